@@ -260,7 +260,7 @@ class Log:
         from tracklog.formats import export  # noqa: PLC0415
 
         self._catch_up()
-        return b"".join(export.export(export.flight_now(self.home, self.find(run)), format))
+        return b"".join(export.export(export.export_run_now(self.home, self.find(run)), format))
 
     def close(self) -> None:
         """Close the journal and its index."""

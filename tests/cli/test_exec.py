@@ -353,7 +353,7 @@ def test_a_reply_may_be_one_message_per_call(tmp_path):
         scribe = OutputRecorder(recorder, ["claude"], by_turn=False)
         scribe.begin()
         for start in range(0, len(CLAUDE), 100):
-            scribe.hear(CLAUDE[start : start + 100])
+            scribe.feed(CLAUDE[start : start + 100])
         scribe.finish("ok", 0)
     told = [e for e in bodies(recorder.path) if e["type"] == "message.assistant"]
     assert [block["type"] for block in told[0]["payload"]["blocks"]] == [
@@ -368,9 +368,9 @@ def test_missed_bytes_are_told_in_the_transcript(tmp_path):
         scribe = OutputRecorder(recorder, ["codex", "exec"])
         scribe.begin()
         first, rest = CODEX[:400], CODEX[400:]
-        scribe.hear(first)
+        scribe.feed(first)
         scribe.miss(5000)
-        scribe.hear(rest)
+        scribe.feed(rest)
         scribe.finish("ok", 0)
     message = [e for e in bodies(recorder.path) if e["type"] == "message.assistant"][-1]["payload"]
     assert message["report"]["dropped_bytes"] == 5000
@@ -382,7 +382,7 @@ def test_any_amount_of_plain_output_is_kept_in_bounded_room(tmp_path):
         scribe = OutputRecorder(recorder, ["claude"])
         scribe.begin()
         for n in range(2000):
-            scribe.hear(b"line %d of a long text\n" % n * 50)
+            scribe.feed(b"line %d of a long text\n" % n * 50)
         assert scribe._normaliser is None
         scribe.finish("ok", 0)
     [message] = [e for e in bodies(recorder.path) if e["type"] == "message.assistant"]

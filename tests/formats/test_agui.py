@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 
 from support import sampling as samples
 from support.collecting import Collector, Events, collector
-from support.flying import (
+from support.exporting import (
     A_TALK,
     DIALECTS,
     FLIGHTS,
     RUN,
+    export_runs,
     facts_of,
-    flights,
     generated,
     records,
     runs_of,
     sample,
     text,
 )
-from support.flying import told as recorded_as
+from support.exporting import told as recorded_as
 from support.forking import Tracklog
 from support.soaking import SOAK
 from support.waiting import eventually
@@ -61,12 +61,12 @@ AGUI = formats.exporter("agui")
 
 
 def one(*facts, **more):
-    """The flight of some facts."""
-    return flights(recorded_as(*facts, **more))[0]
+    """The run of some facts."""
+    return export_runs(recorded_as(*facts, **more))[0]
 
 
-def stream(flight, **options):
-    out = b"".join(export(flight, "agui", options))
+def stream(run, **options):
+    out = b"".join(export(run, "agui", options))
     check_stream(out)
     return events_of(out)
 
@@ -140,7 +140,7 @@ def test_a_question_interrupts_the_run_and_its_answer_resumes_it():
 
 def test_the_raw_copy_is_the_line():
     recorded = recorded_as(*A_TALK)
-    raws = [e for e in stream(flights(recorded)[0], raw="yes") if e["type"] == "RAW"]
+    raws = [e for e in stream(export_runs(recorded)[0], raw="yes") if e["type"] == "RAW"]
     assert [event["event"] for event in raws] == [json.loads(r.line) for r in recorded]
     assert {event["source"] for event in raws} == {"tracklog"}
 
@@ -274,7 +274,7 @@ def test_a_message_is_named_after_its_event_and_a_call_is_part_of_the_message_it
     assert named["TOOL_CALL_START"]["parentMessageId"] == "id-2"
     assert named["TOOL_CALL_RESULT"]["messageId"] == "id-3"
     mixed = next(p for p in FLIGHTS if samples.name_of(p) == "awf/mixed-blocks-keep-their-order")
-    events = stream(flights(sample(mixed))[0])
+    events = stream(export_runs(sample(mixed))[0])
     said = {event["messageId"] for event in events if event["type"] == "TEXT_MESSAGE_START"}
     [call] = [event for event in events if event["type"] == "TOOL_CALL_START"]
     assert call["parentMessageId"] in said
@@ -379,7 +379,7 @@ def test_a_sub_run_is_a_stream_of_its_own_in_the_thread_of_the_run_at_the_top():
         run="above",
     )
     below = recorded_as(Began(what="run"), text("I am below."), run="below")
-    found = {flight.run: flight for flight in flights([*above, *below])}
+    found = {run.id: run for run in export_runs([*above, *below])}
     started = stream(found["below"])[0]
     assert (started["threadId"], started["runId"]) == ("s-1", "below")
     told = stream(found["above"])
@@ -392,7 +392,7 @@ def test_a_thread_comes_back_as_the_thread_it_was(tmp_path):
     started = {"type": "RUN_STARTED", "threadId": "th-1", "runId": "r-1"}
     path.write_text(json.dumps(started) + "\n")
     lines, _, _ = told_by(formats.importer("agui"), path)
-    [imported] = flights(records(lines, "tracklog"))
+    [imported] = export_runs(records(lines, "tracklog"))
     assert stream(imported)[0]["threadId"] == "th-1"
 
 
@@ -844,8 +844,8 @@ def test_in_every_sample_one_can_join_at_every_record(path):
 @given(generated(), st.data())
 def test_a_run_is_a_legal_stream_however_far_it_came(recorded, data):
     end = data.draw(st.integers(1, len(recorded)))
-    for flight in flights(recorded[:end]):
-        stream(flight)
+    for run in export_runs(recorded[:end]):
+        stream(run)
 
 
 def test_an_id_says_that_all_up_to_it_was_told():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import sampling as samples
-from support.flying import DIALECTS, DOORS, FLIGHTS, facts_of, generated, records, sample, told
+from support.exporting import DIALECTS, DOORS, FLIGHTS, facts_of, generated, records, sample, told
 from support.soaking import SOAK
 from tracklog.cli import tracklog
 from tracklog.dialects import tracklog as native

@@ -20,13 +20,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from pydantic import BaseModel, ConfigDict, Field
 
 from support import sampling as samples
-from support.flying import (
+from support.exporting import (
     A_TALK,
     DIALECTS,
     FLIGHTS,
     RUN,
+    export_runs,
     facts_of,
-    flights,
     generated,
     records,
     sample,
@@ -38,7 +38,7 @@ from support.watching import check_stream
 from tracklog.cli import tracklog
 from tracklog.dialects import tracklog as native
 from tracklog.formats import registry
-from tracklog.formats.export import export, flight, losses
+from tracklog.formats.export import export, export_run, losses
 from tracklog.formats.exporters.otel.spans import span_id, trace_id
 from tracklog.journal.frame import Erased, Record
 from tracklog.model.errors import UnknownName
@@ -63,35 +63,35 @@ ROOT = Path(__file__).parents[2]
 IMPORTED = Path(__file__).parents[1] / "samples"
 
 
-def written(flight, name, **options) -> bytes:
-    return b"".join(export(flight, name, options))
+def written(run, name, **options) -> bytes:
+    return b"".join(export(run, name, options))
 
 
 def one(*facts, **more):
-    """The flight of some facts."""
-    return flights(told(*facts, **more))[0]
+    """The run of some facts."""
+    return export_runs(told(*facts, **more))[0]
 
 
 @pytest.mark.parametrize("path", FLIGHTS, ids=samples.name_of)
 def test_every_sample_is_written_in_every_format_and_passes_its_rules(path):
-    for each in flights(sample(path)):
+    for each in export_runs(sample(path)):
         check_formats(each)
 
 
 @settings(max_examples=40 * SOAK)
 @given(generated())
 def test_every_run_is_written_in_every_format_and_passes_its_rules(recorded):
-    for each in flights(recorded):
+    for each in export_runs(recorded):
         check_formats(each)
 
 
-def check_formats(flight):
-    check_otlp(json.loads(written(flight, "otel", content="yes")), inside=flight.parent is not None)
-    check_trajectory(json.loads(written(flight, "atif")))
-    check_stream(written(flight, "agui", raw="yes"))
-    for event in json.loads(written(flight, "cloudevents")):
+def check_formats(run):
+    check_otlp(json.loads(written(run, "otel", content="yes")), inside=run.parent is not None)
+    check_trajectory(json.loads(written(run, "atif")))
+    check_stream(written(run, "agui", raw="yes"))
+    for event in json.loads(written(run, "cloudevents")):
         check_cloud_event(event)
-    check_page(written(flight, "html").decode(), flight)
+    check_page(written(run, "html").decode(), run)
 
 
 GOLDEN = {
@@ -106,7 +106,7 @@ GOLDEN = {
 def test_a_run_is_written_as_the_sample_has_it(name, golden):
     """Refreshed by TRACKLOG_REFRESH; read the difference before it is committed."""
     path = next(p for p in samples.of("good") if samples.name_of(p) == GOLDEN[golden])
-    made = flights(sample(path))[0]
+    made = export_runs(sample(path))[0]
     file = IMPORTED / "exporters" / name / f"{golden}{registry.exporter(name).suffix}"
     if samples.REFRESH:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -157,8 +157,8 @@ OUTSIDE = '''
 from tracklog.formats.exporters import Exporter
 
 
-def write(flight, options):
-    yield b"%d records" % sum(1 for _ in flight.heard())
+def write(run, options):
+    yield b"%d records" % sum(1 for _ in run.records())
 
 
 exporter = Exporter(
@@ -212,7 +212,7 @@ def test_what_stands_in_for_something_unsaid_is_called_synthesised():
 
 def test_the_lines_of_a_run_are_written_byte_for_byte():
     recorded = told(*A_TALK)
-    assert written(flights(recorded)[0], "jsonl") == b"".join(r.line + b"\n" for r in recorded)
+    assert written(export_runs(recorded)[0], "jsonl") == b"".join(r.line + b"\n" for r in recorded)
 
 
 @pytest.fixture
@@ -328,8 +328,8 @@ def check_otlp(request, *, inside=False):
     assert all(("parentSpanId" in span) == inside for span in tops)
 
 
-def spans(flight, **options):
-    request = json.loads(written(flight, "otel", **options))
+def spans(run, **options):
+    request = json.loads(written(run, "otel", **options))
     check_otlp(request)
     return {span["name"]: (span, attributes(span)) for span in spans_of(request)}
 
@@ -557,12 +557,12 @@ def test_a_clock_that_runs_backwards_is_kept_beside_when_it_was_received():
     call, earlier = Called(tool="t", call_id="c"), "2026-05-05T09:00:00Z"
     second = native.line(call, id="1", run=RUN, at=earlier, origin=origin)
     recorded = records([first, second], "tracklog")
-    span, told = spans(flights(recorded)[0])["invoke_agent a"]
+    span, told = spans(export_runs(recorded)[0])["invoke_agent a"]
     assert span["startTimeUnixNano"] == "1777971601123456789"
     assert span["endTimeUnixNano"] == "1777971600000000000"
     assert told["tracklog.received"] == [record.received for record in recorded]
     unclocked = native.line(began, id="0", run=RUN, origin=origin)
-    _, told = spans(flights(records([unclocked], "tracklog"))[0])["invoke_agent a"]
+    _, told = spans(export_runs(records([unclocked], "tracklog"))[0])["invoke_agent a"]
     assert told["tracklog.clock"] == "received"
 
 
@@ -670,7 +670,7 @@ def test_what_came_in_by_otlp_keeps_its_ids():
     tell(Called(tool="t", call_id="c", agent="a"), tool, outer)
     tell(Returned(call_id="c", ok=True, agent="a"), tool, outer)
     tell(Ended(what="run", passed=True), outer)
-    found = spans(flights(records(lines, "tracklog"))[0])
+    found = spans(export_runs(records(lines, "tracklog"))[0])
     names = {name: span for name, (span, _) in found.items()}
     assert {span["traceId"] for span in names.values()} == {trace}
     assert names["invoke_agent a"]["spanId"] == outer
@@ -686,7 +686,7 @@ def test_spans_that_were_imported_are_exported_with_their_own_ids(name, tmp_path
     path.write_bytes(b"".join(orjson.dumps(body) + b"\n" for body in bodies))
     lines, _, _ = told_by(registry.importer("otlp"), path)
     known = {span["spanId"].lower() for body in bodies for span in spans_of(body)}
-    (each,) = flights(records(lines, "tracklog"))
+    (each,) = export_runs(records(lines, "tracklog"))
     request = json.loads(written(each, "otel"))
     check_otlp(request)
     assert known <= {span["spanId"] for span in spans_of(request)}
@@ -714,7 +714,7 @@ def family_tree():
         native.line(fact, id=str(n), run=run, at=f"2026-05-05T09:00:{n:02}Z", origin=origin)
         for n, (run, fact) in enumerate(FAMILY_TREE)
     ]
-    return flights(records(lines, "tracklog"))
+    return export_runs(records(lines, "tracklog"))
 
 
 def test_a_sub_run_is_in_the_trace_of_its_root_below_the_call_that_began_it():
@@ -862,8 +862,8 @@ def test_the_rules_for_trajectories_take_one_from_elsewhere():
     check_trajectory(json.loads(path.read_bytes()))
 
 
-def trajectory(flight):
-    told = json.loads(written(flight, "atif"))
+def trajectory(run):
+    told = json.loads(written(run, "atif"))
     check_trajectory(told)
     return told
 
@@ -1008,7 +1008,7 @@ def check_cloud_event(event):
 
 def test_a_cloud_event_carries_the_line_and_names_its_place():
     recorded = told(*A_TALK)
-    events = json.loads(written(flights(recorded)[0], "cloudevents", collector="east 1"))
+    events = json.loads(written(export_runs(recorded)[0], "cloudevents", collector="east 1"))
     assert [event["data"] for event in events] == [json.loads(r.line) for r in recorded]
     first = events[0]
     assert first["id"] == "id-0"
@@ -1021,7 +1021,7 @@ def test_a_cloud_event_carries_the_line_and_names_its_place():
 
 def test_an_event_without_an_identity_of_its_own_is_known_by_its_number():
     path = next(p for p in samples.of("good") if samples.name_of(p) == "kahn-agent/converges")
-    events = json.loads(written(flights(sample(path))[0], "cloudevents"))
+    events = json.loads(written(export_runs(sample(path))[0], "cloudevents"))
     assert [event["id"] for event in events] == [str(n + 1) for n in range(len(events))]
     assert events[0]["tracklogfamily"] == "kahn"
 
@@ -1039,7 +1039,7 @@ def test_a_cloud_event_says_when_why_and_in_which_span():
     )
     late = native.line(Returned(call_id="nobody"), id="r", run="a run/1", origin=origin)
     recorded = records([line, late], "tracklog")
-    first, second = json.loads(written(flights(recorded)[0], "cloudevents"))
+    first, second = json.loads(written(export_runs(recorded)[0], "cloudevents"))
     assert {key: first[key] for key in first.keys() - {"data", "id", "type"}} == {
         "specversion": "1.0",
         "source": "/tracklog/local/tracklog/a%20run%2F1",
@@ -1081,7 +1081,7 @@ def test_a_line_too_big_to_be_forwarded_is_named_and_counted_as_dropped():
 def test_cloud_events_are_unwrapped_by_our_importer(tmp_path):
     recorded = told(*A_TALK)
     path = tmp_path / "run.cloudevents.json"
-    path.write_bytes(written(flights(recorded)[0], "cloudevents"))
+    path.write_bytes(written(export_runs(recorded)[0], "cloudevents"))
     lines, _, _ = told_by(registry.importer("cloudevents"), path)
     assert [orjson.loads(line) for line in lines] == [orjson.loads(r.line) for r in recorded]
 
@@ -1096,13 +1096,13 @@ def test_a_damaged_line_is_kept_as_bytes():
 
 
 def flights_of(recorded):
-    return flight(("tracklog", RUN), lambda _: recorded, DIALECTS)
+    return export_run(("tracklog", RUN), lambda _: recorded, DIALECTS)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_value_deeper_than_orjson_writes_is_written_all_the_same(name):
     line = told(Noted(label="x"))[0].line[:-1] + b',"data":' + b"[" * 300 + b"]" * 300 + b"}"
-    assert written(flights(records([line], "tracklog"))[0], name)
+    assert written(export_runs(records([line], "tracklog"))[0], name)
 
 
 # html
@@ -1148,7 +1148,7 @@ ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "class", "id",
 ATTRIBUTES |= {"title", "open", "dir"}
 
 
-def check_page(text, flight):
+def check_page(text, run):
     page = Page()
     page.feed(text)
     page.close()
@@ -1161,8 +1161,8 @@ def check_page(text, flight):
     assert "unsafe" not in page.metas["Content-Security-Policy"]
     assert "url(" not in text.partition("</style>")[0]
     assert "@import" not in text.partition("</style>")[0]
-    for each in flight:
-        for heard in each.heard():
+    for each in run:
+        for heard in each.records():
             assert f"e{heard.seq}" in page.ids
     return page
 
@@ -1232,7 +1232,7 @@ def test_an_erased_record_is_shown_as_such():
     recorded = told(text("secret"), text("kept"))
     stone = Erased("00" * 32, "leaked", "ops", "2026-05-06T00:00:00Z")
     gone = Record(1, recorded[0].received, "tracklog", "tracklog", RUN, b"", (), stone)
-    made = flights([gone, recorded[1]])[0]
+    made = export_runs([gone, recorded[1]])[0]
     found = check_page(written(made, "html").decode(), made)
     words = " ".join(found.words)
     assert "leaked" in words

@@ -13,7 +13,7 @@ from support.asking import ask
 from tracklog.answers.tree import tree as tree_of
 from tracklog.dialects.checking import checker
 from tracklog.formats import registry as formats
-from tracklog.formats.export import export, flight_of
+from tracklog.formats.export import export, export_run_of
 from tracklog.formats.importers import SourceReading, run_id
 from tracklog.formats.importing import Importing
 from tracklog.home import registry
@@ -663,7 +663,7 @@ def test_what_we_export_comes_in_again_as_the_same_run(name, format, suffix, tmp
     home, _ = brought(FILES[name])
     [run] = home.runs()
     path = tmp_path / f"out.{suffix}"
-    path.write_bytes(b"".join(export(flight_of(home, run), format)))
+    path.write_bytes(b"".join(export(export_run_of(home, run), format)))
     before = ask(home, "costs", by="all"), ask(home, "tools")
     with Home(tmp_path / "other", durability="os") as other:
         assert Importing(other).bring([path]).lines["refused"] == 0

@@ -671,10 +671,10 @@ def test_no_readable_line_is_lost(name, data):
 def test_settled_blocks_can_be_taken_while_the_stream_goes_on():
     reply = Reply()
     reading = provider("claude").read(reply)
-    reading.hear(claude_line(CLAUDE_TEXT, CLAUDE_USE))
+    reading.feed(claude_line(CLAUDE_TEXT, CLAUDE_USE))
     assert [block["type"] for block in reply.news()] == ["tool_use"]
     assert reply.take() == []
-    reading.hear(claude_line({"type": "text", "text": "Next."}, id="msg_2"))
+    reading.feed(claude_line({"type": "text", "text": "Next."}, id="msg_2"))
     assert [block["type"] for block in reply.take()] == ["text", "tool_use"]
     assert [block["text"] for block in reply.blocks] == ["Next."]
 
@@ -682,10 +682,10 @@ def test_settled_blocks_can_be_taken_while_the_stream_goes_on():
 def test_a_message_that_goes_on_after_it_was_taken_is_told_on():
     reply = Reply()
     reading = provider("claude").read(reply)
-    reading.hear(claude_line(CLAUDE_TEXT))
-    reading.hear(claude_line({"type": "text", "text": "Next."}, id="msg_2"))
+    reading.feed(claude_line(CLAUDE_TEXT))
+    reading.feed(claude_line({"type": "text", "text": "Next."}, id="msg_2"))
     assert bare(reply.take()) == [text("Reading it.")]
-    reading.hear(claude_line({"type": "text", "text": "Reading it. Done."}))
+    reading.feed(claude_line({"type": "text", "text": "Reading it. Done."}))
     assert bare(reply.blocks) == [text("Next."), text("Reading it. Done.")]
 
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import sampling as samples
-from support.flying import (
+from support.exporting import (
     DIALECTS,
     DOORS,
+    export_runs,
     facts,
-    flights,
     generated,
     records,
     runs_of,
@@ -27,7 +27,7 @@ from support.soaking import SOAK
 from tracklog.dialects import tracklog as native
 from tracklog.dialects.checking import understand
 from tracklog.formats import registry
-from tracklog.formats.export import export, flight, losses
+from tracklog.formats.export import export, export_run, losses
 from tracklog.formats.exporters import plain, utc
 from tracklog.formats.importers import LineWriter
 from tracklog.formats.importers._carried import carried
@@ -134,11 +134,11 @@ def check(way: Way, recorded, folder) -> None:
     """The law, for the records of one run."""
     (run, *_) = runs_of(recorded)
     own = [record for record in recorded if (record.family, record.run) == run]
-    made = flight(run, lambda _: own, DIALECTS)
+    made = export_run(run, lambda _: own, DIALECTS)
     back = records(read_back(way, written(made, way.format, way.options), folder), "tracklog")
     assert len({record.run for record in back}) == 1
     rest = heard(back)
-    for record in made.heard():
+    for record in made.records():
         for each in wanted(made, record, way):
             found = next((fact for fact in rest if each.is_told_by(fact)), None)
             near = [fact for fact in rest if fact["fact"] == each.said["fact"]]
@@ -192,14 +192,14 @@ def test_a_run_comes_back_with_the_runs_below_it(way, tmp_path):
     lines = [
         native.line(fact, id=str(n), run=run, origin=origin) for n, (run, fact) in enumerate(facts)
     ]
-    made, _ = flights(records(lines, "tracklog"))
-    back = flights(
+    made, _ = export_runs(records(lines, "tracklog"))
+    back = export_runs(
         records(read_back(way, written(made, way.format, way.options), tmp_path), "tracklog")
     )
     (above,) = [each for each in back if each.below]
     ((worker,), call) = above.below, above.below[0].call
     assert (call, worker.opening["agent"]) == ("c1", "worker")
-    facts = [fact for heard in worker.heard() for fact in heard.facts]
+    facts = [fact for heard in worker.records() for fact in heard.facts]
     # A span is written when it has ended, so what is in it comes before it.
     assert {type(fact) for fact in facts if not isinstance(fact, Linked)} == {Began, Said}
 
@@ -214,7 +214,7 @@ def test_each_thing_said_keeps_its_own_message_id(way, tmp_path):
         ("assistant", "m2"),
     ]
     facts = [Said(role=role, blocks=(), message_id=id) for role, id in said]
-    (made,) = flights(told(*facts))
+    (made,) = export_runs(told(*facts))
     lines = read_back(way, written(made, way.format, way.options), tmp_path)
     bodies = [orjson.loads(line) for line in lines]
     found = [(b["role"], b.get("message_id")) for b in bodies if b["fact"] == "Said"]
@@ -224,7 +224,7 @@ def test_each_thing_said_keeps_its_own_message_id(way, tmp_path):
 @settings(max_examples=25 * SOAK)
 @given(recorded=generated(), mode=st.sampled_from(["batch", "structured"]))
 def test_cloud_events_and_plain_lines_bring_back_the_very_lines(recorded, mode, tmp_path_factory):
-    (made,) = flights(recorded)
+    (made,) = export_runs(recorded)
     lines = [record.line for record in recorded]
     way = Way("cloudevents", {"mode": mode}, "cloudevents")
     events = written(made, way.format, way.options)
@@ -237,7 +237,7 @@ def test_cloud_events_and_plain_lines_bring_back_the_very_lines(recorded, mode, 
 @settings(max_examples=25 * SOAK)
 @given(recorded=generated(), way=st.sampled_from(WAYS))
 def test_what_no_fact_tells_is_called_dropped_where_it_is_not_restored(recorded, way):
-    (made,) = flights(recorded)
+    (made,) = export_runs(recorded)
     counts = losses(made, way.format, way.options).counts
     for record in recorded:
         body = orjson.loads(record.line)
@@ -257,12 +257,12 @@ def test_what_no_fact_tells_is_called_dropped_where_it_is_not_restored(recorded,
 @given(recorded=generated(), cut=st.integers(1, 12))
 def test_what_is_exported_again_later_has_the_ids_that_it_had(recorded, cut):
     """So a receiver that knows a span by its id has it once, however often it is told."""
-    first, whole = flights(recorded[:cut])[0], flights(recorded)[0]
+    first, whole = export_runs(recorded[:cut])[0], export_runs(recorded)[0]
     assert span_ids(first) <= span_ids(whole)
     events = [orjson.loads(written(each, "cloudevents")) for each in (first, whole)]
     assert events[1][: len(events[0])] == events[0]
     for format in registry.exporter_names():
-        assert written(whole, format) == written(flights(recorded)[0], format)
+        assert written(whole, format) == written(export_runs(recorded)[0], format)
 
 
 def spans_of(each) -> list[dict]:
@@ -280,7 +280,7 @@ def test_a_spend_that_others_came_to_stand_for_is_told_again_as_nothing():
         Spent(key="a", model="m", usage={"input_tokens": 7}, cost_usd=1.0, group="g"),
         Spent(key="b", model="m", usage={"input_tokens": 9}, cost_usd=2.0, group="g", whole=True),
     ]
-    before, after = flights(told(*spent[:1]))[0], flights(told(*spent))[0]
+    before, after = export_runs(told(*spent[:1]))[0], export_runs(told(*spent))[0]
     assert span_ids(before) < span_ids(after)
     amounts = [
         pair["value"]["intValue"]
@@ -316,7 +316,7 @@ def test_what_is_called_kept_is_said_in_the_words_of_the_format(way, kind):
     first = [Began(what="run")] if kind is not Began else []
     first += [Called(tool="t", call_id=fact.call_id)] if kind is Returned else []
     first += [Began(what="step", step=fact.step)] if kind is Ended else []
-    out = written(flights(told(*first, fact))[0], way.format, way.options)
+    out = written(export_runs(told(*first, fact))[0], way.format, way.options)
     lines = out.split(b"data: ")[1:] if way.format == "agui" else [out]
     words = orjson.dumps([bare(orjson.loads(line.partition(b"\n")[0])) for line in lines]).decode()
     exporter = registry.exporter(way.format)

@@ -37,7 +37,7 @@ from tracklog.collector.routes import ROUTES
 from tracklog.dialects import tracklog as native
 from tracklog.formats import registry as formats
 from tracklog.formats.convert import convert as convert_to
-from tracklog.formats.export import export, flight_of
+from tracklog.formats.export import export, export_run_of
 from tracklog.formats.importing import Importing
 from tracklog.home import registry
 from tracklog.home.home import Home
@@ -87,7 +87,7 @@ def test_a_run_of_which_no_tree_state_is_kept_stands_in_its_own_tree(tmp_path):
         assert [(row["key"], row["depth"]) for row in ask(home, "tree")] == [
             ("awf:one", 0), ("tracklog:above", 0), ("tracklog:one", 1),
         ]  # fmt: skip  # one row
-        below = flight_of(home, ("tracklog", "above")).below
+        below = export_run_of(home, ("tracklog", "above")).below
         assert [(each.family, each.run) for each in below] == [("tracklog", "one")]
 
 
@@ -165,12 +165,12 @@ def test_an_export_of_two_mappings_tells_each_call_once(tmp_path):
     with Home(tmp_path, durability="os") as home:
         imported(home, path, "1")
         [run] = home.runs()
-        before = orjson.loads(b"".join(export(flight_of(Look(home).home, run), "atif")))
+        before = orjson.loads(b"".join(export(export_run_of(Look(home).home, run), "atif")))
         imported(home, path, "2")
-        after = orjson.loads(b"".join(export(flight_of(Look(home).home, run), "atif")))
+        after = orjson.loads(b"".join(export(export_run_of(Look(home).home, run), "atif")))
         assert after["final_metrics"] == before["final_metrics"]
         assert len(after["steps"]) == len(before["steps"])
-        events = orjson.loads(b"".join(export(flight_of(home, run), "cloudevents")))
+        events = orjson.loads(b"".join(export(export_run_of(home, run), "cloudevents")))
         old = [event for event in events if event["data"]["origin"].get("mapping") == "1"]
         new = [event for event in events if event["data"]["origin"].get("mapping") == "2"]
         assert all(event.get("tracklogsuperseded") is True for event in old)
@@ -538,7 +538,9 @@ def test_an_export_of_events_that_lacks_a_line_is_read_back_as_one_run(tmp_path,
         if lost == "erased":
             home.erase("awf:r", 2, reason="a secret", by="me")
         path = tmp_path / "r.cloudevents.json"
-        path.write_bytes(b"".join(export(flight_of(Look(home).home, ("awf", "r")), "cloudevents")))
+        path.write_bytes(
+            b"".join(export(export_run_of(Look(home).home, ("awf", "r")), "cloudevents"))
+        )
     with Home(tmp_path / "two", durability="os") as home:
         summary = Importing(home).bring([path])
         assert list(home.runs()) == [("awf", "r")]

@@ -21,7 +21,7 @@ from tracklog.folds import moment
 from tracklog.folds import runs as runs_fold
 from tracklog.formats import registry as formats
 from tracklog.formats.convert import convert
-from tracklog.formats.export import export, flight_of
+from tracklog.formats.export import export, export_run_of
 from tracklog.formats.importing import Importing
 from tracklog.formats.live import live_of
 from tracklog.formats.loss import LossReport
@@ -57,8 +57,8 @@ class Look:
         family, _, run = key.partition(":")
         return family, run
 
-    def flight(self, key: str) -> Any:
-        return replace(flight_of(self.home, self.run(key)), below=())
+    def export_run(self, key: str) -> Any:
+        return replace(export_run_of(self.home, self.run(key)), below=())
 
 
 def _row(rows: list[dict[str, Any]], key: str) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def query(look: Look, key: str) -> Said:
 
 def exported(look: Look, key: str) -> Said:
     """What every exporter is given to write."""
-    return summary(flight_of(look.home, look.run(key)).summary)
+    return summary(export_run_of(look.home, look.run(key)).summary)
 
 
 def followed(look: Look, key: str) -> Said:
@@ -146,11 +146,11 @@ def followed(look: Look, key: str) -> Said:
     live.join(0)
     while live.read_on():
         pass
-    return summary(live._flight().summary)
+    return summary(live._export_run().summary)
 
 
 def atif(look: Look, key: str) -> Said:
-    return _atif(look, key, orjson.loads(b"".join(export(look.flight(key), "atif"))))
+    return _atif(look, key, orjson.loads(b"".join(export(look.export_run(key), "atif"))))
 
 
 def _atif(look: Look, key: str, page: dict[str, Any]) -> Said:
@@ -165,7 +165,7 @@ def _atif(look: Look, key: str, page: dict[str, Any]) -> Said:
 
 
 def html(look: Look, key: str) -> Said:
-    page = b"".join(export(look.flight(key), "html")).decode()
+    page = b"".join(export(look.export_run(key), "html")).decode()
     stats = dict(re.findall(r"<dt>([^<]+)</dt><dd>(?:<[^>]+>)?([^<]*)", page))
     calls, failures = 0, 0
     if "tool calls" in stats:
@@ -203,7 +203,7 @@ COUNTS = ("calls", "failures", "tokens", "cost", "title")
 
 def jsonl(look: Look, key: str) -> Said:
     """The lines, kept by another home."""
-    lines = b"".join(export(look.flight(key), "jsonl")).splitlines()
+    lines = b"".join(export(look.export_run(key), "jsonl")).splitlines()
     records = [each for each in look.home.journal.records(run=look.run(key)) if each.line]
     assert lines == [each.line for each in records]
     if not lines:
@@ -218,7 +218,7 @@ def reimported(format: str, *fields: str, **options: str) -> "View":
     """The view that another home has of an export that it imported."""
 
     def view(look: Look, key: str) -> Said:
-        content = b"".join(export(look.flight(key), format, options))
+        content = b"".join(export(look.export_run(key), format, options))
         exporter = formats.exporter(format)
         with TemporaryDirectory() as folder, Home(Path(folder) / "h", durability="os") as home:
             path = Path(folder) / f"run{exporter.suffix}"

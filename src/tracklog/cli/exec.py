@@ -194,4 +194,4 @@ class _Clerk(threading.Thread):
             if isinstance(chunk, int):
                 recording.miss(chunk)
             else:
-                recording.hear(chunk)
+                recording.feed(chunk)

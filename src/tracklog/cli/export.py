@@ -71,7 +71,7 @@ def command(
     contracts/tracklog_verify.py checks it without tracklog.
     """
     from tracklog.formats import registry
-    from tracklog.formats.export import flight_now
+    from tracklog.formats.export import export_run_now
     from tracklog.formats.live import live_of
 
     exporter = registry.exporter(format)
@@ -84,13 +84,13 @@ def command(
             _writing.put(live.follow(), None, at_once=True)
             return
         prove = exporter.proof != "none" and not no_proof
-        flight = flight_now(opened, opened.run(run), prove=prove)
-        losses = exporter.losses(flight, chosen) if strict or report or as_json else None
+        exported = export_run_now(opened, opened.run(run), prove=prove)
+        losses = exporter.losses(exported, chosen) if strict or report or as_json else None
         if strict and losses is not None and not losses.lossless:
             _writing.refuse(losses, as_json=as_json)
-        _writing.put(exporter.write(flight, chosen), output)
-    if flight.proof is not None and output and output.is_file() and exporter.proof == "beside":
-        _writing.put(_json(flight.proof), output.with_name(output.name + ".proof.json"))
+        _writing.put(exporter.write(exported, chosen), output)
+    if exported.proof is not None and output and output.is_file() and exporter.proof == "beside":
+        _writing.put(_json(exported.proof), output.with_name(output.name + ".proof.json"))
     if losses is not None and (report or as_json):
         _writing.tell(losses, as_json=as_json, err=output is None)
 

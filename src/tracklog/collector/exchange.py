@@ -10,7 +10,7 @@ from tracklog.collector.ingest import check_lines, cut, numbered
 from tracklog.dialects.checking import checker, door_for
 from tracklog.formats import registry as formats
 from tracklog.formats.convert import convert as convert_to
-from tracklog.formats.export import flight_now
+from tracklog.formats.export import export_run_now
 from tracklog.formats.loss import LossReport
 from tracklog.home import registry
 from tracklog.journal import proof as proofs
@@ -22,7 +22,7 @@ from tracklog.web.trouble import Trouble, json_response
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
     from tracklog.dialects import Dialect
-    from tracklog.formats.exporters import Flight
+    from tracklog.formats.exporters import ExportRun
     from tracklog.home.home import Home
     from tracklog.web.routing import Call
 
@@ -37,12 +37,12 @@ async def export(collector: "Collector", call: "Call") -> Response:
     exporter = formats.exporter(call.names["format"])
     chosen = exporter.chosen(options_of(call))
 
-    def prepare() -> "tuple[Flight, LossReport | None]":
-        flight = flight_now(home, here(home, run), prove=exporter.proof == "inside")
+    def prepare() -> "tuple[ExportRun, LossReport | None]":
+        exported = export_run_now(home, here(home, run), prove=exporter.proof == "inside")
         wanted = given["report"] or given["strict"]
-        return flight, exporter.losses(flight, chosen) if wanted else None
+        return exported, exporter.losses(exported, chosen) if wanted else None
 
-    flight, losses = await collector.desk.ask(prepare)
+    exported, losses = await collector.desk.ask(prepare)
     if given["report"] and losses is not None:
         return json_response(losses.told())
     if losses is not None and not losses.lossless:
@@ -54,7 +54,7 @@ async def export(collector: "Collector", call: "Call") -> Response:
         )
     headers = {**_ALONE, "Content-Disposition": "attachment"}
     kind = exporter.type_of(chosen)
-    return StreamingResponse(exporter.write(flight, chosen), 200, headers, kind)
+    return StreamingResponse(exporter.write(exported, chosen), 200, headers, kind)
 
 
 async def proof(collector: "Collector", call: "Call") -> Response:

@@ -89,7 +89,7 @@ class _Converter:
     ) -> None:
         self.dialects, self.to, self.report, self.carry = dialects, to, report, carry
         self.check = _check_of(to)
-        self.untold = {to.name: UncoveredFields(to)}
+        self.uncovered = {to.name: UncoveredFields(to)}
         self.runs: dict[tuple[str, str], _Run] = {}
         self.form = _form(to)
 
@@ -245,9 +245,9 @@ class _Converter:
                 if not _is_made(copied[key], source):
                     self.report.add(kind, f"{name}.{key}", "synthesised")
         self._settle_envelope(source, lost)
-        if event.dialect not in self.untold:
-            self.untold[event.dialect] = UncoveredFields(self.dialects[event.dialect])
-        for pointer in self.untold[event.dialect](event):
+        if event.dialect not in self.uncovered:
+            self.uncovered[event.dialect] = UncoveredFields(self.dialects[event.dialect])
+        for pointer in self.uncovered[event.dialect](event):
             self.report.add(kind, pointer, lost)
         for read_back in source.unmatched:
             if not isinstance(read_back, Noted):  # a kind without a fact of its own is only noted
@@ -255,7 +255,7 @@ class _Converter:
                     self.report.add(kind, f"{type(read_back).__name__}.{key}", "synthesised")
         values = set(_scalars([_plain(fact) for fact in source.facts]))
         for line in source.lines:
-            for pointer in self.untold[self.to.name](line):
+            for pointer in self.uncovered[self.to.name](line):
                 value = _at(line.body, pointer)
                 if not self.form(pointer) and _scalar(value) not in values:
                     self.report.add(kind, f"{line.kind}{pointer}", "synthesised")
@@ -380,9 +380,9 @@ def _answers(fact: Fact, told: Fact) -> bool:
     """Whether a fact that was read back is the one that was written."""
     if type(fact) is not type(told):
         return False
-    written, heard = _plain(fact), _plain(told)
-    shared = [name for name in NAMES if name in written and name in heard]
-    return not shared or any(written[name] == heard[name] for name in shared)
+    written, read = _plain(fact), _plain(told)
+    shared = [name for name in NAMES if name in written and name in read]
+    return not shared or any(written[name] == read[name] for name in shared)
 
 
 def _is_made(value: Any, source: _Source) -> bool:

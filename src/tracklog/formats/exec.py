@@ -85,9 +85,9 @@ class Recording:
     def _marker(self) -> Path:
         return self.path.with_suffix(".open")
 
-    def hear(self, chunk: bytes) -> None:
+    def feed(self, chunk: bytes) -> None:
         """Add the next bytes of its output."""
-        self._scribe.hear(chunk)
+        self._scribe.feed(chunk)
         with self._patiently():
             self._name()
             self._admit()

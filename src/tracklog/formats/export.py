@@ -15,7 +15,7 @@ from tracklog.folds import runs as runs_fold
 from tracklog.folds import tree as tree_fold
 from tracklog.formats import registry
 from tracklog.formats.coverage import UncoveredFields
-from tracklog.formats.exporters import ExportRecord, Flight, Spend, span_of
+from tracklog.formats.exporters import ExportRecord, ExportRun, Spend, span_of
 from tracklog.formats.loss import LossReport
 from tracklog.home.home import Home
 from tracklog.journal import proof as proofs
@@ -36,23 +36,23 @@ Elsewhere = Callable[[str], Spends]
 
 
 def export(
-    flight: Flight, format: str, options: Mapping[str, str] | None = None
+    run: ExportRun, format: str, options: Mapping[str, str] | None = None
 ) -> Iterator[bytes]:
-    """The flight in that format, piece by piece; the same bytes on each call."""
+    """The run in that format, piece by piece; the same bytes on each call."""
     exporter = registry.exporter(format)
-    return exporter.write(flight, exporter.chosen(options))
+    return exporter.write(run, exporter.chosen(options))
 
 
-def losses(flight: Flight, format: str, options: Mapping[str, str] | None = None) -> LossReport:
-    """The fate of each field of the flight in that format."""
+def losses(run: ExportRun, format: str, options: Mapping[str, str] | None = None) -> LossReport:
+    """The fate of each field of the run in that format."""
     exporter = registry.exporter(format)
-    return exporter.losses(flight, exporter.chosen(options))
+    return exporter.losses(run, exporter.chosen(options))
 
 
-def flight_now(home: Home, run: Run, *, prove: bool = False) -> Flight:
+def export_run_now(home: Home, run: Run, *, prove: bool = False) -> ExportRun:
     """The run as it is now, with its proof on request; records appended later are not in it."""
     now = home.store.head()
-    found = flight_of(home, run, through=now.through)
+    found = export_run_of(home, run, through=now.through)
     if not prove:
         return found
     proof = proofs.prove(home.store, run, now)
@@ -66,10 +66,10 @@ def flight_now(home: Home, run: Run, *, prove: bool = False) -> Flight:
     return replace(found, proof=proof)
 
 
-def flight_of(home: Home, run: Run, through: int | None = None) -> Flight:
+def export_run_of(home: Home, run: Run, through: int | None = None) -> ExportRun:
     """A run of a home with the runs below it; the index must be up to date."""
     states = related_runs(home.index, [":".join(run)])
-    return flight(
+    return export_run(
         run,
         lambda each: home.journal.records(run=each, through=through),
         home.dialects,
@@ -78,13 +78,13 @@ def flight_of(home: Home, run: Run, through: int | None = None) -> Flight:
     )
 
 
-def flight(
+def export_run(
     run: Run,
     records: RecordsOf,
     dialects: Dialects,
     tree: Tree | None = None,
     others: Elsewhere = lambda _key: Spends(),
-) -> Flight:
+) -> ExportRun:
     """A run and the runs below it, as far as the tree knows them.
 
     A spend belongs to the run that reported it first; `others` gives the reports of other runs.
@@ -94,7 +94,7 @@ def flight(
     root = _root(":".join(run), parents)
     resolve = tree_fold.resolver(states)
     family = _Family(records, dialects, states, children, parents, others, resolve)
-    return _flight(run, root, family, {":".join(run)})
+    return _export_run(run, root, family, {":".join(run)})
 
 
 class _Family(NamedTuple):
@@ -110,12 +110,12 @@ class _Family(NamedTuple):
     """Prepared once: with many sub-runs it costs more than all the rest."""
 
 
-def _sub_runs(links: tree_fold.Links, heard: Tree) -> tree_fold.Links:
+def _sub_runs(links: tree_fold.Links, known: Tree) -> tree_fold.Links:
     """The links between runs of which one is part of the other."""
     return {
-        key: {other: kind for other, kind in ends.items() if kind == "sub-run" and other in heard}
+        key: {other: kind for other, kind in ends.items() if kind == "sub-run" and other in known}
         for key, ends in links.items()
-        if key in heard
+        if key in known
     }
 
 
@@ -145,26 +145,26 @@ def _root(key: str, parents: tree_fold.Links) -> Run:
     return run_of(key)
 
 
-def _flight(run: Run, root: Run, family: _Family, seen: set[str]) -> Flight:
+def _export_run(run: Run, root: Run, family: _Family, seen: set[str]) -> ExportRun:
     records, dialects, states, children, parents, others, _ = family
     key = ":".join(run)
     below = []
     for child in children.get(key, {}):
         if child not in seen:
             seen.add(child)
-            one = _flight(run_of(child), root, family, seen)
+            one = _export_run(run_of(child), root, family, seen)
             below.append(replace(one, parent=run, call=_call(family, key, child)))
     above = next(iter(parents.get(key, {})), None)
     survey = surveyed(run, lambda: records(run), dialects)
     survey.elsewhere = others(key)
     counted = survey.counted()
-    return Flight(
+    return ExportRun(
         family=run[0],
-        run=run[1],
+        id=run[1],
         root=root,
         conversation=conversation_of(run, root, states),
-        heard=lambda: hear(records(run), dialects, counted, survey.walker.revisions),
-        untold=_untold(dialects),
+        records=lambda: export_records(records(run), dialects, counted, survey.walker.revisions),
+        uncovered=_uncovered(dialects),
         summary=survey.summary(),
         opening=survey.opening,
         spends=tuple(spend for spend in counted.values() if spend.counts),
@@ -180,15 +180,15 @@ def _flight(run: Run, root: Run, family: _Family, seen: set[str]) -> Flight:
     )
 
 
-def _untold(dialects: Dialects) -> Callable[[Event], Iterator[str]]:
+def _uncovered(dialects: Dialects) -> Callable[[Event], Iterator[str]]:
     known: dict[str, UncoveredFields] = {}
 
-    def untold(event: Event) -> Iterator[str]:
+    def uncovered(event: Event) -> Iterator[str]:
         if event.dialect not in known:
             known[event.dialect] = UncoveredFields(dialects[event.dialect])
         return known[event.dialect](event)
 
-    return untold
+    return uncovered
 
 
 def _call(family: _Family, parent: str, child: str) -> str | None:
@@ -201,7 +201,7 @@ def _call(family: _Family, parent: str, child: str) -> str | None:
     return None
 
 
-def hear(
+def export_records(
     records: Iterable[Record],
     dialects: Dialects,
     counted: Mapping[str, Spend],
@@ -209,10 +209,10 @@ def hear(
 ) -> Iterator[ExportRecord]:
     """The records of a run, read one after the other, with all revisions known."""
     walker = Walker(dialects, revisions=revisions)
-    return (heard_of(walker.reread(record), counted) for record in records)
+    return (export_record(walker.reread(record), counted) for record in records)
 
 
-def heard_of(reading: Reading, counted: Mapping[str, Spend]) -> ExportRecord:
+def export_record(reading: Reading, counted: Mapping[str, Spend]) -> ExportRecord:
     """A record in the form that exporters take; a record that cannot be read is included.
 
     A superseded record has its line and event, and no facts: those of the newer mapping count.

@@ -5,8 +5,16 @@ from collections.abc import Callable, Iterator
 from tracklog.answers.related import related_runs
 from tracklog.answers.spends import Spends, spends_elsewhere
 from tracklog.formats import registry
-from tracklog.formats.export import Survey, Tree, conversation_of, hear, heard_of, root_of, surveyed
-from tracklog.formats.exporters import Exporter, Flight, Options
+from tracklog.formats.export import (
+    Survey,
+    Tree,
+    conversation_of,
+    export_record,
+    export_records,
+    root_of,
+    surveyed,
+)
+from tracklog.formats.exporters import Exporter, ExportRun, Options
 from tracklog.home.home import Home
 from tracklog.journal.frame import Record, Run
 from tracklog.journal.journal import Journal
@@ -60,7 +68,7 @@ class Live:
         self._root = root_of(run, tree)
         self._conversation = conversation_of(run, self._root, tree)
         self._survey, self._last = Survey(run, Walker(dialects)), 0
-        self._writer = exporter.follow(self._flight, options)
+        self._writer = exporter.follow(self._export_run, options)
         self.cursor = 0
         """Every record up to this one was written."""
         self.over = False
@@ -71,7 +79,7 @@ class Live:
         last = self.journal.last
         self.cursor = last if after is None else min(after, last)
         for record in self.journal.records(run=self.run, through=self.cursor):
-            self._hear(record)
+            self._add(record)
         self._settle()
         return self._writer.join(self.cursor)
 
@@ -89,7 +97,7 @@ class Live:
         records = self.journal.read(self.cursor, limit, self.run)
         if records:
             self.cursor = records[-1].seq
-            said = b"".join(map(self._hear, records))
+            said = b"".join(map(self._add, records))
             self._settle()
             return said
         self.cursor = max(self.cursor, last)
@@ -107,13 +115,13 @@ class Live:
             else:
                 yield said
 
-    def _hear(self, record: Record) -> bytes:
+    def _add(self, record: Record) -> bytes:
         walker = self._survey.walker
         reading = walker.read(record)
         self._survey.add(reading)
         self._last = record.seq
         ended = self._survey.ended and not walker.changed
-        return self._writer.hear(heard_of(reading, {}), ended=ended)
+        return self._writer.write(export_record(reading, {}), ended=ended)
 
     def _settle(self) -> None:
         """Read the run again when a record that was counted does not count any more."""
@@ -123,16 +131,16 @@ class Live:
     def _records(self) -> Iterator[Record]:
         return self.journal.records(run=self.run, through=self._last)
 
-    def _flight(self) -> Flight:
+    def _export_run(self) -> ExportRun:
         self._settle()
         self._survey.elsewhere = self._elsewhere()
         counted, revisions = self._survey.counted(), self._survey.walker.revisions
-        return Flight(
+        return ExportRun(
             family=self.run[0],
-            run=self.run[1],
+            id=self.run[1],
             root=self._root,
             conversation=self._conversation,
-            heard=lambda: hear(self._records(), self.dialects, counted, revisions),
+            records=lambda: export_records(self._records(), self.dialects, counted, revisions),
             summary=self._survey.summary(),
             spends=tuple(spend for spend in counted.values() if spend.counts),
         )

@@ -2,7 +2,7 @@
 
     output = OutputRecorder(recorder, ["claude", "-p", "review this"])
     output.begin()
-    output.hear(chunk)
+    output.feed(chunk)
     output.finish("ok", exit_code=0)
 
 The mapping is that of the provider, which is recognised by the command, else by the first line.
@@ -82,7 +82,7 @@ class OutputRecorder:
         if prompt:
             self._step.user(prompt)
 
-    def hear(self, chunk: bytes) -> None:
+    def feed(self, chunk: bytes) -> None:
         """Add the next bytes of the output."""
         if self._tee is not None:
             os.write(self._tee, chunk)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tracklog.dialects import tracklog as native
-from tracklog.formats.export import flight
-from tracklog.formats.exporters import Exporter, ExportRecord, Flight
+from tracklog.formats.export import export_run
+from tracklog.formats.exporters import Exporter, ExportRecord, ExportRun
 from tracklog.home import registry
 from tracklog.journal.frame import Erased, Record
 from tracklog.model.errors import UnknownName
@@ -42,8 +42,8 @@ class ExporterSuite:
     same_content: frozenset[str] = frozenset({"encoding"})
     """Options that change how it is written, and not what."""
 
-    def written(self, flight: Flight, **options: str) -> bytes:
-        return b"".join(self.exporter.write(flight, self.exporter.chosen(options)))
+    def written(self, run: ExportRun, **options: str) -> bytes:
+        return b"".join(self.exporter.write(run, self.exporter.chosen(options)))
 
     def choices(self) -> Iterator[dict[str, str]]:
         """The usual options, and each other choice by itself."""
@@ -59,23 +59,23 @@ class ExporterSuite:
 
     def test_writing_twice_gives_the_same_bytes(self) -> None:
         for options in self.choices():
-            once = self.written(flight_of_facts(*A_TALK), **options)
+            once = self.written(export_run_of_facts(*A_TALK), **options)
             assert once
-            assert once == self.written(flight_of_facts(*A_TALK), **options)
+            assert once == self.written(export_run_of_facts(*A_TALK), **options)
 
     def test_a_long_run_is_written_while_it_is_read(self) -> None:
         """Memory stays bounded: the first bytes come long before the end."""
         if not self.streams:
             return
         read = [0]
-        made = flight_of_facts(*(_words(f"word {n}", message_id=str(n)) for n in range(3000)))
+        made = export_run_of_facts(*(_words(f"word {n}", message_id=str(n)) for n in range(3000)))
 
         def counted() -> Iterator[ExportRecord]:
-            for heard in made.heard():
+            for entry in made.records():
                 read[0] += 1
-                yield heard
+                yield entry
 
-        parts = self.exporter.write(replace(made, heard=counted), self.exporter.chosen())
+        parts = self.exporter.write(replace(made, records=counted), self.exporter.chosen())
         while len(next(parts)) and read[0] < 5:
             pass
         assert read[0] < 1500
@@ -108,8 +108,8 @@ class ExporterSuite:
         for options in self.choices():
             if options.keys() & self.same_content:
                 continue
-            flight = flight_of_facts(*first, fact, _words("after", "user"))
-            out = self.written(flight, **options).decode()
+            run = export_run_of_facts(*first, fact, _words("after", "user"))
+            out = self.written(run, **options).decode()
             fates = self.exporter.fates(self.exporter.chosen(options))
             for name, value in said.items():
                 fate = fates.get(f"{kind.__name__}.{name.rstrip('_')}", "dropped")
@@ -119,14 +119,14 @@ class ExporterSuite:
                     assert not stands(value, out), (name, fate, options)
 
 
-def flight_of_facts(*facts: Fact) -> Flight:
+def export_run_of_facts(*facts: Fact) -> ExportRun:
     """A run of the native dialect that tells these facts, one a second."""
     return _flight_of(_recorded(facts))
 
 
-def _flight_of(records: Sequence[Record]) -> Flight:
+def _flight_of(records: Sequence[Record]) -> ExportRun:
     dialects = {dialect.name: dialect for dialect in registry.dialects()}
-    return flight((native.dialect.family, "a-run"), lambda _: iter(records), dialects)
+    return export_run((native.dialect.family, "a-run"), lambda _: iter(records), dialects)
 
 
 def _recorded(facts: Iterable[Fact]) -> list[Record]:

@@ -1,7 +1,7 @@
 """One foreign format per file, written from a run.
 
 To add one: a file here that ends with `exporter = Exporter(...)`. Its `write` is a pure function of
-a flight: exporting twice gives the same bytes. Its `fates` declare what happens to each field of
+a run: exporting twice gives the same bytes. Its `fates` declare what happens to each field of
 each fact; a test checks them. Facts that the format cannot express are carried in the form of
 `carried`, so that its importer can restore them. The folder is the registry; an outside package
 offers its `Exporter` under `tracklog.exporters`. Definitions that several formats share stand here,
@@ -85,16 +85,16 @@ class ExportRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flight:
+class ExportRun:
     """A run to export, with the runs below it."""
 
     family: str
-    run: str
+    id: str
     root: Run
     """The run at the top of its tree; the run itself where no parent is known."""
     conversation: str | None = None
     """The conversation at the source that the run, or the run at the top, is part of."""
-    heard: Callable[[], Iterator[ExportRecord]]
+    records: Callable[[], Iterator[ExportRecord]]
     """Its records from the first one; may be called more than once."""
     summary: Mapping[str, Any]
     """The fold over its records: status, outcome, agents, tokens, cost, seconds."""
@@ -110,7 +110,7 @@ class Flight:
     """The subjects of its decisions, by the names used for them."""
     asks: bool = False
     """Whether a person is asked in it."""
-    untold: Callable[[Event], Iterable[str]] = lambda _event: ()
+    uncovered: Callable[[Event], Iterable[str]] = lambda _event: ()
     """The places of an event that no fact covers."""
     trace: str | None = None
     """Its trace id, where it was imported with one."""
@@ -119,12 +119,12 @@ class Flight:
     call: str | None = None
     """The call of its parent that started it."""
     parent: Run | None = None
-    below: tuple["Flight", ...] = ()
+    below: tuple["ExportRun", ...] = ()
     proof: Mapping[str, Any] | None = None
     """The head of the chain that its records were verified against, if they were."""
 
-    def __iter__(self) -> Iterator["Flight"]:
-        """The flight and all below it, parents first."""
+    def __iter__(self) -> Iterator["ExportRun"]:
+        """The run and all runs below it, parents first."""
         yield self
         for child in self.below:
             yield from child
@@ -146,7 +146,7 @@ Options = Mapping[str, str]
 class LiveWriter(Protocol):
     """Writes a running run as server-sent events."""
 
-    def hear(self, heard: ExportRecord, *, ended: bool) -> bytes:
+    def write(self, entry: ExportRecord, *, ended: bool) -> bytes:
         """The output for a record; `ended` when the run seems to have ended with it."""
 
     def join(self, cursor: int) -> bytes:
@@ -168,21 +168,21 @@ class Exporter:
     media_type: str
     suffix: str
     """The suffix of file names in this format."""
-    write: Callable[[Flight, Options], Iterator[bytes]]
+    write: Callable[[ExportRun, Options], Iterator[bytes]]
     fates: Callable[[Options], Mapping[str, Fate]]
     """The fate of each field, as `Fact.field`, of the `at`, `id`, `cause` and `family` of an event,
     and of the `rest` that no fact covers; fields that are not listed are dropped.
     """
-    cut: Callable[[ExportRecord, Options], bool] = lambda _heard, _options: False
+    cut: Callable[[ExportRecord, Options], bool] = lambda _entry, _options: False
     """Whether a record does not fit, so that only its position is written."""
-    synthesised: Callable[[Flight, Options], Iterable[str]] = lambda _flight, _options: ()
-    """Fields that the format requires and the flight does not have, so that a placeholder is
+    synthesised: Callable[[ExportRun, Options], Iterable[str]] = lambda _run, _options: ()
+    """Fields that the format requires and the run does not have, so that a placeholder is
     written.
     """
     proof: Literal["none", "beside", "inside"] = "none"
     """Whether the run is verified first: for a proof beside the output, or to state it inside."""
-    follow: Callable[[Callable[[], Flight], Options], LiveWriter] | None = None
-    """The writer for a running run, from the state of the flight at each time."""
+    follow: Callable[[Callable[[], ExportRun], Options], LiveWriter] | None = None
+    """The writer for a running run, from the state of the run at each time."""
     options: Mapping[str, Option] = field(default_factory=dict)
     media_types: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Other media types, by the option and the choice that select them."""
@@ -205,30 +205,30 @@ class Exporter:
         chosen = (self.media_types.get(choice) for choice in options.items())
         return next(filter(None, chosen), self.media_type)
 
-    def losses(self, flight: Flight, options: Options) -> LossReport:
-        """The fate of each field of the flight in this format."""
+    def losses(self, run: ExportRun, options: Options) -> LossReport:
+        """The fate of each field of the run in this format."""
         report, fates = LossReport(), self.fates(options)
-        for each in flight if fates.get("sub-run") == "kept" else (flight,):
-            for heard in each.heard():
-                if heard.superseded:
+        for each in run if fates.get("sub-run") == "kept" else (run,):
+            for entry in each.records():
+                if entry.superseded:
                     continue
-                if heard.event is None and heard.record.line:
-                    report.add(heard.kind, "line", fates.get("unreadable", "dropped"))
-                cut = self.cut(heard, options)
-                for name, fate in _fates(each, heard, fates):
-                    report.add(heard.kind, name, "dropped" if cut else fate)
+                if entry.event is None and entry.record.line:
+                    report.add(entry.kind, "line", fates.get("unreadable", "dropped"))
+                cut = self.cut(entry, options)
+                for name, fate in _fates(each, entry, fates):
+                    report.add(entry.kind, name, "dropped" if cut else fate)
             for name in self.synthesised(each, options):
                 report.add(each.family, name, "synthesised")
         return report
 
 
 def _fates(
-    flight: Flight, heard: ExportRecord, fates: Mapping[str, Fate]
+    run: ExportRun, entry: ExportRecord, fates: Mapping[str, Fate]
 ) -> Iterator[tuple[str, Fate]]:
     """The fate of each field of an event, by the fate of its kind."""
-    for fact in heard.facts:
+    for fact in entry.facts:
         kind, said = type(fact).__name__, plain(fact)
-        told = carried(heard, fact) if fates.get(f"{kind}.copied") == "carried" else {}
+        told = carried(entry, fact) if fates.get(f"{kind}.copied") == "carried" else {}
         for name in said:
             fate = fates.get(f"{kind}.{name}", "dropped")
             is_new = name == "call_id" and told.get(name, said[name]) != said[name]
@@ -236,14 +236,14 @@ def _fates(
         for name in told.keys() - said.keys() - {"fact", "at"}:
             if told[name] is not None:
                 yield f"{kind}.{name}", "synthesised"
-    if (event := heard.event) is None:
+    if (event := entry.event) is None:
         return
     said = {"at": event.at, "id": event.id, "cause": event.cause}
     said["family"] = event.family if event.family != event.dialect else None
     for name, value in said.items():
         if value is not None:
             yield name, fates.get(name, "dropped")
-    for pointer in flight.untold(event):
+    for pointer in run.uncovered(event):
         yield pointer, fates.get("rest", "dropped")
 
 
@@ -275,17 +275,17 @@ def plain(fact: Fact) -> dict[str, Any]:
     return said
 
 
-def carried(heard: ExportRecord, fact: Fact) -> dict[str, Any]:
+def carried(entry: ExportRecord, fact: Fact) -> dict[str, Any]:
     """A fact in the form in which formats carry it: all fields and the time, as on a native line."""
-    at = utc(heard.event.at) if heard.event else None
+    at = utc(entry.event.at) if entry.event else None
     told = {"fact": type(fact).__name__} | ({"at": at} if at else {}) | plain(fact)
     # Keys that a line must have, and a fact may lack.
     match fact:
         case Called(synthetic_id=True) | Returned(synthetic_id=True):
-            told["call_id"] = call_name(heard, fact)
+            told["call_id"] = call_name(entry, fact)
             del told["synthetic_id"]
         case Spent(key=None):
-            told["key"] = heard.identity
+            told["key"] = entry.identity
         case Moved(from_=None):
             told["from"] = "unknown"
         case Answered():
@@ -295,9 +295,9 @@ def carried(heard: ExportRecord, fact: Fact) -> dict[str, Any]:
     return told
 
 
-def call_name(heard: ExportRecord, fact: Called | Returned) -> str:
+def call_name(entry: ExportRecord, fact: Called | Returned) -> str:
     """The call's own id; a generated one is valid only in its record."""
-    return f"{fact.call_id}#{heard.seq}" if fact.synthetic_id is True else str(fact.call_id)
+    return f"{fact.call_id}#{entry.seq}" if fact.synthetic_id is True else str(fact.call_id)
 
 
 def dumps(value: Any) -> bytes:

@@ -19,9 +19,9 @@ class Calls:
         """By the name of an original, the name under which it was written."""
         self._returned: set[str] = set()
 
-    def called(self, heard: ExportRecord, fact: Called) -> str | None:
+    def called(self, entry: ExportRecord, fact: Called) -> str | None:
         """The name of a call that appears for the first time; None for a copy."""
-        name = call_name(heard, fact)
+        name = call_name(entry, fact)
         original, copy = self._original(name), fact.provider_call_id
         known = self._written.get(original)
         if copy and copy != original and copy not in self._originals:
@@ -32,9 +32,9 @@ class Calls:
         self._written[original] = known or name
         return None if known else name
 
-    def returned(self, heard: ExportRecord, fact: Returned) -> str | None:
+    def returned(self, entry: ExportRecord, fact: Returned) -> str | None:
         """The name of a call that returns for the first time; None for a copy."""
-        original = self._original(call_name(heard, fact))
+        original = self._original(call_name(entry, fact))
         if original in self._returned:
             return None
         self._returned.add(original)
@@ -80,32 +80,32 @@ class ModelTurns:
         self._open: dict[tuple[str | None, str | None], Turn] = {}
         self._over: list[Turn] = []
 
-    def said(self, heard: ExportRecord, fact: Said) -> Turn:
+    def said(self, entry: ExportRecord, fact: Said) -> Turn:
         """The turn of this message."""
         now = self._now(fact)
-        if now is None or not self._joins(now, heard, fact.message_id):
-            now = self._begin(heard, fact)
+        if now is None or not self._joins(now, entry, fact.message_id):
+            now = self._begin(entry, fact)
         now.message_id = now.message_id or fact.message_id
         now.said.append(fact)
-        now.last = heard
+        now.last = entry
         return now
 
-    def called(self, heard: ExportRecord, fact: Called, name: str) -> Turn:
+    def called(self, entry: ExportRecord, fact: Called, name: str) -> Turn:
         """The turn of this call."""
         now = self._now(fact)
-        if now is None or (now.over and not self._together(now, heard)):
-            now = self._begin(heard, fact)
+        if now is None or (now.over and not self._together(now, entry)):
+            now = self._begin(entry, fact)
         now.calls.append(name)
-        now.last = heard
+        now.last = entry
         return now
 
-    def spent(self, heard: ExportRecord, fact: Spent, spend: Spend) -> Turn:
+    def spent(self, entry: ExportRecord, fact: Spent, spend: Spend) -> Turn:
         """The turn of this spend."""
         now = self._now(fact)
-        if now is None or not self._takes(now, heard, fact):
-            now = self._begin(heard, fact)
+        if now is None or not self._takes(now, entry, fact):
+            now = self._begin(entry, fact)
         now.spends.append(spend)
-        now.last = heard
+        now.last = entry
         return now
 
     def interrupted(self, fact: Fact) -> None:
@@ -125,31 +125,31 @@ class ModelTurns:
     def _now(self, fact: Fact) -> Turn | None:
         return self._open.get((fact.agent, fact.step))
 
-    def _begin(self, heard: ExportRecord, fact: Fact) -> Turn:
+    def _begin(self, entry: ExportRecord, fact: Fact) -> Turn:
         key = (fact.agent, fact.step)
         if key in self._open or len(self._open) >= OPEN_TURNS:
             self._over.append(self._open.pop(key if key in self._open else next(iter(self._open))))
-        self._open[key] = Turn(heard, heard, fact.agent, fact.step)
+        self._open[key] = Turn(entry, entry, fact.agent, fact.step)
         return self._open[key]
 
-    def _together(self, now: Turn, heard: ExportRecord) -> bool:
+    def _together(self, now: Turn, entry: ExportRecord) -> bool:
         """Whether two facts belong to one turn: the same record, or spans with the same name."""
-        return now.last.seq == heard.seq or bool(_foreign(now.first) & _foreign(heard))
+        return now.last.seq == entry.seq or bool(_foreign(now.first) & _foreign(entry))
 
-    def _joins(self, now: Turn, heard: ExportRecord, message: str | None) -> bool:
-        if self._together(now, heard):
+    def _joins(self, now: Turn, entry: ExportRecord, message: str | None) -> bool:
+        if self._together(now, entry):
             return True
         if message is not None and now.message_id is not None:
             return message == now.message_id
         # A thought belongs to the message that follows it.
         return not now.over and not now.spends and all(s.role == "thought" for s in now.said)
 
-    def _takes(self, now: Turn, heard: ExportRecord, fact: Spent) -> bool:
-        if self._together(now, heard) or (fact.key is not None and fact.key == now.message_id):
+    def _takes(self, now: Turn, entry: ExportRecord, fact: Spent) -> bool:
+        if self._together(now, entry) or (fact.key is not None and fact.key == now.message_id):
             return True
         models = {said.model for said in now.said if said.model} | {fact.model or ""} - {""}
         return now.spoke and not now.spends and len(models) < 2
 
 
-def _foreign(heard: ExportRecord) -> set[str]:
-    return {name for name in heard.names if span_of((name,))}
+def _foreign(entry: ExportRecord) -> set[str]:
+    return {name for name in entry.names if span_of((name,))}

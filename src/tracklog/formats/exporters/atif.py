@@ -7,7 +7,7 @@ from tracklog.formats.exporters import (
     MAPPING,
     Exporter,
     ExportRecord,
-    Flight,
+    ExportRun,
     Options,
     Spend,
     blob_path,
@@ -39,45 +39,45 @@ IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 Step = dict[str, Any]
 
 
-def write(flight: Flight, _options: Options) -> Iterator[bytes]:
+def write(run: ExportRun, _options: Options) -> Iterator[bytes]:
     # A result belongs to the step of its call, however late it came: the document is built in
     # memory.
-    yield dumps(_trajectory(flight)) + b"\n"
+    yield dumps(_trajectory(run)) + b"\n"
 
 
-def _trajectory(flight: Flight) -> dict[str, Any]:
-    steps = _Steps(flight)
-    for heard in flight.heard():
-        for place, fact in enumerate(heard.facts):
-            borne = steps.tell(heard, place, fact)["extra"]["tracklog"]["facts"]
-            borne.append(carried(heard, fact))
-    below = [_trajectory(child) for child in flight.below]
-    opening = flight.opening
+def _trajectory(run: ExportRun) -> dict[str, Any]:
+    steps = _Steps(run)
+    for entry in run.records():
+        for place, fact in enumerate(entry.facts):
+            borne = steps.add(entry, place, fact)["extra"]["tracklog"]["facts"]
+            borne.append(carried(entry, fact))
+    below = [_trajectory(child) for child in run.below]
+    opening = run.opening
     software = opening.get("software") or {}
-    agents = list(flight.summary.get("agents") or ())
-    name = opening.get("agent") or software.get("name") or (agents[0] if agents else flight.family)
+    agents = list(run.summary.get("agents") or ())
+    name = opening.get("agent") or software.get("name") or (agents[0] if agents else run.family)
     agent: dict[str, Any] = {
         "name": str(name),
         "version": str(software.get("version") or "unknown"),
     }
     if opening.get("model"):
         agent["model_name"] = str(opening["model"])
-    own = _metrics(flight.spends)
+    own = _metrics(run.spends)
     told: dict[str, Any] = {
         "schema_version": VERSION,
-        "session_id": flight.root[1],
-        "trajectory_id": flight.run,
+        "session_id": run.root[1],
+        "trajectory_id": run.id,
         "agent": agent,
         "steps": steps.numbered(),
         "final_metrics": _totals(own, below, max(1, len(steps.steps))),
-        "extra": {"tracklog": {"mapping": MAPPING, "family": flight.family, **_outcome(flight)}},
+        "extra": {"tracklog": {"mapping": MAPPING, "family": run.family, **_outcome(run)}},
     }
     return told | ({"subagent_trajectories": below} if below else {})
 
 
-def _outcome(flight: Flight) -> dict[str, Any]:
+def _outcome(run: ExportRun) -> dict[str, Any]:
     keys = ("status", "outcome", "passed", "score", "seconds", "title")
-    return {key: flight.summary[key] for key in keys if flight.summary.get(key) is not None}
+    return {key: run.summary[key] for key in keys if run.summary.get(key) is not None}
 
 
 def _totals(own: dict[str, Any], below: list[dict[str, Any]], steps: int) -> dict[str, Any]:
@@ -122,59 +122,59 @@ def _metrics(spends: tuple[Spend, ...] | list[Spend]) -> dict[str, Any]:
 class _Steps:
     """The steps of one trajectory, in the order in which each began."""
 
-    def __init__(self, flight: Flight) -> None:
-        self.flight = flight
+    def __init__(self, run: ExportRun) -> None:
+        self.run = run
         self.steps: list[Step] = []
         self.calls, self.turns = Calls(), ModelTurns()
         self.turned: dict[int, tuple[Turn, Step]] = {}
         self.owner: dict[str, Step] = {}
         """The step of each call."""
-        self.children = {child.call: child for child in flight.below if child.call}
+        self.children = {child.call: child for child in run.below if child.call}
 
-    def tell(self, heard: ExportRecord, place: int, fact: Fact) -> Step:
+    def add(self, entry: ExportRecord, place: int, fact: Fact) -> Step:
         """Add a fact; returns the step that holds it."""
         match fact:
             case Said(role=role) if role in VOICES:
-                return self._say(heard, fact)
+                return self._say(entry, fact)
             case Said():
                 self.turns.interrupted(fact)
-                return self._hear(heard, fact)
+                return self._person(entry, fact)
             case Called():
-                return self._call(heard, fact)
+                return self._call(entry, fact)
             case Returned():
-                return self._return(heard, fact)
-            case Spent() if place in heard.spends:
-                return self._spend(heard, fact, heard.spends[place])
+                return self._return(entry, fact)
+            case Spent() if place in entry.spends:
+                return self._spend(entry, fact, entry.spends[place])
             case Spent():
-                return self._beside(heard)  # written before, or counted elsewhere
-        return self._system(heard, fact)
+                return self._beside(entry)  # written before, or counted elsewhere
+        return self._system(entry, fact)
 
     def numbered(self) -> list[Step]:
         """The steps with their numbers; a trajectory has at least one."""
         empty = {"source": "system", "message": "", "extra": {"tracklog": {"facts": []}}}
         return [{"step_id": n, **step} for n, step in enumerate(self.steps or [empty], 1)]
 
-    def _new(self, heard: ExportRecord, source: str) -> Step:
-        told = {"seq": heard.seq, "dialect": heard.record.dialect, "facts": []}
+    def _new(self, entry: ExportRecord, source: str) -> Step:
+        told = {"seq": entry.seq, "dialect": entry.record.dialect, "facts": []}
         step: Step = {"source": source, "message": "", "extra": {"tracklog": told}}
-        if heard.event is not None and heard.event.at is not None:
-            step = {"timestamp": heard.at, **step}
+        if entry.event is not None and entry.event.at is not None:
+            step = {"timestamp": entry.at, **step}
         self.steps.append(step)
         return step
 
-    def _beside(self, heard: ExportRecord) -> Step:
+    def _beside(self, entry: ExportRecord) -> Step:
         """The step that holds a copy, which is not shown again."""
-        return self.steps[-1] if self.steps else self._new(heard, "system")
+        return self.steps[-1] if self.steps else self._new(entry, "system")
 
-    def _of(self, heard: ExportRecord, turn: Turn) -> Step:
+    def _of(self, entry: ExportRecord, turn: Turn) -> Step:
         """The step of a model's turn."""
         if id(turn) not in self.turned:
-            step = self._new(heard, "agent")
+            step = self._new(entry, "agent")
             self.turned[id(turn)] = turn, step
         return self.turned[id(turn)][1]
 
-    def _say(self, heard: ExportRecord, fact: Said) -> Step:
-        step = self._of(heard, self.turns.said(heard, fact))
+    def _say(self, entry: ExportRecord, fact: Said) -> Step:
+        step = self._of(entry, self.turns.said(entry, fact))
         for block in fact.blocks:
             thought = fact.role == "thought" or block.get("type") == "thinking"
             words = words_of(block)
@@ -195,8 +195,8 @@ class _Steps:
             step["is_copied_context"] = True
         return step
 
-    def _hear(self, heard: ExportRecord, fact: Said) -> Step:
-        step = self._new(heard, "user" if fact.role == "user" else "system")
+    def _person(self, entry: ExportRecord, fact: Said) -> Step:
+        step = self._new(entry, "user" if fact.role == "user" else "system")
         images = [image for block in fact.blocks if (image := _image(block)) is not None]
         words = [words_of(block) for block in fact.blocks if _image(block) is None]
         step["message"] = "\n\n".join(filter(None, words))
@@ -206,11 +206,11 @@ class _Steps:
             step["is_copied_context"] = True
         return step
 
-    def _call(self, heard: ExportRecord, fact: Called) -> Step:
-        name = self.calls.called(heard, fact)
+    def _call(self, entry: ExportRecord, fact: Called) -> Step:
+        name = self.calls.called(entry, fact)
         if name is None:
-            return self._beside(heard)
-        step = self._of(heard, self.turns.called(heard, fact, name))
+            return self._beside(entry)
+        step = self._of(entry, self.turns.called(entry, fact, name))
         call: Step = {"tool_call_id": name, "function_name": str(fact.tool)}
         if isinstance(fact.input, Mapping):
             call["arguments"] = dict(fact.input)
@@ -222,31 +222,31 @@ class _Steps:
         self.owner[name] = step
         return step
 
-    def _return(self, heard: ExportRecord, fact: Returned) -> Step:
+    def _return(self, entry: ExportRecord, fact: Returned) -> Step:
         self.turns.interrupted(fact)
-        name = self.calls.returned(heard, fact)
+        name = self.calls.returned(entry, fact)
         if name is None:
-            return self._beside(heard)
+            return self._beside(entry)
         content = "" if fact.output is None else text_of(fact.output)
         if lifted := blob_of(fact.output):
             content = str(lifted.get("preview") or "")
         result: Step = {"content": content or ("" if fact.error is None else text_of(fact.error))}
         step = self.owner.get(name)
         if step is None:
-            step = self._new(heard, "system")
+            step = self._new(entry, "system")
         else:
             result = {"source_call_id": name, **result}
             if child := self.children.get(fact.call_id):
-                ref = {"trajectory_id": child.run, "session_id": child.root[1]}
+                ref = {"trajectory_id": child.id, "session_id": child.root[1]}
                 result["subagent_trajectory_ref"] = [ref]
         step.setdefault("observation", {"results": []})["results"].append(result)
         return step
 
-    def _spend(self, heard: ExportRecord, fact: Spent, spend: Spend) -> Step:
+    def _spend(self, entry: ExportRecord, fact: Spent, spend: Spend) -> Step:
         if not (spend.model or spend.amounts.keys() & {"input_tokens", "output_tokens"}):
-            return self._system(heard, fact)
-        turn = self.turns.spent(heard, fact, spend)
-        step = self._of(heard, turn)
+            return self._system(entry, fact)
+        turn = self.turns.spent(entry, fact, spend)
+        step = self._of(entry, turn)
         step["metrics"] = _metrics(turn.spends)
         calls = [each.calls if each.calls is not None else 1 for each in turn.spends]
         if sum(calls):
@@ -255,9 +255,9 @@ class _Steps:
             step.setdefault("model_name", str(spend.model))
         return step
 
-    def _system(self, heard: ExportRecord, fact: Fact) -> Step:
+    def _system(self, entry: ExportRecord, fact: Fact) -> Step:
         """A step for a fact that is neither a message nor a call."""
-        step = self._new(heard, "system")
+        step = self._new(entry, "system")
         step["message"] = _sentence(fact)
         if isinstance(fact, Noted) and fact.label == "compaction":
             change = fact.data if isinstance(fact.data, Mapping) else {}
@@ -272,9 +272,9 @@ class _Steps:
     def _refer(self, step: Step, fact: Linked) -> None:
         """Refer to a sub-run that no call started, at its link."""
         named = fact.child.get("run") if isinstance(fact.child, Mapping) else fact.child
-        for child in self.flight.below:
-            if child.run == named and not child.call:
-                ref = {"trajectory_id": child.run, "session_id": child.root[1]}
+        for child in self.run.below:
+            if child.id == named and not child.call:
+                ref = {"trajectory_id": child.id, "session_id": child.root[1]}
                 result = {"content": "", "subagent_trajectory_ref": [ref]}
                 step["observation"] = {"results": [result]}
 
@@ -317,11 +317,11 @@ def fates(_options: Options) -> dict[str, Fate]:
     return {name: fate for name, fate in told.items() if not name.endswith(".synthetic_id")}
 
 
-def synthesised(flight: Flight, _options: Options) -> Iterator[str]:
-    software = flight.opening.get("software") or {}
+def synthesised(run: ExportRun, _options: Options) -> Iterator[str]:
+    software = run.opening.get("software") or {}
     if not software.get("version"):
         yield "agent.version"
-    if not (flight.opening.get("agent") or software.get("name") or flight.summary.get("agents")):
+    if not (run.opening.get("agent") or software.get("name") or run.summary.get("agents")):
         yield "agent.name"
 
 

@@ -11,7 +11,7 @@ from tracklog.formats.exporters import (
     MAPPING,
     Exporter,
     ExportRecord,
-    Flight,
+    ExportRun,
     Option,
     Options,
     dumps,
@@ -28,36 +28,36 @@ SCHEMAS = "tag:tracklog.dev,2026:schemas"
 """The prefix of schema names; an identifier, not an address."""
 
 
-def write(flight: Flight, options: Options) -> Iterator[bytes]:
+def write(run: ExportRun, options: Options) -> Iterator[bytes]:
     if options["mode"] == "structured":
-        for heard in flight.heard():
-            yield _event(heard, options) + b"\n"
+        for entry in run.records():
+            yield _event(entry, options) + b"\n"
         return
     opening = b"["
-    for heard in flight.heard():
-        yield opening + _event(heard, options)
+    for entry in run.records():
+        yield opening + _event(entry, options)
         opening = b",\n"
     yield b"[]\n" if opening == b"[" else b"]\n"
 
 
-def _event(heard: ExportRecord, options: Options) -> bytes:
-    event, line = _attributes(heard, options), heard.record.line
+def _event(entry: ExportRecord, options: Options) -> bytes:
+    event, line = _attributes(entry, options), entry.record.line
     if not line:
         return dumps(event)  # erased: null would mean something else than no data
-    if heard.event is None:
+    if entry.event is None:
         return dumps({**event, "datacontenttype": "application/octet-stream"} | _opaque(line))
-    if not cut(heard, options):
+    if not cut(entry, options):
         return dumps({**event, "data": orjson.Fragment(line)})
-    run = f"{quote(heard.record.family, safe='')}/{quote(heard.record.run, safe='')}"
-    return dumps({**event, "dataref": f"{options['base']}/api/runs/{run}?at={heard.seq}"})
+    run = f"{quote(entry.record.family, safe='')}/{quote(entry.record.run, safe='')}"
+    return dumps({**event, "dataref": f"{options['base']}/api/runs/{run}?at={entry.seq}"})
 
 
-def cut(heard: ExportRecord, options: Options) -> bool:
+def cut(entry: ExportRecord, options: Options) -> bool:
     """Whether a line is too large to be forwarded, so that the event only names its address."""
-    line = heard.record.line
+    line = entry.record.line
     if options["whole"] == "yes" or len(line) < FORWARDED // 2:
         return False
-    return len(dumps(_attributes(heard, options))) + len(line) + len(',"data":') > FORWARDED
+    return len(dumps(_attributes(entry, options))) + len(line) + len(',"data":') > FORWARDED
 
 
 def _opaque(line: bytes) -> dict[str, str]:
@@ -66,19 +66,19 @@ def _opaque(line: bytes) -> dict[str, str]:
     return {"data_base64": base64.b64encode(line).decode()}
 
 
-def _attributes(heard: ExportRecord, options: Options) -> dict[str, Any]:
-    record = heard.record
+def _attributes(entry: ExportRecord, options: Options) -> dict[str, Any]:
+    record = entry.record
     parts = (options["collector"], record.dialect, record.run)
     event: dict[str, Any] = {
         "specversion": "1.0",
-        "id": _text(heard.identity) or str(record.seq),
+        "id": _text(entry.identity) or str(record.seq),
         "source": "/tracklog/" + "/".join(quote(part, safe="") for part in parts),
-        "type": f"{PREFIX}.{record.dialect}.{_text(heard.kind) or 'unknown'}",
+        "type": f"{PREFIX}.{record.dialect}.{_text(entry.kind) or 'unknown'}",
     }
     run = _text(record.run)
     if run:
         event |= {"subject": run, "correlationid": run, "partitionkey": run}
-    at = utc(heard.event.at) if heard.event else None
+    at = utc(entry.event.at) if entry.event else None
     if at:
         event["time"] = at
     event |= {
@@ -89,15 +89,15 @@ def _attributes(heard: ExportRecord, options: Options) -> dict[str, Any]:
         "recordedtime": record.received,
         "tracklogmapping": MAPPING,
     }
-    if heard.event is not None and (cause := _text(heard.event.cause or "")):
+    if entry.event is not None and (cause := _text(entry.event.cause or "")):
         event["causationid"] = cause
     if record.family != record.dialect:
         event["tracklogfamily"] = record.family
-    if heard.superseded:
+    if entry.superseded:
         event["tracklogsuperseded"] = True
-    if span := span_of(heard.names):
+    if span := span_of(entry.names):
         event["traceparent"] = f"00-{span[0]}-{span[1]}-01"
-    if worst := {finding.level for finding in heard.findings}:
+    if worst := {finding.level for finding in entry.findings}:
         number, word = (17, "ERROR") if "error" in worst else (13, "WARN")
         if worst != {"info"}:
             event |= {"severitynumber": number, "severitytext": word}

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from tracklog.formats.exporters import Exporter, Flight, Option, Options, whole_lines
+from tracklog.formats.exporters import Exporter, ExportRun, Option, Options, whole_lines
 from tracklog.formats.loss import Fate
 from tracklog.journal.frame import head
 
 
-def write(flight: Flight, options: Options) -> Iterator[bytes]:
+def write(run: ExportRun, options: Options) -> Iterator[bytes]:
     frames = options["frames"] == "yes"
-    for heard in flight.heard():
-        record = heard.record
+    for entry in run.records():
+        record = entry.record
         if record.erased is not None:
             continue  # its tombstone is in the proof
         if frames:

@@ -57,7 +57,7 @@ def reply_of(name: str, bodies: Iterable[Body]) -> Reply:
     reply = Reply()
     reading = found.read(reply)
     for body in bodies:
-        if not reading.hear(body):
+        if not reading.feed(body):
             reply.unknown(body)
     reading.end()
     return reply

@@ -92,7 +92,7 @@ class Normalised(NamedTuple):
 class StreamReader(Protocol):
     """Reads the objects of one stream, in order."""
 
-    def hear(self, body: Body) -> bool:
+    def feed(self, body: Body) -> bool:
         """Add an object; returns whether it was understood."""
 
     def end(self) -> None:
@@ -157,7 +157,7 @@ class Normaliser:
                 continue
             line = bytes(self._rest) + piece if self._rest else piece
             self._rest.clear()
-            self._hear(line)
+            self._feed(line)
         if not self._skipping:
             self._rest += rest
             if len(self._rest) > LINE_CAP:
@@ -168,7 +168,7 @@ class Normaliser:
     ) -> Normalised:
         """The complete reply; blocks that are still open are marked as partial."""
         if self._rest:
-            self._hear(bytes(self._rest))
+            self._feed(bytes(self._rest))
             self._rest.clear()
         self._end_body()
         reply = self.reply
@@ -200,7 +200,7 @@ class Normaliser:
         self._rest.clear()
         self._skipping = True
 
-    def _hear(self, line: bytes) -> None:
+    def _feed(self, line: bytes) -> None:
         if line.endswith(b"\r"):
             line = line[:-1]
         if not line.strip() or self.provider is None:
@@ -262,7 +262,7 @@ class Normaliser:
             self.reply.stream(raw, "malformed")
         elif not isinstance(body, dict) or self._reading is None:
             self.reply.unknown(body)
-        elif self._reading.hear(body):
+        elif self._reading.feed(body):
             report.recognised += 1
         else:
             name = type_of(body)

@@ -74,7 +74,7 @@ class Draft:
         self.open: set[Any] = set()
         self.done = False
 
-    def hear(self, event: Body) -> None:
+    def feed(self, event: Body) -> None:
         """Add one event of the stream."""
         index = event.get("index")
         index = index if isinstance(index, int) else len(self.parts) - 1
@@ -232,7 +232,7 @@ class ClaudeStreamReader:
         self._last: tuple[str, str | None] | None = None
         self._total = False
 
-    def hear(self, body: Body) -> bool:
+    def feed(self, body: Body) -> bool:
         kind = body.get("type")
         parent = word(body.get("parent_tool_use_id"))
         self.reply.note(provider_session_id=word(body.get("session_id")))
@@ -317,7 +317,7 @@ class ClaudeStreamReader:
             self.reply.fail(obj(event.get("error")).get("message") or event.get("error"))
         elif kind != "ping":
             draft = self._drafts.setdefault(parent, Draft({}))
-            draft.hear(event)
+            draft.feed(event)
 
     def _cover(self, id: str | None, parent: str | None, element: Any) -> None:
         """Drop the draft of a message whose complete line came."""

@@ -113,7 +113,7 @@ class CodexStreamReader:
         self._waiting: dict[str, tuple[str, Body]] = {}
         """Incomplete items, by id: the last state of each."""
 
-    def hear(self, body: Body) -> bool:
+    def feed(self, body: Body) -> bool:
         reply = self.reply
         match body.get("type"):
             case "thread.started":

@@ -82,7 +82,7 @@ class CopilotStreamReader:
         self._shutdowns: Body = {}
         self._premium: int | float | None = None
 
-    def hear(self, body: Body) -> bool:
+    def feed(self, body: Body) -> bool:
         kind, told = text(body.get("type")) or "", obj(body.get("data"))
         match kind:
             case "session.start":

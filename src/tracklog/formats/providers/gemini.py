@@ -83,7 +83,7 @@ class GeminiStreamReader:
         """The text that the next delta continues."""
         self._answered = False
 
-    def hear(self, body: Body) -> bool:
+    def feed(self, body: Body) -> bool:
         reply, kind = self.reply, body.get("type")
         if kind != "message":
             self._growing = None

@@ -158,7 +158,7 @@ class OpenaiStreamReader:
         self._done: set[Any] = set()
         self._finished = False
 
-    def hear(self, body: Body) -> bool:
+    def feed(self, body: Body) -> bool:
         kind = text(body.get("type")) or ""
         if isinstance(body.get("choices"), list):
             self._chat(body)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from tracklog.formats.exporters import (
     Exporter,
     ExportRecord,
-    Flight,
+    ExportRun,
     Option,
     Options,
     dumps,
@@ -17,13 +17,13 @@ from tracklog.formats.loss import Fate
 from tracklog.model.fact import FACTS, Began, Called, Returned, Said
 
 
-def write(flight: Flight, options: Options) -> Iterator[bytes]:
-    stream, last = _stream(lambda: flight, options, keeps=flight.asks), 0
-    for heard in flight.heard():
-        for event in stream.hear(heard):
-            yield b"id: %d\ndata: %b\n\n" % (heard.seq, dumps(event))
-        last = heard.seq
-    if flight.summary.get("ended"):
+def write(run: ExportRun, options: Options) -> Iterator[bytes]:
+    stream, last = _stream(lambda: run, options, keeps=run.asks), 0
+    for entry in run.records():
+        for event in stream.add(entry):
+            yield b"id: %d\ndata: %b\n\n" % (entry.seq, dumps(event))
+        last = entry.seq
+    if run.summary.get("ended"):
         for event in stream.end():
             yield b"id: %d\ndata: %b\n\n" % (last, dumps(event))
 
@@ -31,13 +31,13 @@ def write(flight: Flight, options: Options) -> Iterator[bytes]:
 class Followed:
     """A running run as server-sent events; an id says that everything up to it was sent."""
 
-    def __init__(self, now: Callable[[], Flight], options: Options) -> None:
+    def __init__(self, now: Callable[[], ExportRun], options: Options) -> None:
         self._stream = _stream(now, options, keeps=True)
 
-    def hear(self, heard: ExportRecord, *, ended: bool) -> bytes:
+    def write(self, entry: ExportRecord, *, ended: bool) -> bytes:
         """The events of a record; the number of a record that may be the last is sent with the end."""
-        events = list(self._stream.hear(heard))
-        return _frames(events, None if ended and self._stream.open else heard.seq)
+        events = list(self._stream.add(entry))
+        return _frames(events, None if ended and self._stream.open else entry.seq)
 
     def join(self, cursor: int) -> bytes:
         """The state up to here, for a late subscriber."""
@@ -52,7 +52,7 @@ class Followed:
         return _frames(self._stream.end(), cursor)
 
 
-def _stream(now: Callable[[], Flight], options: Options, *, keeps: bool) -> EventStream:
+def _stream(now: Callable[[], ExportRun], options: Options, *, keeps: bool) -> EventStream:
     return EventStream(now, raw=options["raw"] == "yes", keeps=keeps)
 
 

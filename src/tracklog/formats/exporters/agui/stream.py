@@ -8,7 +8,7 @@ import orjson
 from tracklog.formats.exporters import (
     MAPPING,
     ExportRecord,
-    Flight,
+    ExportRun,
     carried,
     nanoseconds,
     plain,
@@ -41,11 +41,11 @@ EXACT = 2**53 - 1
 class EventStream:
     """The open parts of a run, so that nothing is closed twice or left open at the end."""
 
-    def __init__(self, now: Callable[[], Flight], *, raw: bool, keeps: bool) -> None:
-        """`now` returns the flight so far; messages are kept for snapshots."""
-        flight = now()
+    def __init__(self, now: Callable[[], ExportRun], *, raw: bool, keeps: bool) -> None:
+        """`now` returns the run so far; messages are kept for snapshots."""
+        run = now()
         self.now, self.raw = now, raw
-        self.names = {"threadId": flight.conversation or flight.root[1], "runId": flight.run}
+        self.names = {"threadId": run.conversation or run.root[1], "runId": run.id}
         self.begun = self.open = self.ended = False
         self.closed: Event | None = None
         """The event that closed the run last."""
@@ -59,16 +59,16 @@ class EventStream:
         """The model's message in the current record, which its calls are part of."""
         self.stamp = 0
 
-    def hear(self, heard: ExportRecord) -> Iterator[Event]:
-        self.stamp, self.speaking = nanoseconds(heard.at) // 10**6, None
-        if self.raw and heard.record.line:
+    def add(self, entry: ExportRecord) -> Iterator[Event]:
+        self.stamp, self.speaking = nanoseconds(entry.at) // 10**6, None
+        if self.raw and entry.record.line:
             yield from self._begin()
-            line = orjson.Fragment(heard.record.line)
-            event = line if heard.event else heard.record.line.decode("utf-8", "replace")
-            yield self._event("RAW", event=event, source=heard.record.dialect)
-        for place, fact in enumerate(heard.facts):
-            name = heard.identity if place == 0 else f"{heard.identity}.{place}"
-            yield from _marked(self._tell(heard, fact, name), carried(heard, fact))
+            line = orjson.Fragment(entry.record.line)
+            event = line if entry.event else entry.record.line.decode("utf-8", "replace")
+            yield self._event("RAW", event=event, source=entry.record.dialect)
+        for place, fact in enumerate(entry.facts):
+            name = entry.identity if place == 0 else f"{entry.identity}.{place}"
+            yield from _marked(self._tell(entry, fact, name), carried(entry, fact))
 
     def join(self) -> Iterator[Event]:
         """The state that a late subscriber needs."""
@@ -119,7 +119,7 @@ class EventStream:
         self.open, self.closed = False, event
         return event
 
-    def _tell(self, heard: ExportRecord, fact: Fact, name: str) -> Iterator[Event]:
+    def _tell(self, entry: ExportRecord, fact: Fact, name: str) -> Iterator[Event]:
         # A copy of another run's history neither begins nor ends this run.
         own = fact.copied is not True
         if isinstance(fact, Answered) and own and self._awaits(fact):
@@ -133,9 +133,9 @@ class EventStream:
             case Said():
                 yield from self._say(fact, name)
             case Called():
-                yield from self._call(heard, fact, name)
+                yield from self._call(entry, fact, name)
             case Returned():
-                yield from self._return(heard, fact, name)
+                yield from self._return(entry, fact, name)
             case Began(what="step", step=str(step)) if own and step not in self.steps:
                 self.steps.append(step)
                 yield self._event("STEP_STARTED", stepName=step)
@@ -195,8 +195,8 @@ class EventStream:
         yield self._event("REASONING_END", messageId=name)
         self.messages.said(name, "reasoning", thoughts)
 
-    def _call(self, heard: ExportRecord, fact: Called, name: str) -> Iterator[Event]:
-        call = self.calls.called(heard, fact)
+    def _call(self, entry: ExportRecord, fact: Called, name: str) -> Iterator[Event]:
+        call = self.calls.called(entry, fact)
         if call is None:
             yield from self._custom(fact)  # a copy: shown, not counted
             return
@@ -213,8 +213,8 @@ class EventStream:
         yield self._event("TOOL_CALL_END", toolCallId=call)
         self.messages.called(self.speaking, call, fact.tool, given)
 
-    def _return(self, heard: ExportRecord, fact: Returned, name: str) -> Iterator[Event]:
-        call = self.calls.returned(heard, fact)
+    def _return(self, entry: ExportRecord, fact: Returned, name: str) -> Iterator[Event]:
+        call = self.calls.returned(entry, fact)
         if call is None:
             yield from self._custom(fact)  # a copy
             return

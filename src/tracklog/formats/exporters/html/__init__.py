@@ -4,7 +4,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha256
 
-from tracklog.formats.exporters import Exporter, Flight, Option, Options, every, utc, whole_lines
+from tracklog.formats.exporters import Exporter, ExportRun, Option, Options, every, utc, whole_lines
 from tracklog.formats.exporters.html.inert import class_of, duration, text
 from tracklog.formats.exporters.html.style import CSS
 from tracklog.formats.exporters.html.transcript import Transcript
@@ -12,15 +12,15 @@ from tracklog.formats.loss import Fate
 from tracklog.model.fact import Decided, Ended, Linked
 
 
-def write(flight: Flight, options: Options) -> Iterator[bytes]:
-    for part in _page(flight, lines=options["lines"] == "yes"):
+def write(run: ExportRun, options: Options) -> Iterator[bytes]:
+    for part in _page(run, lines=options["lines"] == "yes"):
         yield part.encode("utf-8", "replace")
 
 
-def _page(flight: Flight, *, lines: bool) -> Iterator[str]:
+def _page(run: ExportRun, *, lines: bool) -> Iterator[str]:
     digest = b64encode(sha256(CSS.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    title = text(_title(flight))
+    title = text(_title(run))
     yield (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -28,45 +28,45 @@ def _page(flight: Flight, *, lines: bool) -> Iterator[str]:
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{title} · tracklog</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
     )
-    yield f"<header>\n{_head(flight, 'h1')}</header>\n<main>\n"
+    yield f"<header>\n{_head(run, 'h1')}</header>\n<main>\n"
     found: list[tuple[int | None, str, str, str]] = []
-    for number, each in enumerate(flight):
+    for number, each in enumerate(run):
         if number:
             yield f'<section class="below" id="r{number}">\n{_head(each, "h2")}'
         else:
-            yield _contents(flight)
+            yield _contents(run)
         yield from _transcript(each, found, lines=lines)
         yield "</section>\n" if number else ""
     yield from _findings(found)
     yield "</main>\n<footer><p>"
-    yield f"Written by tracklog from the records of {text(flight.family)}:{text(flight.run)}."
+    yield f"Written by tracklog from the records of {text(run.family)}:{text(run.id)}."
     yield " Every event can be linked to as <code>#e</code> and its number.</p></footer>\n"
     yield "</body>\n</html>\n"
 
 
-def _title(flight: Flight) -> str:
-    return str(flight.summary.get("title") or flight.run)
+def _title(run: ExportRun) -> str:
+    return str(run.summary.get("title") or run.id)
 
 
-def _head(flight: Flight, tag: str) -> str:
-    row = flight.summary
+def _head(run: ExportRun, tag: str) -> str:
+    row = run.summary
     status = str(row.get("status") or "working")
-    software = flight.opening.get("software") or {}
+    software = run.opening.get("software") or {}
     names = [software.get("name"), software.get("version")]
     names = [" ".join(str(each) for each in names if each), *(row.get("dialects") or ())]
     said = " · ".join(["flight record", *filter(None, names)])
     parts = [f'<p class="over">{text(said)}</p>\n']
-    parts.append(f"<{tag}>{text(_title(flight))}</{tag}>\n")
-    if _title(flight) != flight.run:
-        parts.append(f'<p class="run mono">{text(flight.run)}</p>\n')
+    parts.append(f"<{tag}>{text(_title(run))}</{tag}>\n")
+    if _title(run) != run.id:
+        parts.append(f'<p class="run mono">{text(run.id)}</p>\n')
     parts.append("<dl>\n")
     pill = f'<span class="pill {class_of(status)}">{text(status)}</span>'
     parts.append(_stat("status", pill))
-    for name, value in _stats(flight):
+    for name, value in _stats(run):
         parts.append(_stat(name, text(value)))
     parts.append("</dl>\n")
-    if flight.proof:
-        head = flight.proof.get("head") or {}
+    if run.proof:
+        head = run.proof.get("head") or {}
         place = f"{head.get('through')}:{head.get('chain')}"
         said = f"Proven against the journal's chain, head <code>{text(place)}</code>."
         parts.append(f'<p class="proof"><span class="ok">✓</span> {said}</p>\n')
@@ -79,8 +79,8 @@ def _stat(name: str, value: str) -> str:
     return f"<div><dt>{name}</dt><dd>{value}</dd></div>\n"
 
 
-def _stats(flight: Flight) -> Iterator[tuple[str, str]]:
-    row = flight.summary
+def _stats(run: ExportRun) -> Iterator[tuple[str, str]]:
+    row = run.summary
     if row.get("outcome") is not None:
         yield "outcome", str(row["outcome"])
     if row.get("score") is not None:
@@ -103,12 +103,12 @@ def _stats(flight: Flight) -> Iterator[tuple[str, str]]:
         yield "began", f"{began[:10]} {began[11:19]} UTC"
 
 
-def _contents(flight: Flight) -> str:
+def _contents(run: ExportRun) -> str:
     """The runs below, with links."""
     rows = [
         f'<li><a href="#r{number}">{text(_title(each))}</a> '
         f'<span class="soft">{text(each.summary.get("status") or "")}</span></li>\n'
-        for number, each in enumerate(flight)
+        for number, each in enumerate(run)
         if number
     ]
     return (
@@ -119,13 +119,13 @@ def _contents(flight: Flight) -> str:
 
 
 def _transcript(
-    flight: Flight, found: list[tuple[int | None, str, str, str]], *, lines: bool
+    run: ExportRun, found: list[tuple[int | None, str, str, str]], *, lines: bool
 ) -> Iterator[str]:
-    page = Transcript(_title(flight))
-    for heard in page.ahead(flight.heard()):
-        found += [(heard.seq, *finding) for finding in heard.findings]
-        yield page.article(heard, lines=lines)
-    found += [(None, *finding) for finding in flight.findings]
+    page = Transcript(_title(run))
+    for entry in page.ahead(run.records()):
+        found += [(entry.seq, *finding) for finding in entry.findings]
+        yield page.article(entry, lines=lines)
+    found += [(None, *finding) for finding in run.findings]
 
 
 def _findings(found: list[tuple[int | None, str, str, str]]) -> Iterator[str]:

@@ -108,13 +108,13 @@ TOKENS = {
 }
 
 
-def spend(heard: ExportRecord, place: int, fact: Spent) -> str:
+def spend(entry: ExportRecord, place: int, fact: Spent) -> str:
     usage = fact.usage if isinstance(fact.usage, Mapping) else {}
     words = [f"{text_of(v)} {TOKENS.get(k, k)}" for k, v in usage.items() if k in TOKENS]
     if fact.cost_usd is not None:
         words.append(f"${fact.cost_usd:g}")
     words += filter(None, (fact.model, fact.provider))
-    here = heard.spends.get(place)
+    here = entry.spends.get(place)
     note = "" if here is not None and here.counts else " (counted elsewhere)"
     return aside(fact, f"spent {text(' · '.join(words))}{note}", None)
 

@@ -52,69 +52,69 @@ class Transcript:
         self.shown: set[str] = set()
         self.start: int | None = None
 
-    def ahead(self, heards: Iterator[ExportRecord]) -> Iterator[ExportRecord]:
+    def ahead(self, entries: Iterator[ExportRecord]) -> Iterator[ExportRecord]:
         """The records in order, each with those that follow it closely."""
         waiting: deque[ExportRecord] = deque()
-        for heard in heards:
-            self._look(heard)
-            waiting.append(heard)
+        for entry in entries:
+            self._look(entry)
+            waiting.append(entry)
             if len(waiting) > AHEAD:
                 yield waiting.popleft()
         yield from waiting
 
-    def _look(self, heard: ExportRecord) -> None:
-        for place, fact in enumerate(heard.facts):
+    def _look(self, entry: ExportRecord) -> None:
+        for place, fact in enumerate(entry.facts):
             if isinstance(fact, Called):
-                self.names[heard.seq, place] = self.called.called(heard, fact)
+                self.names[entry.seq, place] = self.called.called(entry, fact)
             elif isinstance(fact, Returned):
-                name = self.called.returned(heard, fact)
-                self.names[heard.seq, place] = name
+                name = self.called.returned(entry, fact)
+                self.names[entry.seq, place] = name
                 if name is not None:
-                    self.results[name] = heard, fact
+                    self.results[name] = entry, fact
 
-    def article(self, heard: ExportRecord, *, lines: bool) -> str:
-        moment = nanoseconds(heard.at)
+    def article(self, entry: ExportRecord, *, lines: bool) -> str:
+        moment = nanoseconds(entry.at)
         self.start = moment if self.start is None else self.start
         since = (moment - self.start) / 1e9
-        here = f'<a href="#e{heard.seq}">#{heard.seq}</a>'
-        at = text(heard.at)
+        here = f'<a href="#e{entry.seq}">#{entry.seq}</a>'
+        at = text(entry.at)
         time = f'<time datetime="{at}" title="{at}">{_since(since)}</time>'
-        opening = f'<article id="e{heard.seq}">\n<div class="when">{here}{time}</div>\n<div>'
+        opening = f'<article id="e{entry.seq}">\n<div class="when">{here}{time}</div>\n<div>'
         parts = [opening]
-        if heard.event is None:
-            parts.append(self._unread(heard))
-        if heard.superseded:
+        if entry.event is None:
+            parts.append(self._unread(entry))
+        if entry.superseded:
             parts.append('<p class="small">superseded: a later record replaces it</p>')
-        for place, fact in enumerate(heard.facts):
-            parts.append(self._fact(heard, place, fact))
-        for name, message, level in heard.findings:
+        for place, fact in enumerate(entry.facts):
+            parts.append(self._fact(entry, place, fact))
+        for name, message, level in entry.findings:
             said = f"<b>{text(name)}</b> {text(message)}"
             parts.append(f'<p class="found {class_of(level)}">{said}</p>')
-        if lines and heard.record.line:
-            line = heard.record.line.decode("utf-8", "replace")
-            kind = text(f"{heard.record.dialect} {heard.kind}")
+        if lines and entry.record.line:
+            line = entry.record.line.decode("utf-8", "replace")
+            kind = text(f"{entry.record.dialect} {entry.kind}")
             parts.append(
                 f'<details class="raw"><summary>{kind}</summary><pre>{text(line)}</pre></details>'
             )
         return "".join(parts) + "</div>\n</article>\n"
 
-    def _unread(self, heard: ExportRecord) -> str:
-        stone = heard.record.erased
+    def _unread(self, entry: ExportRecord) -> str:
+        stone = entry.record.erased
         if stone is None:
             return '<p class="small bad">This record cannot be read any more.</p>'
         said = f"Erased by {text(stone.by)} on {text(stone.at)}: {text(stone.reason)}"
         return f'<p class="small bad">{said}</p>'
 
-    def _fact(self, heard: ExportRecord, place: int, fact: Fact) -> str:
+    def _fact(self, entry: ExportRecord, place: int, fact: Fact) -> str:
         match fact:
             case Said():
                 return speech(fact)
             case Called():
-                return self._call(heard, place, fact)
+                return self._call(entry, place, fact)
             case Returned():
-                return self._return(heard, place, fact)
+                return self._return(entry, place, fact)
             case Spent():
-                return spend(heard, place, fact)
+                return spend(entry, place, fact)
             case Began() | Ended():
                 return edge(fact, self.title)
             case Moved():
@@ -131,16 +131,16 @@ class Transcript:
                 return noted(fact)
         return aside(fact, f"<b>{type(fact).__name__.lower()}</b>", listed(rest_of(fact)))
 
-    def _call(self, heard: ExportRecord, place: int, fact: Called) -> str:
-        name = self.names.pop((heard.seq, place), None)
+    def _call(self, entry: ExportRecord, place: int, fact: Called) -> str:
+        name = self.names.pop((entry.seq, place), None)
         if name is None:
             return aside(fact, f"the same call of <b>{text(fact.tool)}</b>, repeated", None)
-        self.begun[name] = heard.seq
+        self.begun[name] = entry.seq
         result = self.results.pop(name, None)
         state, told = pill_of("open", "waiting"), ""
         if result is not None:
             self.shown.add(name)
-            elsewhere = result[0].seq if result[0].seq != heard.seq else None
+            elsewhere = result[0].seq if result[0].seq != entry.seq else None
             state, told = verdict_of(result[1]), result_of(result[1], elsewhere)
         elif name not in self.shown:
             told = '<p class="small">no result so far</p>'
@@ -149,14 +149,14 @@ class Transcript:
         head = f'<span class="name mono">{text(fact.tool)}</span>{who} {state}'
         return f'<div class="fact card tool"><div class="who">{head}</div>{given}{told}</div>'
 
-    def _return(self, heard: ExportRecord, place: int, fact: Returned) -> str:
-        name = self.names.pop((heard.seq, place), None)
+    def _return(self, entry: ExportRecord, place: int, fact: Returned) -> str:
+        name = self.names.pop((entry.seq, place), None)
         if name is None:
             return aside(fact, "the same result, repeated", None)
         call = self.begun.pop(name, None)
         if name in self.shown:
             self.shown.discard(name)
-            if call == heard.seq:
+            if call == entry.seq:
                 return ""
             way = f'<a href="#e{call}">#{call}</a>'
             return aside(fact, f"result of {text(fact.tool or fact.call_id)}, shown at {way}", None)

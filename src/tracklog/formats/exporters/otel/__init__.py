@@ -5,7 +5,7 @@ Ids are derived from the run, so exporting twice overwrites; a run imported from
 
 from collections.abc import Iterator
 
-from tracklog.formats.exporters import Exporter, Flight, Option, Options, every, some
+from tracklog.formats.exporters import Exporter, ExportRun, Option, Options, every, some
 from tracklog.formats.exporters.otel.encoding import Encoding, Json, Protobuf
 from tracklog.formats.exporters.otel.spans import ExportSpan, Values, span_id, trace_id
 from tracklog.formats.exporters.otel.tree import CONTENT, SpansOf
@@ -20,50 +20,50 @@ BATCH = 100
 """Spans that are written in one piece."""
 
 
-def write(flight: Flight, options: Options) -> Iterator[bytes]:
+def write(run: ExportRun, options: Options) -> Iterator[bytes]:
     encode = Protobuf if options["encoding"] == "protobuf" else Json
     encoding = encode(SCHEMA_URLS[options["generation"]])
-    trace = flight.trace or trace_id(*flight.root)
+    trace = run.trace or trace_id(*run.root)
     yield from encoding.begin()
-    yield from _written(flight, trace, _above(flight), encoding, options)
+    yield from _written(run, trace, _above(run), encoding, options)
     yield from encoding.end()
 
 
-def _above(flight: Flight) -> str | None:
+def _above(run: ExportRun) -> str | None:
     """The parent span of a run whose parent is known and not exported here."""
-    if flight.parent is None:
+    if run.parent is None:
         return None
-    role = "run" if flight.call is None else "tool"
-    return span_id(*flight.parent, role, flight.call or "")
+    role = "run" if run.call is None else "tool"
+    return span_id(*run.parent, role, run.call or "")
 
 
 def _written(
-    flight: Flight, trace: str, above: str | None, encoding: Encoding, options: Options
+    run: ExportRun, trace: str, above: str | None, encoding: Encoding, options: Options
 ) -> Iterator[bytes]:
-    run = SpansOf(flight, trace, above, options)
-    yield from encoding.open(_resource(flight))
+    tree = SpansOf(run, trace, above, options)
+    yield from encoding.open(_resource(run))
     batch: list[ExportSpan] = []
-    for span in run.spans():
+    for span in tree.spans():
         batch.append(span)
         if len(batch) == BATCH:
             yield from encoding.spans(batch)
             batch = []
     yield from encoding.spans(batch)
     yield from encoding.close()
-    for child in flight.below:
-        hangs = run.tools.get(child.call or "", run.id)
+    for child in run.below:
+        hangs = tree.tools.get(child.call or "", tree.id)
         yield from _written(child, child.trace or trace, hangs, encoding, options)
 
 
-def _resource(flight: Flight) -> Values:
-    agents = list(flight.summary.get("agents") or ())
-    software = flight.opening.get("software") or {}
-    name = software.get("name") or flight.family
+def _resource(run: ExportRun) -> Values:
+    agents = list(run.summary.get("agents") or ())
+    software = run.opening.get("software") or {}
+    name = software.get("name") or run.family
     if len(agents) == 1:
         name = agents[0]
     values: Values = {"service.name": str(name)}
-    if flight.opening.get("host"):
-        values["service.instance.id"] = str(flight.opening["host"])
+    if run.opening.get("host"):
+        values["service.instance.id"] = str(run.opening["host"])
     return values
 
 
@@ -88,11 +88,11 @@ def fates(options: Options) -> dict[str, Fate]:
     }
 
 
-def synthesised(flight: Flight, options: Options) -> Iterator[str]:
-    run = SpansOf(flight, "", None, options)
-    for _ in run.spans():
+def synthesised(run: ExportRun, options: Options) -> Iterator[str]:
+    tree = SpansOf(run, "", None, options)
+    for _ in tree.spans():
         pass
-    yield from sorted(run.made_up)
+    yield from sorted(tree.made_up)
 
 
 exporter = Exporter(

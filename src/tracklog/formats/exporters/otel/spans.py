@@ -48,8 +48,8 @@ def _id(size: int, *parts: str) -> str:
     return (digest if any(digest) else digest[:-1] + b"\1").hex()
 
 
-def parent_of(heard: ExportRecord) -> str | None:
+def parent_of(entry: ExportRecord) -> str | None:
     """The span that the cause of a record names."""
-    cause = heard.event.cause if heard.event else None
+    cause = entry.event.cause if entry.event else None
     found = span_of((cause,)) if cause else None
     return found[1] if found else None

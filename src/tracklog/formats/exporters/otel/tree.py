@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from tracklog.formats.exporters import (
     ExportRecord,
-    Flight,
+    ExportRun,
     Options,
     call_name,
     carried,
@@ -47,13 +47,13 @@ class Bearer(Protocol):
 class SpansOf:
     """The spans of one run, each returned as soon as it has ended."""
 
-    def __init__(self, flight: Flight, trace: str, above: str | None, options: Options) -> None:
-        self.flight, self.trace, self.above = flight, trace, above
+    def __init__(self, run: ExportRun, trace: str, above: str | None, options: Options) -> None:
+        self.run, self.trace, self.above = run, trace, above
         self.content = options["content"] == "yes"
         self.newer = options["generation"] == "1.42"
-        self.id = flight.own[1] if flight.own else span_id(flight.family, flight.run, "run")
-        self.agents = tuple(flight.summary.get("agents") or ())
-        self.wanted = {child.call for child in flight.below if child.call}
+        self.id = run.own[1] if run.own else span_id(run.family, run.id, "run")
+        self.agents = tuple(run.summary.get("agents") or ())
+        self.wanted = {child.call for child in run.below if child.call}
         self.tools: dict[str, str] = {}
         """The spans of the calls that started a sub-run."""
         self.root: ExportSpan | None = None
@@ -63,7 +63,7 @@ class SpansOf:
         self.calls = Calls()
         self.open: dict[str, ExportSpan] = {}
         self.taken = {self.id}
-        self.chats = Chats(flight, options, self.taken)
+        self.chats = Chats(run, options, self.taken)
         self.judged: dict[str, ExportSpan] = {}
         """Spans that a decision is about, by the names it uses for them."""
         self.held: list[ExportSpan] = []
@@ -78,15 +78,15 @@ class SpansOf:
         return self.chats.made_up
 
     def spans(self) -> Iterator[ExportSpan]:
-        for heard in self.flight.heard():
-            if heard.superseded:
+        for entry in self.run.records():
+            if entry.superseded:
                 continue
             if self.root is None:
-                self._begin(heard)
+                self._begin(entry)
             root = self._whole()
-            root.last = heard
-            for place, fact in enumerate(heard.facts):
-                self._tell(heard, place, fact).facts.append(self._carried(heard, fact))
+            root.last = entry
+            for place, fact in enumerate(entry.facts):
+                self._tell(entry, place, fact).facts.append(self._carried(entry, fact))
             self.done += self.chats.over(root.trace)
             yield from self._taken()
         if self.root is not None:
@@ -97,65 +97,65 @@ class SpansOf:
             yield from map(self._sealed, self.held)
             yield self._sealed(self.root)
 
-    def _begin(self, heard: ExportRecord) -> None:
+    def _begin(self, entry: ExportRecord) -> None:
         """The run's own span; where the run was imported from OTLP, its beginning has the id."""
-        flight, agent = self.flight, self.flight.opening.get("agent")
+        run, agent = self.run, self.run.opening.get("agent")
         if agent is None and len(self.agents) == 1:
             agent = self.agents[0]
-        task = str(flight.opening.get("task") or "")
-        acts = agent is not None or (self.agents and not flight.stepped)
+        task = str(run.opening.get("task") or "")
+        acts = agent is not None or (self.agents and not run.stepped)
         operation = "invoke_agent" if acts else "invoke_workflow"
         values: Values = {"gen_ai.operation.name": operation}
         name = agent if acts else task if re.fullmatch(r"[\w.:/-]{1,64}", task) else None
         if name:
             values["gen_ai.agent.name" if acts else "gen_ai.workflow.name"] = name
-        providers = {spend.provider for spend in flight.spends if spend.provider}
-        software = flight.opening.get("software") or {}
+        providers = {spend.provider for spend in run.spends if spend.provider}
+        software = run.opening.get("software") or {}
         if acts and not self.newer:
             values["gen_ai.provider.name"] = self.chats.known(
                 "gen_ai.provider.name", sorted(providers)
             )
             if software.get("version"):
                 values["gen_ai.agent.version"] = str(software["version"])
-        values["gen_ai.conversation.id"] = flight.root[1]
+        values["gen_ai.conversation.id"] = run.root[1]
         keys = ("model", "software", "cwd", "git")
         for key in (*keys, *(("task",) if self.content else ())):
-            if flight.opening.get(key) is not None:
-                values[f"tracklog.{key}"] = text_of(flight.opening[key])
+            if run.opening.get(key) is not None:
+                values[f"tracklog.{key}"] = text_of(run.opening[key])
         title = f"{operation} {name}" if name else operation
-        trace = flight.own[0] if flight.own else self.trace
-        above = self.above or (flight.own[2] if flight.own else None)
-        self.root = ExportSpan(self.id, title, INTERNAL, above, trace, heard, heard, values)
-        if self.above is not None and flight.parent is not None:
+        trace = run.own[0] if run.own else self.trace
+        above = self.above or (run.own[2] if run.own else None)
+        self.root = ExportSpan(self.id, title, INTERNAL, above, trace, entry, entry, values)
+        if self.above is not None and run.parent is not None:
             self.root.links.append((self.trace, self.above))
 
-    def _tell(self, heard: ExportRecord, place: int, fact: Fact) -> Bearer:
+    def _tell(self, entry: ExportRecord, place: int, fact: Fact) -> Bearer:
         """Add a fact; returns the span that holds it."""
         match fact:
             case Began() if self._is_whole(fact):
                 return self._whole()  # it exists since the first record
             case Began():
-                return self._begin_step(heard, fact)
+                return self._begin_step(entry, fact)
             case Ended() if self._is_whole(fact):
                 self.ended = True
                 return self._judge(self._whole(), fact)
             case Ended():
-                return self._end_step(heard, fact)
+                return self._end_step(entry, fact)
             case Called():
-                return self._call(heard, fact)
+                return self._call(entry, fact)
             case Returned():
-                return self._return(heard, fact)
+                return self._return(entry, fact)
             case Said(role=role) if role in VOICES:
-                return self.chats.said(heard, fact, self._above(fact))
+                return self.chats.said(entry, fact, self._above(fact))
             case Said():
-                self.chats.hear(fact)
+                self.chats.add_input(fact)
                 return self._enclosing(fact)
-            case Spent() if is_priced(heard, place, fact):
-                return self.chats.spent(heard, place, fact, self._above(fact))
-        return self._note(heard, fact)
+            case Spent() if is_priced(entry, place, fact):
+                return self.chats.spent(entry, place, fact, self._above(fact))
+        return self._note(entry, fact)
 
-    def _carried(self, heard: ExportRecord, fact: Fact) -> dict[str, Any]:
-        told = carried(heard, fact)
+    def _carried(self, entry: ExportRecord, fact: Fact) -> dict[str, Any]:
+        told = carried(entry, fact)
         if self.content:
             return told
         # Without content, the message or answer is still written, with its content left out.
@@ -172,9 +172,9 @@ class SpansOf:
         """
         return fact.what == "run" or (fact.what == "agent" and len(self.agents) < 2)
 
-    def _own(self, heard: ExportRecord) -> tuple[str, str] | None:
+    def _own(self, entry: ExportRecord) -> tuple[str, str] | None:
         """The ids that a record was imported with, unless another span has them already."""
-        own = span_of(heard.names)
+        own = span_of(entry.names)
         if own is None or own[1] in self.taken:
             return None
         self.taken.add(own[1])
@@ -192,34 +192,34 @@ class SpansOf:
         outer = self.steps.get((fact.agent, "")) if fact.agent is not None else None
         return inner or outer or self._whole()
 
-    def _begin_step(self, heard: ExportRecord, fact: Began) -> ExportSpan:
+    def _begin_step(self, entry: ExportRecord, fact: Began) -> ExportSpan:
         agent = fact.agent if fact.what == "agent" else None
         path = f"agent/{agent}" if agent is not None else fact.step or fact.agent or ""
         place = (agent, "") if agent is not None else (None, path)
         if place in self.steps:
-            self._close(self.steps.pop(place), heard)
+            self._close(self.steps.pop(place), entry)
         self.counts[path] = self.counts.get(path, 0) + 1
         key = path if self.counts[path] == 1 else f"{path}#{self.counts[path]}"
         title = f"invoke_agent {agent}" if agent is not None else path or "step"
         above = self._above(fact) if agent is None else self.id
-        if (own := self._own(heard)) is not None:
-            span = ExportSpan(own[1], title, INTERNAL, parent_of(heard), own[0], heard, heard)
+        if (own := self._own(entry)) is not None:
+            span = ExportSpan(own[1], title, INTERNAL, parent_of(entry), own[0], entry, entry)
         else:
-            made = span_id(self.flight.family, self.flight.run, "step", key)
-            span = ExportSpan(made, title, INTERNAL, above, self._whole().trace, heard, heard)
+            made = span_id(self.run.family, self.run.id, "step", key)
+            span = ExportSpan(made, title, INTERNAL, above, self._whole().trace, entry, entry)
         if agent is not None:
             span.values |= {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent}
         span.values |= _texts(self._values(fact, "what"))
         self.steps[place] = span
         return span
 
-    def _end_step(self, heard: ExportRecord, fact: Ended) -> ExportSpan:
+    def _end_step(self, entry: ExportRecord, fact: Ended) -> ExportSpan:
         agent = fact.agent if fact.what == "agent" else None
         place = (agent, "") if agent is not None else (None, fact.step or fact.agent or "")
         span = self.steps.pop(place, None)
         if span is None:
-            return self._note(heard, fact)
-        self._close(self._judge(span, fact), heard)
+            return self._note(entry, fact)
+        self._close(self._judge(span, fact), entry)
         return span
 
     def _judge(self, span: ExportSpan, fact: Ended | Returned) -> ExportSpan:
@@ -241,24 +241,24 @@ class SpansOf:
         said = plain(fact).items()
         return {f"tracklog.{name}": value for name, value in said if name not in hidden}
 
-    def _call(self, heard: ExportRecord, fact: Called) -> ExportSpan:
-        name = self.calls.called(heard, fact)
+    def _call(self, entry: ExportRecord, fact: Called) -> ExportSpan:
+        name = self.calls.called(entry, fact)
         if name is None:
-            return self._adopt_call(heard, fact)
-        self.chats.called(heard, fact, name, self._above(fact))
+            return self._adopt_call(entry, fact)
+        self.chats.called(entry, fact, name, self._above(fact))
         above = self.open.get(fact.parent_call_id or "")
         hangs = above.id if above else self._above(fact)
-        made = span_id(self.flight.family, self.flight.run, "tool", name)
-        inside = any(isinstance(each, Said | Spent) for each in heard.facts)
-        own = None if inside or self._in_a_turn(heard) else self._own(heard)
+        made = span_id(self.run.family, self.run.id, "tool", name)
+        inside = any(isinstance(each, Said | Spent) for each in entry.facts)
+        own = None if inside or self._in_a_turn(entry) else self._own(entry)
         span = ExportSpan(
             own[1] if own else made,
             f"execute_tool {fact.tool}",
             INTERNAL,
-            parent_of(heard) if own else hangs,
+            parent_of(entry) if own else hangs,
             own[0] if own else self._whole().trace,
-            heard,
-            heard,
+            entry,
+            entry,
             {
                 "gen_ai.operation.name": "execute_tool",
                 "gen_ai.tool.name": str(fact.tool),
@@ -273,43 +273,43 @@ class SpansOf:
             self.tools[fact.call_id] = span.id
         return span
 
-    def _in_a_turn(self, heard: ExportRecord) -> bool:
+    def _in_a_turn(self, entry: ExportRecord) -> bool:
         """Whether a model's message contains the call, which then has a span of its own elsewhere."""
-        own = span_of(heard.names)
+        own = span_of(entry.names)
         return own is not None and own[1] in self.taken
 
-    def _adopt_call(self, heard: ExportRecord, fact: Called) -> ExportSpan:
+    def _adopt_call(self, entry: ExportRecord, fact: Called) -> ExportSpan:
         """A copy of a call; it may have the ids of its span."""
-        span = self.open.get(call_name(heard, fact))
+        span = self.open.get(call_name(entry, fact))
         if span is None:
             return self._enclosing(fact)
-        if (own := self._own(heard)) is not None:
+        if (own := self._own(entry)) is not None:
             span.trace, span.id = own
-            span.parent = parent_of(heard) or span.parent
-            span.first = heard
+            span.parent = parent_of(entry) or span.parent
+            span.first = entry
             if fact.call_id in self.wanted:
                 self.tools[fact.call_id] = span.id
         return span
 
-    def _return(self, heard: ExportRecord, fact: Returned) -> ExportSpan:
-        name = self.calls.returned(heard, fact)
+    def _return(self, entry: ExportRecord, fact: Returned) -> ExportSpan:
+        name = self.calls.returned(entry, fact)
         self.chats.returned(fact, name)
         span = None if name is None else self.open.pop(name, None)
         if span is None:
-            return self._note(heard, fact)
+            return self._note(entry, fact)
         self._judge(span, fact)
         if self.content and fact.output is not None:
             span.values["gen_ai.tool.call.result"] = text_of(fact.output)
-        self._close(span, heard)
+        self._close(span, entry)
         return span
 
-    def _note(self, heard: ExportRecord, fact: Fact) -> ExportSpan:
+    def _note(self, entry: ExportRecord, fact: Fact) -> ExportSpan:
         """An event on the span in which a fact happened, for a fact without a span of its own."""
         span = self._enclosing(fact)
-        moment = nanoseconds(heard.at)
+        moment = nanoseconds(entry.at)
         if not isinstance(fact, Decided) or fact.confidence is not None:
             name = f"tracklog.{type(fact).__name__.lower()}"
-            span.events.append((moment, name, self._values(fact) | {"tracklog.seq": heard.seq}))
+            span.events.append((moment, name, self._values(fact) | {"tracklog.seq": entry.seq}))
             return span
         values: Values = {"gen_ai.evaluation.name": fact.name or "verdict"}
         if fact.score is not None:
@@ -319,7 +319,7 @@ class SpansOf:
         if fact.reason is not None:
             values["gen_ai.evaluation.explanation"] = str(fact.reason)
         values |= self._values(fact, "name score verdict reason")
-        values["tracklog.seq"] = heard.seq
+        values["tracklog.seq"] = entry.seq
         verdict = (moment, "gen_ai.evaluation.result", values)
         if fact.about is None:
             span.events.append(verdict)
@@ -327,8 +327,8 @@ class SpansOf:
             self.verdicts.append((fact.about, verdict))
         return span
 
-    def _close(self, span: ExportSpan, heard: ExportRecord) -> None:
-        span.last = heard
+    def _close(self, span: ExportSpan, entry: ExportRecord) -> None:
+        span.last = entry
         self.done.append(span)
 
     def _taken(self) -> Iterator[ExportSpan]:
@@ -336,7 +336,7 @@ class SpansOf:
         done, self.done = self.done, []
         for span in done:
             names = {*span.first.names, *map(span.values.get, (_CALL, _RESPONSE))}
-            about = [str(name) for name in names if name in self.flight.judged]
+            about = [str(name) for name in names if name in self.run.judged]
             if about:
                 self.judged |= dict.fromkeys(about, span)
                 self.held.append(span)
@@ -347,7 +347,7 @@ class SpansOf:
         """The span with the attributes that every span has."""
         first, last = span.first, span.last
         span.values |= {
-            "tracklog.run.id": self.flight.run,
+            "tracklog.run.id": self.run.id,
             "tracklog.dialect": first.record.dialect,
             "tracklog.seq": [first.seq, last.seq],
         }
@@ -364,16 +364,16 @@ class SpansOf:
         last = root.last
         self.done += self.chats.over(root.trace, all=True)
         # A message that nobody answered was still sent to the run.
-        root.values |= self.chats.given(self.chats.heard)
+        root.values |= self.chats.given(self.chats.inputs)
         for span in [*self.open.values(), *self.steps.values()]:
             if span.name.startswith("execute_tool"):
                 span.values["tracklog.dangling"] = True
             else:
                 span.values["tracklog.unfinished"] = True
             self._close(span, last)
-        if not (self.ended or self.flight.summary.get("ended")):
+        if not (self.ended or self.run.summary.get("ended")):
             root.values["tracklog.unfinished"] = True
-        for finding in self.flight.findings:
+        for finding in self.run.findings:
             values = {"tracklog.label": finding.name, "tracklog.text": finding.message}
             root.events.append((nanoseconds(last.at), "tracklog.finding", values))
 
@@ -386,8 +386,8 @@ def _texts(values: Values) -> Values:
     }
 
 
-def _fidelity(heard: ExportRecord) -> str:
-    return next((str(fact.fidelity) for fact in heard.facts), "observed")
+def _fidelity(entry: ExportRecord) -> str:
+    return next((str(fact.fidelity) for fact in entry.facts), "observed")
 
 
 def _type_of(error: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tracklog.formats.exporters import (
     ExportRecord,
-    Flight,
+    ExportRun,
     Options,
     blob_path,
     span_of,
@@ -49,39 +49,39 @@ class Open:
 class Chats:
     """Collects the turns, and makes a span of each that has ended."""
 
-    def __init__(self, flight: Flight, options: Options, taken: set[str]) -> None:
-        self.flight = flight
+    def __init__(self, run: ExportRun, options: Options, taken: set[str]) -> None:
+        self.run = run
         self.content = options["content"] == "yes"
         self.newer = options["generation"] == "1.42"
         self.taken = taken
         """The ids of spans that were imported with their ids."""
         self.turns = ModelTurns()
         self.open: dict[int, Open] = {}
-        self.heard: list[Message] = []
+        self.inputs: list[Message] = []
         """The messages to a model since its last turn."""
         self.made_up: set[str] = set()
         """Required values that no fact gives."""
 
-    def hear(self, fact: Said) -> None:
+    def add_input(self, fact: Said) -> None:
         """Add a message to a model."""
         self.turns.interrupted(fact)
-        self._hear(fact.role, [_part(block) for block in fact.blocks])
+        self._add(fact.role, [_part(block) for block in fact.blocks])
 
     def returned(self, fact: Returned, name: str | None) -> None:
         """Add the return of a call to the model, for the first time if it has a name."""
         self.turns.interrupted(fact)
         if name is not None and fact.output is not None:
             answer = {"type": "tool_call_response", "id": name, "response": fact.output}
-            self._hear("tool", [answer])
+            self._add("tool", [answer])
 
-    def said(self, heard: ExportRecord, fact: Said, above: str) -> Open:
-        return self._now(self.turns.said(heard, fact), above)
+    def said(self, entry: ExportRecord, fact: Said, above: str) -> Open:
+        return self._now(self.turns.said(entry, fact), above)
 
-    def spent(self, heard: ExportRecord, place: int, fact: Spent, above: str) -> Open:
-        return self._now(self.turns.spent(heard, fact, heard.spends[place]), above)
+    def spent(self, entry: ExportRecord, place: int, fact: Spent, above: str) -> Open:
+        return self._now(self.turns.spent(entry, fact, entry.spends[place]), above)
 
-    def called(self, heard: ExportRecord, fact: Called, name: str, above: str) -> None:
-        now = self._now(self.turns.called(heard, fact, name), above)
+    def called(self, entry: ExportRecord, fact: Called, name: str, above: str) -> None:
+        now = self._now(self.turns.called(entry, fact, name), above)
         if self.content:
             part: Message = {"type": "tool_call", "id": name, "name": str(fact.tool)}
             given = {} if fact.input is None else {"arguments": fact.input}
@@ -94,7 +94,7 @@ class Chats:
             if turn.spoke:
                 yield self._span(turn, now, trace)
             else:
-                self.heard[:0] = now.inputs
+                self.inputs[:0] = now.inputs
 
     def known(self, name: str, said: list[str]) -> str:
         """The first value that is known, or a word for "unknown"."""
@@ -113,15 +113,15 @@ class Chats:
             values["gen_ai.input.messages"] = text_of(others)
         return values
 
-    def _hear(self, role: str, parts: list[Message]) -> None:
+    def _add(self, role: str, parts: list[Message]) -> None:
         if self.content:
-            self.heard.append({"role": role, "parts": parts})
+            self.inputs.append({"role": role, "parts": parts})
 
     def _now(self, turn: Turn, above: str) -> Open:
         """The messages to a model belong to the turn that follows."""
         now = self.open.setdefault(id(turn), Open(above))
-        now.inputs += self.heard
-        self.heard = []
+        now.inputs += self.inputs
+        self.inputs = []
         if turn.spoke and (own := span_of(turn.first.names)):
             self.taken.add(own[1])
         return now
@@ -129,14 +129,14 @@ class Chats:
     def _span(self, turn: Turn, now: Open, trace: str) -> ExportSpan:
         models = [said.model for said in turn.said] + [spend.model for spend in turn.spends]
         model = next(filter(None, models), None)
-        asked = model or self.flight.opening.get("model")
+        asked = model or self.run.opening.get("model")
         providers = [spend.provider for spend in turn.spends if spend.provider]
         own = span_of(turn.first.names)
-        made = span_id(self.flight.family, self.flight.run, "model", str(turn.first.seq))
+        made = span_id(self.run.family, self.run.id, "model", str(turn.first.seq))
         values: Values = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": self.known("gen_ai.provider.name", providers),
-            "gen_ai.conversation.id": self.flight.root[1],
+            "gen_ai.conversation.id": self.run.root[1],
         }
         if asked:
             values["gen_ai.request.model"] = str(asked)
@@ -191,11 +191,11 @@ class Chats:
         return {"gen_ai.output.messages": text_of([message])}
 
 
-def is_priced(heard: ExportRecord, place: int, fact: Fact) -> bool:
+def is_priced(entry: ExportRecord, place: int, fact: Fact) -> bool:
     """Whether a spend counts, and is a model's: a run's total alone is not."""
-    if not isinstance(fact, Spent) or place not in heard.spends:
+    if not isinstance(fact, Spent) or place not in entry.spends:
         return False
-    spend = heard.spends[place]
+    spend = entry.spends[place]
     return bool(spend.model or spend.amounts.keys() & {"input_tokens", "output_tokens"})
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support import sampling as samples
 from tracklog.dialects import tracklog as native
 from tracklog.dialects.checking import checker, understand
-from tracklog.formats.export import flight
+from tracklog.formats.export import export_run
 from tracklog.home import registry
 from tracklog.intake.intake import Intake
 from tracklog.journal.frame import Record
@@ -60,11 +60,11 @@ def runs_of(recorded) -> list[tuple[str, str]]:
     return list(dict.fromkeys((record.family, record.run) for record in recorded))
 
 
-def flights(recorded):
+def export_runs(recorded):
     """Every run of some records, each with the runs below it."""
     states = replay(registry.fold("tree"), recorded, DIALECTS)
     return [
-        flight(
+        export_run(
             run,
             lambda wanted: [r for r in recorded if (r.family, r.run) == wanted],
             DIALECTS,
