@@ -54,26 +54,26 @@ def align(a: Sequence[bytes], b: Sequence[bytes]) -> list[tuple[int, int]]:
     The common beginning and end, then what stands once in both (patience), then a shortest edit
     while it is short, else each item with the one of the same count.
     """
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     left = [(0, len(a), 0, len(b))]
     while left:
         a1, a2, b1, b2 = left.pop()
         while a1 < a2 and b1 < b2 and a[a1] == b[b1]:
-            found.append((a1, b1))
+            pairs.append((a1, b1))
             a1, b1 = a1 + 1, b1 + 1
         while a1 < a2 and b1 < b2 and a[a2 - 1] == b[b2 - 1]:
             a2, b2 = a2 - 1, b2 - 1
-            found.append((a2, b2))
+            pairs.append((a2, b2))
         if a1 == a2 or b1 == b2:
             continue
         anchors = _anchors(a, b, a1, a2, b1, b2)
         if not anchors:
-            found += _edited(a, b, a1, a2, b1, b2)
+            pairs += _edited(a, b, a1, a2, b1, b2)
             continue
         for i, j in [*anchors, (a2, b2)]:
             left.append((a1, i, b1, j))
             a1, b1 = i, j
-    return sorted(set(found))
+    return sorted(set(pairs))
 
 
 def _anchors(
@@ -102,12 +102,12 @@ def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
         before.append(last[place - 1] if place else -1)
         tops[place : place + 1] = [j]
         last[place : place + 1] = [n]
-    found: list[tuple[int, int]] = []
+    chain: list[tuple[int, int]] = []
     n = last[-1] if last else -1
     while n >= 0:
-        found.append(pairs[n])
+        chain.append(pairs[n])
         n = before[n]
-    return found[::-1]
+    return chain[::-1]
 
 
 def _edited(

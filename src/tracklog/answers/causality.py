@@ -258,8 +258,8 @@ class RunCauses:
     def _act(self, node: Node, fact: Fact, own: set[str]) -> None:
         """An agent acts upon what it was told since it acted last, else as it did before."""
         thread = self._thread(node.position, fact)
-        heard = [tie for tie in self._heard(thread) if not self._is_own(tie, own)]
-        node.ties += heard or self._others(thread, node.position, fact) or thread.because
+        ties = [tie for tie in self._heard(thread) if not self._is_own(tie, own)]
+        node.ties += ties or self._others(thread, node.position, fact) or thread.because
         if not node.ties and self._began:
             node.ties.append(Tie(self._began, "order"))
 
@@ -277,8 +277,8 @@ class RunCauses:
     def _others(self, thread: _Thread, position: Position, fact: Fact) -> list[Tie]:
         """What others said since it acted last, where nothing was said to it."""
         me = self._name(position, fact)
-        said = [seq for name, seq in self._spoke.items() if name != me and seq > thread.acted]
-        return [Tie(max(said), "order")] if said and me.startswith("agent ") else []
+        messages = [seq for name, seq in self._spoke.items() if name != me and seq > thread.acted]
+        return [Tie(max(messages), "order")] if messages and me.startswith("agent ") else []
 
     def _follow(self, seq: int, node: Node, fact: Fact) -> None:
         """What changes nothing by itself comes of what came before it in its thread."""
@@ -294,9 +294,9 @@ class RunCauses:
         """An agent or a step begins because it was handed over to, or because its run did."""
         thread = self._thread(node.position, fact)
         handed = [tie for tie in thread.fresh if tie.how == "handoff"]
-        heard = handed or list(self._common)[-1:]
+        ties = handed or list(self._common)[-1:]
         place = self._began
-        node.ties += heard or ([Tie(place, "order")] if place and place != seq else [])
+        node.ties += ties or ([Tie(place, "order")] if place and place != seq else [])
 
     def _end(self, seq: int, node: Node, fact: Ended) -> None:
         if fact.what == "run":
@@ -407,8 +407,8 @@ class RunCauses:
             case "question":
                 return self._asked.get(name)
             case "about":
-                found = _before(self._named.get(name), seq)
-                return _before(self.called.get(f"={name}"), seq) if found is None else found
+                place = _before(self._named.get(name), seq)
+                return _before(self.called.get(f"={name}"), seq) if place is None else place
             case _:
                 return _before(self._named.get(name), seq)
 

@@ -156,7 +156,7 @@ def _inside(
 ) -> _Looked:
     """What the steps at these places say; of those that changed, what it is compared by, too."""
     wanted = {_place(steps[n]): n in changed for n in apart if n is not None}
-    found: dict[tuple[int, int], _Inside] = {}
+    pairs: dict[tuple[int, int], _Inside] = {}
     for record in picked(home.journal, run, {seq for seq, _ in wanted}):
         for nth, fact in enumerate(facts_in(record, home.dialects)):
             place = (record.seq, nth)
@@ -165,8 +165,8 @@ def _inside(
                 if wanted[place]:
                     value = fact.input if isinstance(fact, Called) else value_of(fact)
                     clean = value if exact else without_names(value, run[1])
-                found[place] = _Inside(words, value, clean)
-    return found
+                pairs[place] = _Inside(words, value, clean)
+    return pairs
 
 
 def changes(a: Any, b: Any) -> Iterator[DiffChange]:
@@ -214,9 +214,9 @@ def _row(
         return DiffRow("only_b" if i is None else "only_a", *sides)
     one, two = inside[0].get(_place(a[i]), NOTHING), inside[1].get(_place(b[j]), NOTHING)
     changed = changes(one.clean, two.clean)
-    shown = [DiffChange(each.pointer, *_raw(one.raw, two.raw, each)) for each in changed]
-    more = max(0, len(shown) - MOST_CHANGES)
-    return DiffRow("changed", *sides, shown[:MOST_CHANGES], more)
+    diff_changes = [DiffChange(each.pointer, *_raw(one.raw, two.raw, each)) for each in changed]
+    more = max(0, len(diff_changes) - MOST_CHANGES)
+    return DiffRow("changed", *sides, diff_changes[:MOST_CHANGES], more)
 
 
 NOTHING = _Inside("", None, None)
@@ -250,13 +250,13 @@ def _step(steps: Sequence[RunStep], place: int | None, inside: _Looked) -> DiffS
 
 
 def _deltas(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, DiffDelta]:
-    found = {}
+    deltas = {}
     for name in SIZES:
         one, two = a[name], b[name]
         if one is not None or two is not None:
             more = None if one is None or two is None else round(two - one, 9)
-            found[name] = DiffDelta(one, two, more)
-    return found
+            deltas[name] = DiffDelta(one, two, more)
+    return deltas
 
 
 question = Question(

@@ -62,10 +62,10 @@ def doctor(home: Path, now: float) -> Iterator[Check]:
 
 def accept(home: Path, now: float) -> list[Path]:
     """Accepts what recovery has set aside, on record in the home; the files that were new."""
-    found = quarantine.pieces(home)
-    if found:
-        quarantine.accept(home, found, by=getpass.getuser(), at=stamp(now))
-    return found
+    pieces = quarantine.pieces(home)
+    if pieces:
+        quarantine.accept(home, pieces, by=getpass.getuser(), at=stamp(now))
+    return pieces
 
 
 def _mend_chain(home: Path) -> str:

@@ -32,16 +32,16 @@ def findings(
     """The findings, the newest first; of a run that is over or lost, what it left open too."""
     index, now = home.index, now_of(home, now)
     of: Run | None = None if run is None else home.run(run)
-    found = index.findings(of, limit)
+    rows = index.findings(of, limit)
     for each in [of] if of is not None else index.unfinished(limit):
         state = index.state("runs", ":".join(each))
-        if len(found) >= limit and state.last_seq < found[limit - 1].seq:
+        if len(rows) >= limit and state.last_seq < rows[limit - 1].seq:
             break
         if runs_fold.status(state, now, lost_after) not in ("working", "waiting"):
-            found = sorted([*index.rest(each), *found], key=lambda each: -each.seq)
+            rows = sorted([*index.rest(each), *rows], key=lambda each: -each.seq)
     return [
         FindingRow(seq, family, name, finding.name, finding.level, finding.message)
-        for seq, family, name, finding in found[:limit]
+        for seq, family, name, finding in rows[:limit]
     ]
 
 

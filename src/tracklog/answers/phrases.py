@@ -28,8 +28,8 @@ MOST = 2000
 def summary(facts: Sequence[Fact]) -> str:
     """Facts in a few words on one line, without spends unless there is nothing else."""
     loud = [fact for fact in facts if not isinstance(fact, Spent)] or list(facts)
-    said = dict.fromkeys(filter(None, map(phrase, loud)))
-    return " · ".join(said)
+    phrases = dict.fromkeys(filter(None, map(phrase, loud)))
+    return " · ".join(phrases)
 
 
 def phrase(fact: Fact) -> str:
@@ -39,8 +39,8 @@ def phrase(fact: Fact) -> str:
             return _joined(f"{_what(fact)} began", fact.task)
         case Ended():
             outcome = _short(fact.outcome or _verdict(fact.passed))
-            told = _joined(f"{_what(fact)} ended", outcome, " ")
-            return _joined(told, fact.error if fact.error is not None else fact.reason)
+            text = _joined(f"{_what(fact)} ended", outcome, " ")
+            return _joined(text, fact.error if fact.error is not None else fact.reason)
         case Moved():
             return _joined(f"{_short(fact.from_) or '?'} → {_short(fact.to)}", fact.reason)
         case Called():
@@ -70,11 +70,11 @@ def _said(fact: Said) -> str:
     blocks = fact.blocks if isinstance(fact.blocks, tuple | list) else ()
     thoughts = [block for block in blocks if _is_thought(block)]
     if fact.role in ("thought", "belief") or not thoughts:
-        said = _line(said_in(blocks))
-        return f"({fact.role}) {said}" if said and fact.role in ("thought", "belief") else said
+        text = _line(said_in(blocks))
+        return f"({fact.role}) {text}" if text and fact.role in ("thought", "belief") else text
     thought = _line(said_in(thoughts))
-    spoken = _line(said_in([block for block in blocks if not _is_thought(block)]))
-    return " ".join(filter(None, (f"(thought) {thought}" if thought else "", spoken)))
+    message = _line(said_in([block for block in blocks if not _is_thought(block)]))
+    return " ".join(filter(None, (f"(thought) {thought}" if thought else "", message)))
 
 
 def _is_thought(block: Any) -> bool:
@@ -105,21 +105,21 @@ def _decided(fact: Decided) -> str:
     by, name = _short(fact.by), _short(fact.name)
     who = " ".join(filter(None, (by, f"on {name}" if by and name else name))) or "decided"
     verdict = fact.verdict if fact.verdict is not None else _verdict(fact.passed)
-    told = _joined(who, fact.score if verdict is None else verdict)
-    return _joined(told, fact.reason, " because ")
+    text = _joined(who, fact.score if verdict is None else verdict)
+    return _joined(text, fact.reason, " because ")
 
 
 def _linked(fact: Linked) -> str:
     if fact.kind in ("handoff", "message"):
-        told = f"{fact.kind} {_short(fact.from_)} → {_short(fact.to)}"
+        text = f"{fact.kind} {_short(fact.from_)} → {_short(fact.to)}"
     elif fact.kind == "alias":
-        told = f"known to {_short(fact.system)} as {_short(fact.alias)}"
+        text = f"known to {_short(fact.system)} as {_short(fact.alias)}"
     else:
         ends = (("parent", fact.parent), ("child", fact.child), ("other", fact.other))
-        told = f"{fact.kind}: " + ", ".join(
+        text = f"{fact.kind}: " + ", ".join(
             f"{end} {_run(run)}" for end, run in ends if run is not None
         )
-    return _joined(told, fact.reason)
+    return _joined(text, fact.reason)
 
 
 def _run(named: Any) -> str:
@@ -154,8 +154,8 @@ def _arguments(value: Any) -> str:
     return _short(value)
 
 
-def _joined(told: str, more: Any, between: str = ": ") -> str:
-    return told if more in (None, "", [], {}) else f"{told}{between}{_short(more)}"
+def _joined(text: str, more: Any, between: str = ": ") -> str:
+    return text if more in (None, "", [], {}) else f"{text}{between}{_short(more)}"
 
 
 def _short(value: Any) -> str:

@@ -60,12 +60,12 @@ class Prices:
 
     def cost(self, model: str | None, amounts: Mapping[str, int], day: str) -> Cost | None:
         """What a spend comes to; None where the model has no price on that day."""
-        found = self._found
-        if (model, day) not in found:
-            if len(found) >= _FOUND:
-                found = self._found = {}
-            found[model, day] = self._price(model, day)
-        price = found[model, day]
+        cache = self._found
+        if (model, day) not in cache:
+            if len(cache) >= _FOUND:
+                cache = self._found = {}
+            cache[model, day] = self._price(model, day)
+        price = cache[model, day]
         given, output = amounts.get("input_tokens"), amounts.get("output_tokens")
         if price is None or (given is None and output is None):
             return None

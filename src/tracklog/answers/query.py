@@ -19,11 +19,11 @@ class QueryAnswer:
 
 def query(home: Home, sql: str, limit: int = 1000, seconds: float = 10) -> QueryAnswer:
     """The answer to one SELECT, which can change nothing; else `BadQuery`."""
-    found = home.index.query(sql, limit=limit, seconds=seconds)
+    answer = home.index.query(sql, limit=limit, seconds=seconds)
     rows = [
-        [value.hex() if isinstance(value, bytes) else value for value in row] for row in found.rows
+        [value.hex() if isinstance(value, bytes) else value for value in row] for row in answer.rows
     ]
-    return QueryAnswer(found.columns, rows, found.cut)
+    return QueryAnswer(answer.columns, rows, answer.cut)
 
 
 question = Question(

@@ -16,25 +16,25 @@ def related_runs(index: Indexer, runs: Iterable[str]) -> dict[str, tree.State]:
     placeholder: its key must not be taken for another name of a run that bears the same id.
     """
     keys = set(runs)
-    found = linked_runs(index, keys)
-    named = {other for state in found.values() for _, _, other, *_ in state.links}
-    rest = index.load("runs", (keys | named) - found.keys())
-    return found | tree.placeholders({key: run.first_seq for key, run in rest.items()})
+    states = linked_runs(index, keys)
+    named = {other for state in states.values() for _, _, other, *_ in state.links}
+    rest = index.load("runs", (keys | named) - states.keys())
+    return states | tree.placeholders({key: run.first_seq for key, run in rest.items()})
 
 
 def linked_runs(index: Indexer, runs: Iterable[str]) -> dict[str, tree.State]:
     """The same, without runs that have no tree state."""
     keys, asked = set(runs), set[str]()
-    found: dict[str, tree.State] = index.load("tree", keys)
+    states: dict[str, tree.State] = index.load("tree", keys)
     ahead = {run_of(key)[1] for key in keys}
-    ahead |= {name for state in found.values() for name in tree.names(state)}
+    ahead |= {name for state in states.values() for name in tree.names(state)}
     while ahead:
         asked |= ahead
         named = {key for row in index.summed("tree", ahead).values() for key in row}
-        new = index.load("tree", named - found.keys())
-        found |= new
+        new = index.load("tree", named - states.keys())
+        states |= new
         ahead = {name for state in new.values() for name in tree.names(state)} - asked
-    return found
+    return states
 
 
 def read_spends(index: Indexer, runs: Iterable[str]) -> list[costs.State]:

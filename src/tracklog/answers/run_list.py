@@ -236,15 +236,17 @@ class RunList:
     ) -> RunsAnswer:
         """A page of the runs that pass the filter, in an order; of so many that were recorded last."""
         now = now_of(self.home, now)
-        found = self.select(wanted, order=order, newest=newest, lost_after=lost_after, now=now)
-        shown = found.states[after:] if limit is None else found.states[after : after + limit]
+        selection = self.select(wanted, order=order, newest=newest, lost_after=lost_after, now=now)
+        states = (
+            selection.states[after:] if limit is None else selection.states[after : after + limit]
+        )
         return RunsAnswer(
-            all=found.all,
-            matching=len(found.states),
+            all=selection.all,
+            matching=len(selection.states),
             after=after,
-            counts=found.counts,
-            choices=found.choices,
-            runs=self.rows(shown, now, lost_after),
+            counts=selection.counts,
+            choices=selection.choices,
+            runs=self.rows(states, now, lost_after),
         )
 
     def select(
@@ -260,10 +262,10 @@ class RunList:
         with gc_paused():
             read = self._look(newest)
         every = [(runs_fold.status(each, now, lost_after), each) for each in read.states]
-        found = [pair for pair in every if wanted.matches(pair[1], pair[0])]
-        found.sort(key=_ORDER[order])
+        pairs = [pair for pair in every if wanted.matches(pair[1], pair[0])]
+        pairs.sort(key=_ORDER[order])
         counts = StatusCounts(**Counter(status for status, _ in every))
-        return Selection(len(every), counts, read.choices, [state for _, state in found])
+        return Selection(len(every), counts, read.choices, [state for _, state in pairs])
 
     def states(self, newest: int = NEWEST) -> list[State]:
         """The states of the runs that were recorded last."""
@@ -332,13 +334,13 @@ class RunList:
         held = ((run, spent[run]) for run in runs if run in spent)
         known = {run: own for run, (by, own) in held if by is prices}
         spends = spends_of(index, (runs - known.keys()).intersection(spenders), runs)
-        found = spent_by(spends, runs - known.keys(), prices)
-        put_spends(rows, known | found)
+        amounts = spent_by(spends, runs - known.keys(), prices)
+        put_spends(rows, known | amounts)
         recorded: dict[str, set[str]] = {}
         for each in spends.states:
             recorded.setdefault(each.key, set()).add(f"{each.family}:{each.run}")
         shared = set().union(*(each for each in recorded.values() if len(each) > 1))
-        spent |= {run: (prices, own) for run, own in found.items() if run not in shared}
+        spent |= {run: (prices, own) for run, own in amounts.items() if run not in shared}
         return spends.duplicates
 
 

@@ -76,17 +76,17 @@ class _Steps:
             if value is None:
                 continue
             agent = None if fact.agent is None else text_of(fact.agent)
-            said = text_of([type(fact).__name__, fact.agent, *_sort(fact)]), text_of([value])
-            shape, whole = said if self.exact else (_nameless(each, own) for each in said)
-            hashes = _hash(shape), _hash(shape + whole)
+            texts = text_of([type(fact).__name__, fact.agent, *_sort(fact)]), text_of([value])
+            shape, content = texts if self.exact else (_nameless(each, own) for each in texts)
+            hashes = _hash(shape), _hash(shape + content)
             self.found.append(RunStep(position.seq, type(fact).__name__, agent, *hashes, nth))
 
 
-def _known(seen: set[tuple[Any, ...]], told: Position, fact: Fact) -> bool:
+def _known(seen: set[tuple[Any, ...]], position: Position, fact: Fact) -> bool:
     """Whether a call, its return or a message was told before, by any of its ids."""
     ids: list[tuple[Any, ...]] = []
     if isinstance(fact, Called | Returned):
-        ids.append((type(fact), call_name(told, fact)))
+        ids.append((type(fact), call_name(position, fact)))
         if isinstance(fact, Called) and fact.provider_call_id is not None:
             ids.append((Called, f"={text_of(fact.provider_call_id)}"))
     elif isinstance(fact, Said) and fact.message_id is not None:
@@ -160,7 +160,7 @@ def _unnamed(text: str, run: str) -> str:
         text = text.replace(run, "<run>")
     if not _DIGIT.search(text):
         return text
-    return _NAMES.sub(lambda found: f"<{found.lastgroup}>", text)
+    return _NAMES.sub(lambda match: f"<{match.lastgroup}>", text)
 
 
 def _nameless(json: str, run: str) -> str:

@@ -76,13 +76,13 @@ def spent_by(
         spends.states, by="run", within=runs, price=price, duplicates=spends.duplicates
     )
     counted: dict[str, Mapping[str, Any]] = {row["of"]: row for row in rows}
-    found = {}
+    totals = {}
     for run in runs:
         own = counted.get(run, {})
-        found[run] = {name: own.get(of) for name, of in SPENT.items()}
+        totals[run] = {name: own.get(of) for name, of in SPENT.items()}
         if prices:
-            found[run] |= {name: own.get(name, usual) for name, usual in PAID.items()}
-    return found
+            totals[run] |= {name: own.get(name, usual) for name, usual in PAID.items()}
+    return totals
 
 
 def put_spends(rows: Iterable[dict[str, Any]], spent: Mapping[str, Mapping[str, Any]]) -> None:

@@ -165,25 +165,25 @@ def _mark_calls(home: Home, run: Run, ends: list[_CallEnd]) -> None:
     if not ends:
         return
     calls = home.index.state("tools", ":".join(run)).calls
-    shown: set[tuple[str, bool]] = set()
+    ends_seen: set[tuple[str, bool]] = set()
     for end in ends:
-        name, kept = original_call(calls, end.name)
-        if kept is None and not end.name.startswith("#"):
+        name, original = original_call(calls, end.name)
+        if original is None and not end.name.startswith("#"):
             continue  # the index has not come so far
         place = (name, end.called)
         if end.record.get("superseded") or end.fact.get("copied"):
             continue
-        seqs = kept if is_settled(kept) else kept[-2:] if kept else (0, end.seq)
-        if kept is None:  # of one record only
-            alone, counts = (name, True) not in shown, end.fact.get("tool") is not None
+        seqs = original if is_settled(original) else original[-2:] if original else (0, end.seq)
+        if original is None:  # of one record only
+            alone, counts = (name, True) not in ends_seen, end.fact.get("tool") is not None
         else:
-            alone, counts = not seqs[0], is_settled(kept) or Call(*kept).counts
-        if place in shown or (kept is not None and seqs[not end.called] != end.seq):
+            alone, counts = not seqs[0], is_settled(original) or Call(*original).counts
+        if place in ends_seen or (original is not None and seqs[not end.called] != end.seq):
             end.fact["again"] = True
             continue
         if not end.called and alone and counts:
             end.fact["torn"] = True
-        shown.add(place)
+        ends_seen.add(place)
 
 
 def _last(home: Home, run: Run, after: int, limit: int, before: int) -> list[Record]:
@@ -192,9 +192,9 @@ def _last(home: Home, run: Run, after: int, limit: int, before: int) -> list[Rec
     step = limit
     while True:
         begin = max(end - 1 - step, after, home.journal.first - 1)
-        found = list(home.journal.records(begin, run=run, through=end - 1))
-        if len(found) >= limit or begin <= max(after, home.journal.first - 1):
-            return found[-limit:]
+        records = list(home.journal.records(begin, run=run, through=end - 1))
+        if len(records) >= limit or begin <= max(after, home.journal.first - 1):
+            return records[-limit:]
         step *= 4
 
 

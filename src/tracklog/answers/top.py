@@ -109,8 +109,8 @@ class Fleet:
             cursor = index.index.cursor
             self._refresh(self._list.states(), now)
             self.seen = cursor
-        found = self._list.select(order="need", lost_after=lost_after, now=now)
-        fields = self._list.fields(found.states, now, lost_after, looked_up=SHOWN)
+        selection = self._list.select(order="need", lost_after=lost_after, now=now)
+        fields = self._list.fields(selection.states, now, lost_after, looked_up=SHOWN)
         rates = self._rates(now)
         for row in fields[:SHOWN]:
             row.update(self._live(row, now))
@@ -125,7 +125,7 @@ class Fleet:
             for state in states.values()
         ]
         return TopAnswer(
-            now, self.seen, found.counts, rows, sorted(agents, key=_by_need), list(self._notes)
+            now, self.seen, selection.counts, rows, sorted(agents, key=_by_need), list(self._notes)
         )
 
     def _live(self, row: Mapping[str, Any], now: str) -> dict[str, Any]:

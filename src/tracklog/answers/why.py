@@ -80,13 +80,13 @@ def _why(web: "_Web", key: str, seq: int, most: int | None) -> WhyAnswer:
     unseen = [note for each in (seq, *(cause for cause, _, _ in path)) for note in web.unseen(each)]
     onward = sorted(web.forward(seq))
     left_out = {"back": _cut(path, most), "forward": _cut(onward, most)}
-    said = web.words({seq, *(each[0] for each in path), *(each[0] for each in onward)})
+    texts = web.words({seq, *(each[0] for each in path), *(each[0] for each in onward)})
     return WhyAnswer(
-        record=web.step(seq, said),
-        back=[web.step(cause, said, how, of) for cause, how, of in path],
+        record=web.step(seq, texts),
+        back=[web.step(cause, texts, how, of) for cause, how, of in path],
         ends="unseen" if unseen and ends == "start" else ends,
         unseen=unseen,
-        forward=[web.step(effect, said, how, of) for effect, how, of in onward],
+        forward=[web.step(effect, texts, how, of) for effect, how, of in onward],
         left_out=left_out,
     )
 
@@ -132,37 +132,37 @@ class _Web:
         by_run: dict[str, list[int]] = {}
         for seq in sorted(seqs):
             by_run.setdefault(self._of[seq], []).append(seq)
-        said: dict[int, str] = {}
+        texts: dict[int, str] = {}
         for key, wanted in by_run.items():
             for record in picked(self.home.journal, run_of(key), set(wanted)):
                 facts = facts_in(record, self.home.dialects)
                 kind = "" if facts else self._node(record.seq).position.kind
-                said[record.seq] = short(summary(facts)) or kind
-        return said
+                texts[record.seq] = short(summary(facts)) or kind
+        return texts
 
     def step(
-        self, seq: int, said: dict[int, str], how: How | None = None, of: int | None = None
+        self, seq: int, texts: dict[int, str], how: How | None = None, of: int | None = None
     ) -> WhyStep:
         node = self._node(seq)
         at = node.position
         return WhyStep(
             seq, at.family, at.run, at.at, at.received, at.kind, node.agent,
-            said.get(seq, ""), node.prompt, how, of,
+            texts.get(seq, ""), node.prompt, how, of,
         )  # fmt: skip  # in the order of the fields
 
     def unseen(self, seq: int) -> list[MissingCause]:
         """What this record names as a cause and is not kept, in its run or in those tied to it."""
         key = self._of[seq]
         causes = self._causes[key]
-        found = list(causes.unseen.get(seq, ()))
+        names = list(causes.unseen.get(seq, ()))
         elsewhere = {(tie.how, name) for tie, name in self._elsewhere(seq)}
         for how, name in causes.missing(seq):
             if (how, name) not in elsewhere:
-                found.append(MissingCause(seq, f"its {how} {name.lstrip('=#')!r} was not seen"))
+                names.append(MissingCause(seq, f"its {how} {name.lstrip('=#')!r} was not seen"))
         parent = self._parent(key) if causes.nodes[seq].entry else None
         if parent is not None and not self.causes_in(parent).nodes:
-            found.append(MissingCause(seq, f"nothing was heard of its parent run {parent}"))
-        return found
+            names.append(MissingCause(seq, f"nothing was heard of its parent run {parent}"))
+        return names
 
     def causes(self, seq: int) -> list[Tie]:
         """What caused a record, the most telling first; in another run, if its own began there."""
@@ -203,7 +203,7 @@ class _Web:
         """All that a record caused, each with what ties it to a cause on the way."""
         effects: dict[int, list[Tie]] = {}
         looked = set[str]()
-        found: dict[int, _Way] = {}
+        ways: dict[int, _Way] = {}
         ahead = deque([seq])
         reached = set[str]()
         while ahead:
@@ -218,10 +218,10 @@ class _Web:
                 looked.add(far)
                 self._invert(far, effects)
             for effect, how in effects.get(cause, ()):
-                if effect not in found and effect != seq:
-                    found[effect] = (effect, how, cause)
+                if effect not in ways and effect != seq:
+                    ways[effect] = (effect, how, cause)
                     ahead.append(effect)
-        return list(found.values())
+        return list(ways.values())
 
     def _invert(self, key: str, effects: dict[int, list[Tie]]) -> None:
         for seq in self.causes_in(key).nodes:

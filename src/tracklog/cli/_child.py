@@ -89,9 +89,9 @@ class Child:
     """A running command."""
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], heard: OutputQueue
+        self, command: Sequence[str], environment: Mapping[str, str], output: OutputQueue
     ) -> None:
-        self._heard = heard
+        self._heard = output
         self._tail = bytearray()
         self._pumps: list[_Pump] = []
         self._slave: int | None = None
@@ -132,8 +132,8 @@ class Child:
             if deadline is not None and time.monotonic() >= deadline:
                 os.kill(self.pid, signal.SIGKILL if timed_out else signal.SIGTERM)
                 timed_out, deadline = True, time.monotonic() + GRACE
-            pid, found = os.waitpid(self.pid, os.WNOHANG)
-            status = found if pid else None
+            pid, wait_status = os.waitpid(self.pid, os.WNOHANG)
+            status = wait_status if pid else None
         for pump in self._pumps:
             pump.finish()
         self._heard.close()
@@ -196,14 +196,14 @@ class Child:
 def _next_signal(signals: set[signal.Signals], pause: float) -> tuple[int, bool]:
     """The next blocked signal, and whether the terminal sent it; 0 after a pause."""
     if hasattr(signal, "sigtimedwait"):
-        told = signal.sigtimedwait(signals, pause)
-        return (told.si_signo, told.si_code == BY_KERNEL) if told else (0, False)
+        info = signal.sigtimedwait(signals, pause)
+        return (info.si_signo, info.si_code == BY_KERNEL) if info else (0, False)
     until = time.monotonic() + pause  # macOS does not report the sender
-    while not (came := signal.sigpending() & signals):
+    while not (pending := signal.sigpending() & signals):
         if time.monotonic() >= until:
             return 0, False
         time.sleep(0.01)
-    number = signal.sigwait(came)
+    number = signal.sigwait(pending)
     return number, number in (signal.SIGINT, signal.SIGQUIT) and os.isatty(0)
 
 

@@ -122,9 +122,9 @@ def table(view: "TopAnswer", look: Look, names: _table.Names, size: tuple[int, i
         look.chosen = key_of(rows[at]) if rows else None
     room = max(1, height - 3)
     look.top = max(0, min(look.top, at, len(rows) - room), at - room + 1)
-    shown = rows[look.top : look.top + room]
+    visible = rows[look.top : look.top + room]
     cols = columns(names, agents=look.agents)
-    texts = [[terminal.plain(_table.cell(column.value(row))) for column in cols] for row in shown]
+    texts = [[terminal.plain(_table.cell(column.value(row))) for column in cols] for row in visible]
     lines = [head(view, width)]
     if texts:
         made = list(_table.lines(texts, cols, max(1, width - 2)))
@@ -203,8 +203,8 @@ def _title(row: "TopRunRow | None", name: str, width: int) -> str:
     named = terminal.plain(name)
     room = max(4, width - len(status) - 2)
     named = terminal.fitted(named, min(room, terminal.cells(named)))
-    shown = click.style(status, fg=_table.COLOURS.get(status), bold=True)
-    return f"{click.style(named, bold=True)}  {shown}"
+    label = click.style(status, fg=_table.COLOURS.get(status), bold=True)
+    return f"{click.style(named, bold=True)}  {label}"
 
 
 def _facts(row: "TopRunRow") -> list[str]:
@@ -213,11 +213,11 @@ def _facts(row: "TopRunRow") -> list[str]:
     calls += [f"{row.open_calls:,} open"] if row.open_calls else []
     money = "" if (paid := _table.cost(row)) == _table.NOTHING else paid
     tokens = terminal.count(row.tokens, "token") if row.tokens else ""
-    heard = f"heard {_table.ago(row.silent_seconds)}"
-    said = [row.outcome or "", f"age {_table.age(row.age_seconds)}", heard, ", ".join(calls)]
+    last = f"heard {_table.ago(row.silent_seconds)}"
+    parts = [row.outcome or "", f"age {_table.age(row.age_seconds)}", last, ", ".join(calls)]
     phases = [f"{name} {phase or ''}".strip() for name, phase in row.phases.items()]
     lines = [_table.cell(row.title)] if row.title else []
-    lines.append("  ".join(filter(None, [*said, tokens, money])))
+    lines.append("  ".join(filter(None, [*parts, tokens, money])))
     lines += [f"agents: {', '.join(phases)}"] if phases else []
     lines += [f"? {_table.cell(row.question)}"] if row.question else []
     return lines

@@ -59,9 +59,9 @@ def grouped(verbs: Iterable[str]) -> list[tuple[VerbSection, list[str]]]:
     questions = set(question_names())
     asked = [verb for verb in there if verb not in named and verb in questions]
     rest = [verb for verb in there if verb not in named and verb not in questions]
-    found = [
+    groups = [
         (group, [verb for verb in group.verbs if verb in there] + asked * (group.name == QUESTIONS))
         for group in GROUPS
     ]
-    found += [(VerbSection("Other", "", tuple(rest)), rest)] if rest else []
-    return [(group, each) for group, each in found if each]
+    groups += [(VerbSection("Other", "", tuple(rest)), rest)] if rest else []
+    return [(group, each) for group, each in groups if each]

@@ -61,11 +61,11 @@ def same_record(hint: str) -> str:
         return hint
     root = context.find_root()
 
-    def with_demo(found: re.Match[str]) -> str:
+    def with_demo(match: re.Match[str]) -> str:
         assert isinstance(root.command, click.Group)
-        verb = root.command.get_command(root, found[1])
+        verb = root.command.get_command(root, match[1])
         reads = verb is not None and any("--demo" in each.opts for each in verb.params)
-        return f"`tracklog {found[1]}{found[2]} --demo`" if reads else found[0]
+        return f"`tracklog {match[1]}{match[2]} --demo`" if reads else match[0]
 
     return _COMMAND.sub(with_demo, hint)
 
@@ -135,8 +135,8 @@ def _runs(ctx: click.Context, _option: click.Parameter, begun: str) -> list[str]
     except (TracklogError, click.ClickException, OSError):
         return []
     names = {run for _, run in runs} | {":".join(run) for run in runs}
-    found = sorted(name for name in names if name.startswith(begun) and name.isprintable())
-    return found[:MOST_COMPLETED]
+    names_found = sorted(name for name in names if name.startswith(begun) and name.isprintable())
+    return names_found[:MOST_COMPLETED]
 
 
 def lost_option(verb: F) -> F:
@@ -226,8 +226,8 @@ def ago(seconds: float | None) -> str | None:
 def tell(findings: "Iterable[Finding]") -> None:
     """Print warnings to stderr, so that they do not mix with the answer."""
     for finding in findings:
-        said = terminal.plain(f"{finding.name}: {finding.message}")
-        click.secho(said, fg="yellow", err=True)
+        text = terminal.plain(f"{finding.name}: {finding.message}")
+        click.secho(text, fg="yellow", err=True)
 
 
 def writing(home: Path, **options: Any) -> "Home":

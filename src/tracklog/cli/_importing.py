@@ -55,18 +55,18 @@ def follow(
     from tracklog.formats.importing import Importing
     from tracklog.formats.importing_summary import ImportSummary
 
-    def tell(path: Path, heard: ImportSummary) -> None:
+    def tell(path: Path, summary: ImportSummary) -> None:
         if as_json:
-            terminal.put_json({"file": str(path), **heard.lines})
+            terminal.put_json({"file": str(path), **summary.lines})
             sys.stdout.buffer.flush()
-        elif heard.lines:
-            words = ", ".join(f"{count:,} {word}" for word, count in heard.lines.items())
+        elif summary.lines:
+            words = ", ".join(f"{count:,} {word}" for word, count in summary.lines.items())
             click.echo(f"{terminal.plain(str(path))}: {words}")
-        for place, problems in heard.refused:
+        for place, problems in summary.refused:
             terminal.say_refused(place, problems)
 
-    whole = ImportSummary()
-    found: list[Path] = []
+    total = ImportSummary()
+    files: list[Path] = []
     unread: set[str] = set()
     skipped: set[Path] = set()
 
@@ -82,14 +82,14 @@ def follow(
         importing = Importing(opened)
         try:
             while True:
-                found = list(sources())
-                heard = importing.bring(found, final=once, told=tell)
-                whole.lines.update(heard.lines)
+                files = list(sources())
+                summary = importing.bring(files, final=once, told=tell)
+                total.lines.update(summary.lines)
                 for place in importing.look_for_gone():
                     click.echo(
                         f"{terminal.plain(place)}: the file is gone; its records stay", err=True
                     )
-                for place, why in heard.unread:
+                for place, why in summary.unread:
                     if place not in unread:
                         terminal.say_error(f"{terminal.plain(place)} cannot be read: {why}")
                     unread.add(place)
@@ -98,13 +98,13 @@ def follow(
                 time.sleep(every)
         except KeyboardInterrupt:
             pass  # the way to end it
-    if once and not found:
+    if once and not files:
         words = "no agent left logs in its usual folder; `tracklog follow DIR` reads another folder"
         click.echo(words, err=True)
     if not as_json:
         order = ("accepted", "duplicate", "refused")
-        click.echo(", ".join(f"{whole.lines[word]:,} {word}" for word in order), err=True)
-    sys.exit(2 if unread else 1 if whole.lines["refused"] else 0)
+        click.echo(", ".join(f"{total.lines[word]:,} {word}" for word in order), err=True)
+    sys.exit(2 if unread else 1 if total.lines["refused"] else 0)
 
 
 def _leads_out(path: Path) -> bool:
@@ -146,28 +146,28 @@ def _told(summary: "ImportSummary", *, dry: bool) -> list[str]:
     words = f"{files} read ({size:,.1f} MB), {summary.unchanged:,} unchanged"
     runs = "1 run" if len(summary.runs) == 1 else f"{len(summary.runs):,} runs"
     if dry:
-        kept = f"{summary.lines['told']:,} lines would be imported for {runs}; nothing was stored"
+        result = f"{summary.lines['told']:,} lines would be imported for {runs}; nothing was stored"
     else:
         order = ("accepted", "duplicate", "refused")
         counts = ", ".join(f"{summary.lines[word]:,} {word}" for word in order)
-        kept = f"{counts}, of {runs}"
-    told = [words, kept]
+        result = f"{counts}, of {runs}"
+    lines = [words, result]
     for name, report in sorted(summary.by_importer.items()):
-        told += _reported(name, report)
+        lines += _reported(name, report)
     for why, count in summary.again.items():
-        told.append(f"read from the start again, because {AGAIN.get(why, why)}: {count:,}")
+        lines.append(f"read from the start again, because {AGAIN.get(why, why)}: {count:,}")
     for path in summary.gone:
-        told.append(f"gone: {terminal.plain(path)} (its records stay)")
+        lines.append(f"gone: {terminal.plain(path)} (its records stay)")
     if summary.unrecognised:
         some = ", ".join(map(terminal.plain, summary.unrecognised[:3]))
-        told.append(
+        lines.append(
             f"not recognised: {len(summary.unrecognised):,} ({some}); --from NAME names the format"
         )
         for path, names in list(summary.ambiguous.items())[:3]:
-            told.append(f"  {terminal.plain(path)} may be of {' or '.join(names)}")
+            lines.append(f"  {terminal.plain(path)} may be of {' or '.join(names)}")
     elif not (summary.files or summary.unchanged or summary.unread or summary.gone):
-        told.append("nothing to read was found; name the files or folders of an agent's log")
-    return told
+        lines.append("nothing to read was found; name the files or folders of an agent's log")
+    return lines
 
 
 AGAIN = {
@@ -185,7 +185,7 @@ def _reported(name: str, report: "ImportReport") -> list[str]:
         rest = f", and {len(counts) - 12} more" if len(counts) > 12 else ""
         return ", ".join(f"{terminal.plain(word)} {count:,}" for word, count in first) + rest
 
-    told = [f"{name}: {terminal.count(report.records(), 'record')}"]
+    lines = [f"{name}: {terminal.count(report.records(), 'record')}"]
     rows = {
         "mapped": report.mapped,
         "stored encrypted": report.opaque,
@@ -194,5 +194,5 @@ def _reported(name: str, report: "ImportReport") -> list[str]:
         "moved to blobs": report.lifted,
         "not recognised, stored complete": report.unknown,
     }
-    told += [f"  {word}: {listed(counts)}" for word, counts in rows.items() if counts]
-    return told
+    lines += [f"  {word}: {listed(counts)}" for word, counts in rows.items() if counts]
+    return lines

@@ -10,11 +10,11 @@ from tracklog.cli._terminal import drawn
 @contextmanager
 def progress_bar(word: str, least: int = 0) -> Iterator[Callable[[int, int], None]]:
     """Show progress on a terminal, when enough is left to do."""
-    shown: list[Callable[[int, int], None]] = []
+    bars: list[Callable[[int, int], None]] = []
     with ExitStack() as stack:
 
         def show(done: int, total: int) -> None:
-            if not shown and total - done >= least and sys.stderr.isatty():
+            if not bars and total - done >= least and sys.stderr.isatty():
                 from rich.console import Console
                 from rich.progress import Progress
 
@@ -22,8 +22,8 @@ def progress_bar(word: str, least: int = 0) -> Iterator[Callable[[int, int], Non
                     Progress(console=Console(file=drawn(sys.stderr)), transient=True)
                 )
                 task = bar.add_task(word)
-                shown.append(lambda done, total: bar.update(task, completed=done, total=total))
-            for update in shown:
+                bars.append(lambda done, total: bar.update(task, completed=done, total=total))
+            for update in bars:
                 update(done, total)
 
         yield show

@@ -100,8 +100,8 @@ def _is_argument(param: Param) -> bool:
 def _argument(param: Param) -> Decorator:
     if param.run:
         return _home.run_argument(param.name, required=param.required)
-    shown = param.keyword or param.name
-    return click.argument(shown, metavar=shown.upper(), type=_type(param))
+    label = param.keyword or param.name
+    return click.argument(label, metavar=label.upper(), type=_type(param))
 
 
 def _option(param: Param) -> Decorator:

@@ -53,7 +53,7 @@ def _object(record: "Record") -> dict[str, Any]:
 def _row(record: "Record", home: "Home", width: int | None, *, one_run: bool) -> str:
     """A record on one line; on a terminal it is cut to the width."""
     narrow = width is not None and width < WIDE
-    kind, at, said, look = _words(record, home)
+    kind, at, text, look = _words(record, home)
     moment = terminal.moment(at, record.received)
     head = f"{record.seq:>{6 if narrow else 8}}  {moment[5:] if narrow else moment}  "
     if not (narrow and one_run):
@@ -62,7 +62,7 @@ def _row(record: "Record", home: "Home", width: int | None, *, one_run: bool) ->
         head += f"{click.style(run, fg='cyan')}  "
     head += f"{click.style(f'{terminal.plain(kind):<{18 if narrow else 24}}', **look)} "
     room = MOST if width is None else width - terminal.cells(click.unstyle(head))
-    return head + terminal.fitted(said, max(room, 0)).rstrip()
+    return head + terminal.fitted(text, max(room, 0)).rstrip()
 
 
 def _words(record: "Record", home: "Home") -> tuple[str, str | None, str, dict[str, Any]]:
@@ -79,5 +79,5 @@ def _words(record: "Record", home: "Home") -> tuple[str, str | None, str, dict[s
     if event is None:
         return "damaged", None, "`tracklog verify` shows what was changed", {"fg": "red"}
     who = next((text_of(fact.agent) for fact in facts if fact.agent is not None), event.actor)
-    said = ": ".join(filter(None, (who, summary(facts))))
-    return event.kind, event.at, said, {"bold": True}
+    text = ": ".join(filter(None, (who, summary(facts))))
+    return event.kind, event.at, text, {"bold": True}

@@ -28,7 +28,7 @@ class CheckReport(Protocol):
 
     def open(self, name: str) -> None: ...
     def judged(self, verdict: "LineVerdict") -> None: ...
-    def found(self, found: "LocatedFinding") -> None: ...
+    def found(self, finding: "LocatedFinding") -> None: ...
     def hint(self, hint: str) -> None: ...
     def unread(self, message: str) -> None: ...
     def close(self) -> None: ...
@@ -70,13 +70,13 @@ class TextReport:
             click.echo(f"{'':21}{place}  {terminal.plain(problem.message)}")
             click.echo(f"{'':23}{click.style(terminal.plain(problem.hint), dim=True)}")
 
-    def found(self, found: "LocatedFinding") -> None:
+    def found(self, finding: "LocatedFinding") -> None:
         self.counts["found"] += 1
-        name, message, level = found.finding
+        name, message, level = finding.finding
         colour = {"error": "red", "warning": "yellow", "info": "cyan"}[level]
-        where = f"  (run {found.run})" if found.line is None and found.run else ""
-        said = terminal.plain(f"{message}{where}")
-        self._row(found.line, level, colour, f"{click.style(name, bold=True)}  {said}")
+        where = f"  (run {finding.run})" if finding.line is None and finding.run else ""
+        text = terminal.plain(f"{message}{where}")
+        self._row(finding.line, level, colour, f"{click.style(name, bold=True)}  {text}")
 
     def _row(self, line: int | None, word: str, colour: str, text: str) -> None:
         if not self.named:
@@ -87,14 +87,16 @@ class TextReport:
         click.echo(f"  {place:<9} {word} {text}".rstrip())
 
     def close(self) -> None:
-        accepted, refused, found = (self.counts.pop(k, 0) for k in ("accepted", "refused", "found"))
+        accepted, refused, findings = (
+            self.counts.pop(k, 0) for k in ("accepted", "refused", "found")
+        )
         dialects = ", ".join(f"{name} {n:,}" for name, n in self.counts.most_common())
         if not accepted and not refused:
             click.echo(f"{self.name}: no lines; check it again when something was written")
             return
         words = [f"{accepted:,} accepted" + (f" ({dialects})" if dialects else "")]
         words.append(click.style(f"{refused:,} refused", fg="red" if refused else None))
-        words.append(terminal.count(found, "finding"))
+        words.append(terminal.count(findings, "finding"))
         click.echo(f"{self.name}: {', '.join(words)}")
 
     def hint(self, hint: str) -> None:
@@ -119,7 +121,7 @@ class JsonReport:
     def judged(self, verdict: "LineVerdict") -> None:
         result = verdict.result
         problems = [problem._asdict() for problem in getattr(result, "problems", ())]
-        said: dict[str, Any] = {
+        row: dict[str, Any] = {
             "file": self.name,
             "line": verdict.line,
             "verdict": "refused" if problems else "accepted",
@@ -128,13 +130,13 @@ class JsonReport:
             "run": result.run,
             "problems": problems,
         }
-        terminal.put_json(said)
+        terminal.put_json(row)
 
-    def found(self, found: "LocatedFinding") -> None:
-        name, message, level = found.finding
-        said = {"finding": name, "line": found.line, "message": message, "level": level}
-        said |= {"file": self.name, "dialect": found.dialect, "run": found.run}
-        self.later.write(terminal.json_line(said))
+    def found(self, finding: "LocatedFinding") -> None:
+        name, message, level = finding.finding
+        row = {"finding": name, "line": finding.line, "message": message, "level": level}
+        row |= {"file": self.name, "dialect": finding.dialect, "run": finding.run}
+        self.later.write(terminal.json_line(row))
 
     def hint(self, hint: str) -> None:
         self.later.write(terminal.json_line({"hint": hint, "file": self.name}))
@@ -162,10 +164,10 @@ class GitHubReport:
         for problem in getattr(verdict.result, "problems", ()):
             self._put("error", verdict.line, REFUSED, _explained(problem))
 
-    def found(self, found: "LocatedFinding") -> None:
-        name, message, level = found.finding
-        where = f" (run {found.run})" if found.line is None and found.run else ""
-        self._put({"info": "notice"}.get(level, level), found.line, name, message + where)
+    def found(self, finding: "LocatedFinding") -> None:
+        name, message, level = finding.finding
+        where = f" (run {finding.run})" if finding.line is None and finding.run else ""
+        self._put({"info": "notice"}.get(level, level), finding.line, name, message + where)
 
     def hint(self, hint: str) -> None:
         self._put("notice", None, "hint", hint)
@@ -174,11 +176,11 @@ class GitHubReport:
         click.echo(f"::error title=unreadable::{_data(message)}")
 
     def _put(self, level: str, line: int | None, code: str, message: str) -> None:
-        told = {} if self.name == "-" else {"file": self.name}
+        place = {} if self.name == "-" else {"file": self.name}
         if line is not None:
-            told["line"] = str(line)
-        told["title"] = code
-        properties = ",".join(f"{key}={_property(value)}" for key, value in told.items())
+            place["line"] = str(line)
+        place["title"] = code
+        properties = ",".join(f"{key}={_property(value)}" for key, value in place.items())
         click.echo(f"::{level} {properties}::{_data(message)}")
 
     def close(self) -> None:
@@ -220,10 +222,10 @@ class SarifReport:
         for problem in getattr(verdict.result, "problems", ()):
             self._put("error", verdict.line, REFUSED, _explained(problem))
 
-    def found(self, found: "LocatedFinding") -> None:
-        name, message, level = found.finding
-        where = f" (run {found.run})" if found.line is None and found.run else ""
-        self._put({"info": "note"}.get(level, level), found.line, name, message + where)
+    def found(self, finding: "LocatedFinding") -> None:
+        name, message, level = finding.finding
+        where = f" (run {finding.run})" if finding.line is None and finding.run else ""
+        self._put({"info": "note"}.get(level, level), finding.line, name, message + where)
 
     def hint(self, hint: str) -> None:
         self._put("note", None, "hint", hint)
@@ -255,10 +257,10 @@ class SarifReport:
         rules = [{"id": code, "shortDescription": {"text": code}} for code in self.rules]
         driver = {"name": "tracklog", "version": __version__, "rules": rules}
         notes = [{"level": "error", "message": {"text": error}} for error in self.errors]
-        told: dict[str, Any] = {"executionSuccessful": not notes}
+        invocation: dict[str, Any] = {"executionSuccessful": not notes}
         if notes:
-            told["toolExecutionNotifications"] = notes
-        rest = {"tool": {"driver": driver}, "invocations": [told]}
+            invocation["toolExecutionNotifications"] = notes
+        rest = {"tool": {"driver": driver}, "invocations": [invocation]}
         self._write("],")
         terminal.put_bytes(terminal.json_line(rest).rstrip(b"\n")[1:-1])
         self._write("}]}\n")

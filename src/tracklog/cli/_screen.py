@@ -95,8 +95,8 @@ class Screen:
             if not select.select([self.input], [], [], ESCAPE)[0]:
                 break
             typed += os.read(self.input, 4096)
-        found, self._left = keys_of(self._left + typed)
-        return found
+        keys, self._left = keys_of(self._left + typed)
+        return keys
 
     def draw(self, lines: Sequence[str]) -> None:
         """Show these lines; only the changed ones are sent."""
@@ -148,19 +148,19 @@ def _ended(number: int, _frame: FrameType | None) -> None:
 
 def keys_of(typed: bytes) -> tuple[list[str], bytes]:
     """The keys in some bytes, and the rest that is not complete yet."""
-    found: list[str] = []
+    keys: list[str] = []
     while typed:
         size = _size(typed)
         if size > len(typed):
-            return found, typed
+            return keys, typed
         part, typed = typed[:size], typed[size:]
         key = KEYS.get(part)
         if key is None and part[:1] != b"\x1b":
             key = part.decode(errors="replace")
             key = key if key.isprintable() else None
         if key is not None:
-            found.append(key)
-    return found, b""
+            keys.append(key)
+    return keys, b""
 
 
 def _size(typed: bytes) -> int:

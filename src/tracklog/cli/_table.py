@@ -108,55 +108,55 @@ def lines(
     ]
     if room is None:
         fitted = [min(width, PADDED) for width in widths]
-        kept = list(range(len(columns)))
+        numbers = list(range(len(columns)))
     else:
-        kept, fitted = _fitted(texts, columns, widths, room)
-    shown = [columns[n] for n in kept]
-    if room is not None and shown[-1].wrap and fitted[-1] < min(widths[kept[-1]], BESIDE):
-        yield from _above(texts, kept, shown, fitted, room)
+        numbers, fitted = _fitted(texts, columns, widths, room)
+    fitting = [columns[n] for n in numbers]
+    if room is not None and fitting[-1].wrap and fitted[-1] < min(widths[numbers[-1]], BESIDE):
+        yield from _above(texts, numbers, fitting, fitted, room)
         return
-    yield click.style(_line([column.name for column in shown], shown, fitted, room), bold=True)
+    yield click.style(_line([column.name for column in fitting], fitting, fitted, room), bold=True)
     for row in texts:
-        cells = [row[n] for n in kept]
+        cells = [row[n] for n in numbers]
         rest: list[str] = []
-        if room is not None and shown[-1].wrap:
+        if room is not None and fitting[-1].wrap:
             cells[-1], *rest = _wrapped(cells[-1], fitted[-1])
-        yield _line(cells, shown, fitted, room, paint=True)
+        yield _line(cells, fitting, fitted, room, paint=True)
         margin = " " * (sum(fitted[:-1]) + GAP * (len(fitted) - 1))
         yield from (f"{margin}{line}" for line in rest)
 
 
 def _above(
     texts: Sequence[Sequence[str]],
-    kept: Sequence[int],
-    shown: Sequence[Column],
+    numbers: Sequence[int],
+    fitting: Sequence[Column],
     fitted: Sequence[int],
     room: int,
 ) -> Iterator[str]:
     """A long text without room beside the others stands below them, complete."""
-    others, widths = shown[:-1], fitted[:-1]
+    others, widths = fitting[:-1], fitted[:-1]
     yield click.style(_line([column.name for column in others], others, widths, room), bold=True)
     for row in texts:
-        yield _line([row[n] for n in kept[:-1]], others, widths, room, paint=True)
-        yield from (f"{'':{INDENT}}{line}" for line in _wrapped(row[kept[-1]], room - INDENT))
+        yield _line([row[n] for n in numbers[:-1]], others, widths, room, paint=True)
+        yield from (f"{'':{INDENT}}{line}" for line in _wrapped(row[numbers[-1]], room - INDENT))
 
 
 def _wrapped(text: str, width: int) -> list[str]:
     """A text on lines of this width, broken between words where there are any."""
-    found, line = [], ""
+    rows, line = [], ""
     for word in text.split(" "):
         joined = f"{line} {word}" if line else word
         if terminal.cells(joined) <= width:
             line = joined
             continue
-        found += [line] if line else []
+        rows += [line] if line else []
         line = word
         while terminal.cells(line) > width:
             piece = terminal.fitted(line, width + 1).rstrip()[:-1]  # without the ellipsis
             piece = piece or line[:1]
-            found.append(piece)
+            rows.append(piece)
             line = line[len(piece) :]
-    return [*found, line] if line or not found else found
+    return [*rows, line] if line or not rows else rows
 
 
 def _fitted(
@@ -164,21 +164,21 @@ def _fitted(
 ) -> tuple[list[int], list[int]]:
     """The columns that stay, and their widths: those that may be cut share the remaining room."""
     least = [_least(texts, n, column, widths[n]) for n, column in enumerate(columns)]
-    kept = list(range(len(columns)))
-    blank = {n for n in kept if all(row[n] == NOTHING for row in texts)}
-    while sum(least[n] for n in kept) + GAP * (len(kept) - 1) > room:
-        loose = [n for n in kept if columns[n].rank]
+    numbers = list(range(len(columns)))
+    blank = {n for n in numbers if all(row[n] == NOTHING for row in texts)}
+    while sum(least[n] for n in numbers) + GAP * (len(numbers) - 1) > room:
+        loose = [n for n in numbers if columns[n].rank]
         if not loose:
             break
-        kept.remove(max(loose, key=lambda n: (n in blank, columns[n].rank, n)))
-    shown = {n: least[n] for n in kept}
-    left = room - sum(shown.values()) - GAP * (len(kept) - 1)
-    while left > 0 and (wanting := [n for n in kept if shown[n] < widths[n]]):
+        numbers.remove(max(loose, key=lambda n: (n in blank, columns[n].rank, n)))
+    sizes = {n: least[n] for n in numbers}
+    left = room - sum(sizes.values()) - GAP * (len(numbers) - 1)
+    while left > 0 and (wanting := [n for n in numbers if sizes[n] < widths[n]]):
         # A name that is unambiguous gets the room that the texts leave.
-        n = min(wanting, key=lambda n: (columns[n].least is not None, shown[n]))
-        shown[n] += 1
+        n = min(wanting, key=lambda n: (columns[n].least is not None, sizes[n]))
+        sizes[n] += 1
         left -= 1
-    return kept, [shown[n] for n in kept]
+    return numbers, [sizes[n] for n in numbers]
 
 
 def _least(texts: Sequence[Sequence[str]], n: int, column: Column, width: int) -> int:

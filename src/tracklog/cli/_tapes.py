@@ -44,6 +44,6 @@ def say_report(report: Mapping[str, Any]) -> bool:
             f"the run differs from its tape: {report['first']}", "`tracklog diff` shows both runs"
         )
     for rest in report["unconsumed"]:
-        told = f"not used: {rest['kind']} {rest['lane'] or ''} (record {rest['seq']})"
-        click.echo(plain(told), err=True)
+        text = f"not used: {rest['kind']} {rest['lane'] or ''} (record {rest['seq']})"
+        click.echo(plain(text), err=True)
     return "first" in report or bool(report["unconsumed"])

@@ -55,8 +55,8 @@ def opened(name: str) -> Iterator[OpenInput]:
     try:
         file = path.open("rb")
     except IsADirectoryError:
-        said = f"{name} is a directory; name the files in it: {name}/*.jsonl"
-        raise Unreadable(said) from None
+        message = f"{name} is a directory; name the files in it: {name}/*.jsonl"
+        raise Unreadable(message) from None
     except OSError as error:
         raise _unreadable(name, error) from None
     with file, _watched(file, path) as watched:
@@ -124,8 +124,8 @@ def _spelled_out(text: str) -> bytes:
     return _CONTROL.sub(_escape, text).encode()
 
 
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def json_line(value: Any) -> bytes:
@@ -267,13 +267,13 @@ def fitted(text: str, width: int) -> str:
     text = plain(text)
     if cells(text) <= width:
         return text + " " * (width - cells(text))
-    kept, used = "", 1
+    text_part, used = "", 1
     for character in text:
         used += _cells(character)
         if used > width:
             break
-        kept += character
-    return f"{kept}…" + " " * (width - cells(kept) - 1) if width else ""
+        text_part += character
+    return f"{text_part}…" + " " * (width - cells(text_part) - 1) if width else ""
 
 
 def _cells(character: str) -> int:
@@ -290,8 +290,8 @@ def colour() -> bool | None:
 
 def say_error(message: str, hint: str = "") -> None:
     """Print an error and its hint."""
-    said = "\n".join(map(plain, message.split("\n")))
-    click.secho(f"error: {said}", fg="red", err=True, color=colour())
+    text = "\n".join(map(plain, message.split("\n")))
+    click.secho(f"error: {text}", fg="red", err=True, color=colour())
     if hint:
         click.echo(f"  {plain(hint)}", err=True)
 

@@ -54,16 +54,16 @@ def command(
     from tracklog.home import registry
     from tracklog.journal.frame import Record
 
-    dialect, found = registry.dialect(to), LossReport()
+    dialect, losses = registry.dialect(to), LossReport()
     with _home.reading(home) as opened:
         family, name = opened.run(run)
         last, dialects = opened.journal.last, opened.dialects
 
-        def lines(found: LossReport) -> Iterator[bytes]:
+        def lines(losses: LossReport) -> Iterator[bytes]:
             def records() -> Iterator[Record]:
                 return opened.journal.records(run=(family, name), through=last)
 
-            for line in convert(records, dialects, dialect, found, carry=not bare):
+            for line in convert(records, dialects, dialect, losses, carry=not bare):
                 yield line + b"\n"
 
         if strict:
@@ -72,6 +72,6 @@ def command(
                 pass
             if not first.lossless:
                 _writing.refuse(first, as_json=as_json)
-        _writing.put(lines(found), output)
+        _writing.put(lines(losses), output)
     if report or as_json:
-        _writing.tell(found, as_json=as_json, err=output is None)
+        _writing.tell(losses, as_json=as_json, err=output is None)

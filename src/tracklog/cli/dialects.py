@@ -19,10 +19,10 @@ def command(as_json: bool) -> None:
     for dialect in registry.dialects():
         kinds, policy = list(dialect.kinds), dialect.policy
         if as_json:
-            said = {"name": dialect.name, "family": dialect.family, "about": dialect.about}
+            row = {"name": dialect.name, "family": dialect.family, "about": dialect.about}
             openness = {"kinds_are": policy.kinds, "fields_are": policy.fields}
             powers = {"powers": dialect.powers} if dialect.powers else {}
-            terminal.put_json({**said, "kinds": kinds, **openness, **powers})
+            terminal.put_json({**row, "kinds": kinds, **openness, **powers})
             continue
         click.echo(f"{click.style(f'{dialect.name:<11}', bold=True)} {dialect.about}")
         count = f"{len(kinds)} known kinds" if kinds else "any kind"

@@ -19,7 +19,7 @@ UNITS |= {"tool_failures": "failed calls"}
 
 
 def _show(answer: "DiffAnswer", asked: _question.QuestionCall) -> None:
-    _Words().put(answer, whole=asked.given["all"])
+    _Words().put(answer, all=asked.given["all"])
 
 
 class _Words:
@@ -28,7 +28,7 @@ class _Words:
     def __init__(self) -> None:
         self.width = terminal.width()
 
-    def put(self, answer: "DiffAnswer", *, whole: bool) -> None:
+    def put(self, answer: "DiffAnswer", *, all: bool) -> None:
         self.say(f"--- {answer.a}", fg="red")
         self.say(f"+++ {answer.b}", fg="green")
         counts = answer.counts
@@ -41,7 +41,7 @@ class _Words:
             self.say(", ".join(words))
             at = answer.at + 1
             self.say(f"they differ from step {at:,}", bold=True)
-        rows = answer.rows if whole else answer.rows[:SHOWN]
+        rows = answer.rows if all else answer.rows[:SHOWN]
         for row in rows:
             self.row(row)
         if len(answer.rows) > len(rows):

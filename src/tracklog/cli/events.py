@@ -34,9 +34,9 @@ def command(run: str, home: Path, after: int, raw: bool, as_json: bool, proof: P
     With --raw and --proof, contracts/tracklog_verify.py proves the lines without tracklog.
     """
     with _home.reading(home) as opened:
-        found = opened.run(run)
+        wanted = opened.run(run)
         put = printer(opened, raw=raw, as_json=as_json, one_run=True)
-        for record in opened.journal.records(after, run=found):
+        for record in opened.journal.records(after, run=wanted):
             put(record)
         sys.stdout.buffer.flush()
         if proof is not None:
@@ -45,5 +45,5 @@ def command(run: str, home: Path, after: int, raw: bool, as_json: bool, proof: P
             from tracklog.journal.proof import prove
 
             proof.write_bytes(
-                orjson.dumps(prove(opened.store, found), option=orjson.OPT_APPEND_NEWLINE)
+                orjson.dumps(prove(opened.store, wanted), option=orjson.OPT_APPEND_NEWLINE)
             )

@@ -81,14 +81,14 @@ def command(
         )
         sys.exit(NOT_EXECUTABLE if there else NOT_FOUND)
     run_id, parent, environment = _named(os.environ)
-    heard = _child.OutputQueue()
+    output = _child.OutputQueue()
     try:
-        child = _child.Child(command, environment, heard)
+        child = _child.Child(command, environment, output)
     except OSError as error:
         say_error(f"{command[0]} cannot be run: {error.strerror}", "is it a program, or a script?")
         sys.exit(NOT_EXECUTABLE)
     options = {"provider": provider, "tee_raw": tee_raw, "redact": redact}
-    clerk = _Clerk(heard, home, command, {**options, "run_id": run_id, "parent_run_id": parent})
+    clerk = _Clerk(output, home, command, {**options, "run_id": run_id, "parent_run_id": parent})
     clerk.start()
     ended = child.wait(timeout)
     clerk.end(_status(ended), ended)
@@ -140,13 +140,13 @@ class _Clerk(threading.Thread):
 
     def __init__(
         self,
-        heard: _child.OutputQueue,
+        output: _child.OutputQueue,
         home: Path,
         command: tuple[str, ...],
         options: Mapping[str, Any],
     ) -> None:
         super().__init__(name="tracklog-clerk", daemon=True)
-        self._heard, self._home, self._command = heard, home, command
+        self._heard, self._home, self._command = output, home, command
         self._options = options
         self._ended: tuple[ReplyStatus, _child.CommandEnd] | None = None
         self._is_told = threading.Event()

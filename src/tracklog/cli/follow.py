@@ -91,17 +91,15 @@ def command(
         follower = Follower(opened.intake, paths, dialect, home, follow_symlinks=follow_symlinks)
         try:
             while True:
-                for heard in follower.poll():
-                    if isinstance(heard, UnreadableFile):
+                for read in follower.poll():
+                    if isinstance(read, UnreadableFile):
                         counts["unheard"] += 1
-                        said = f"{heard.path} cannot be read: {heard.why}"
-                        terminal.say_error(said, "check its owner and mode")
-                    elif isinstance(heard, SkippedLink):
-                        click.echo(
-                            terminal.plain(f"{heard.path}: {_importing.LEADS_OUT}"), err=True
-                        )
+                        message = f"{read.path} cannot be read: {read.why}"
+                        terminal.say_error(message, "check its owner and mode")
+                    elif isinstance(read, SkippedLink):
+                        click.echo(terminal.plain(f"{read.path}: {_importing.LEADS_OUT}"), err=True)
                     else:
-                        counts += _report(heard, as_json, hints)
+                        counts += _report(read, as_json, hints)
                 if once:
                     break
                 time.sleep(every)
@@ -120,18 +118,18 @@ def command(
     sys.exit(2 if counts["unheard"] else 1 if counts["refused"] else 0)
 
 
-def _report(heard: "LinesRead", as_json: bool, hints: "Hints") -> "Counter[str]":
+def _report(read: "LinesRead", as_json: bool, hints: "Hints") -> "Counter[str]":
     """Print the result for some lines of a file; returns the counts by verdict."""
-    counts = Counter[str](each.verdict for each in heard.verdicts)
-    found = [_hints.say(hints, each.dialect, each.run) for each in heard.verdicts]
-    told = {"hints": list(filter(None, found))} if any(found) else {}
+    counts = Counter[str](each.verdict for each in read.verdicts)
+    texts = [_hints.say(hints, each.dialect, each.run) for each in read.verdicts]
+    extra = {"hints": list(filter(None, texts))} if any(texts) else {}
     if as_json:
-        terminal.put_json({"file": str(heard.path), **counts, **told})
+        terminal.put_json({"file": str(read.path), **counts, **extra})
         sys.stdout.buffer.flush()
     else:
         words = ", ".join(f"{count:,} {word}" for word, count in counts.items())
-        click.echo(f"{terminal.plain(str(heard.path))}: {words or 'nothing but blank lines'}")
-    for line, verdict in zip(heard.lines, heard.verdicts, strict=True):
+        click.echo(f"{terminal.plain(str(read.path))}: {words or 'nothing but blank lines'}")
+    for line, verdict in zip(read.lines, read.verdicts, strict=True):
         if verdict.problems:
-            terminal.say_refused(f"{heard.path}, line {line.number}", verdict.problems)
+            terminal.say_refused(f"{read.path}, line {line.number}", verdict.problems)
     return counts

@@ -59,10 +59,10 @@ def command(
             _importing.summing_up(summary, as_json=as_json, dry=dry, redact=redact),
             progress_bar("importing", LEAST) as progress,
         ):
-            found = _importing.meant(importing, paths)
-            importing.bring(found, only=only, dry=dry, progress=progress, into=summary)
+            files = _importing.meant(importing, paths)
+            importing.bring(files, only=only, dry=dry, progress=progress, into=summary)
         summary.gone = importing.look_for_gone(dry=dry)
     _importing.put(summary, as_json=as_json, dry=dry, redact=redact)
-    if not found and as_json:  # otherwise the summary reports it
+    if not files and as_json:  # otherwise the summary reports it
         click.echo("no agent stores its files here; name files or folders to read", err=True)
     sys.exit(_importing.exit_code(summary))

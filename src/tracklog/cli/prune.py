@@ -22,10 +22,10 @@ class Age(click.ParamType[float]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        found = re.fullmatch(r"([0-9]+)([mhdw])", str(value))
-        if found is None:
+        match = re.fullmatch(r"([0-9]+)([mhdw])", str(value))
+        if match is None:
             self.fail(f"{value!r} is no age; write 30d, 12h, 90m or 8w", param, ctx)
-        seconds = int(found[1]) * UNITS[found[2]]
+        seconds = int(match[1]) * UNITS[match[2]]
         if seconds > OLDEST:
             self.fail(
                 f"{value!r} is longer than any record exists; write 30d, 12h or 8w", param, ctx
@@ -55,13 +55,13 @@ def command(home: Path, older_than: float, open_too: bool, dry_run: bool, as_jso
     with _home.writing(home) as opened:
         done = opened.prune(older_than, open_too=open_too, dry=dry_run)
     if as_json:
-        said: dict[str, Any] = {
+        row: dict[str, Any] = {
             "dry_run": dry_run,
             "records": done.records,
             "through": done.through,
         }
-        said |= {"bytes": done.bytes, "whole": done.whole, "part": done.part}
-        terminal.put_json(said)
+        row |= {"bytes": done.bytes, "whole": done.whole, "part": done.part}
+        terminal.put_json(row)
     elif not done.records:
         click.echo("nothing is that old in a segment that can go")
     else:

@@ -19,11 +19,11 @@ LEAST = 6
 def _show(answer: "QueryAnswer", asked: _question.QuestionCall) -> None:
     """A table in which every column may be cut to fit; no column is left out."""
     if answer.rows:
-        shown = [
+        columns = [
             _table.Column(terminal.plain(name), _nth(n), cut=LEAST)
             for n, name in enumerate(answer.columns)
         ]
-        _table.put(answer.rows, shown, "")
+        _table.put(answer.rows, columns, "")
     else:
         tables = "SELECT name FROM sqlite_schema WHERE type = 'view'"
         click.echo(f'no rows; `tracklog query "{tables}"` lists the tables', err=True)

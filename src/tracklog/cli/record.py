@@ -121,8 +121,8 @@ def _source(home: "Home", path: Path, dialect: str | None, *, again: bool) -> st
     """The name under which the offset of a file is stored: another file has another name."""
     from tracklog.intake.resuming import starts_alike
 
-    whole = os.fsencode(path.resolve()).decode("utf-8", "backslashreplace")
-    name = f"record:{dialect or ''}:{whole}"
+    full_name = os.fsencode(path.resolve()).decode("utf-8", "backslashreplace")
+    name = f"record:{dialect or ''}:{full_name}"
     known = home.intake.marks.place(name)
     while known and (again or not starts_alike(path, known)):
         name += "+"
@@ -132,10 +132,10 @@ def _source(home: "Home", path: Path, dialect: str | None, *, again: bool) -> st
 
 def _end(counts: "Counter[str]", as_json: bool) -> None:
     if not as_json:
-        kept = f", the last is record {counts['last']:,}" if counts["accepted"] else ""
-        kept = kept if counts else "; no line was read, so there is nothing to store"
+        last = f", the last is record {counts['last']:,}" if counts["accepted"] else ""
+        last = last if counts else "; no line was read, so there is nothing to store"
         words = ", ".join(f"{counts[w]:,} {w}" for w in ("accepted", "duplicate", "refused"))
-        click.echo(f"{words}{kept}", err=True)
+        click.echo(f"{words}{last}", err=True)
 
 
 class _Available:
@@ -152,18 +152,18 @@ def _report(
     name: str | None, line: "Line", verdict: "Verdict", as_json: bool, hint: str | None
 ) -> None:
     if as_json:
-        said: dict[str, Any] = {"line": line.number, "verdict": verdict.verdict}
+        row: dict[str, Any] = {"line": line.number, "verdict": verdict.verdict}
         if name is not None:
-            said["file"] = name
+            row["file"] = name
         if verdict.problems:
-            said["problems"] = [problem._asdict() for problem in verdict.problems]
+            row["problems"] = [problem._asdict() for problem in verdict.problems]
         else:
-            said["seq"] = verdict.seq
+            row["seq"] = verdict.seq
         if line.bom:
-            said["bom"] = True
+            row["bom"] = True
         if hint:
-            said |= {"dialect": verdict.dialect, "hint": hint}
-        terminal.put_json(said)
+            row |= {"dialect": verdict.dialect, "hint": hint}
+        terminal.put_json(row)
         return
     place = f"line {line.number}"
     if name:

@@ -52,12 +52,12 @@ def command(
         registry.importer(only)
     with _home.writing(home, **_home.redacting(redact)) as opened:
         importing, summary = Importing(opened), ImportSummary()
-        found = _importing.meant(importing, paths) if paths else importing.known()
+        files = _importing.meant(importing, paths) if paths else importing.known()
         with (
             _importing.summing_up(summary, as_json=as_json, dry=dry, redact=redact),
             progress_bar("importing", 1) as progress,
         ):
-            importing.bring(found, only=only, again=True, dry=dry, progress=progress, into=summary)
+            importing.bring(files, only=only, again=True, dry=dry, progress=progress, into=summary)
         summary.gone = importing.look_for_gone(dry=dry)
     _importing.put(summary, as_json=as_json, dry=dry, redact=redact)
     sys.exit(_importing.exit_code(summary))

@@ -34,8 +34,8 @@ def command(files: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
         report = (examine if dry_run else repair)(name)
         for mended in report.changes:
             if as_json:
-                said = {"file": name, "line": mended.number, "action": mended.action}
-                terminal.put_json({**said, "flaws": mended.flaws, "message": mended.message})
+                row = {"file": name, "line": mended.number, "action": mended.action}
+                terminal.put_json({**row, "flaws": mended.flaws, "message": mended.message})
                 continue
             colour = "yellow" if mended.action == "healed" else "red"
             word = click.style(mended.action, fg=colour)

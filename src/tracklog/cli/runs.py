@@ -33,12 +33,12 @@ def _show(rows: "list[RunRow]", asked: _question.QuestionCall) -> None:
     _count_rest(len(rows), asked)
 
 
-def _count_rest(shown: int, asked: _question.QuestionCall) -> None:
+def _count_rest(rows: int, asked: _question.QuestionCall) -> None:
     """Print how many more runs there are, and how to see them."""
     from tracklog.answers.run_list import listed
 
     limit, newest = asked.given["limit"], asked.given["newest"]
-    if shown == limit:
+    if rows == limit:
         matching = listed(asked.home, **{**asked.given, "after": 0, "limit": 0}).matching
         if matching > limit:
             click.echo(f"and {matching - limit:,} more; --limit {matching} shows all", err=True)

@@ -33,7 +33,7 @@ def command(run: str | None, home: Path, as_json: bool) -> None:
     from tracklog.intake.secrets import leaks, refused_leaks
     from tracklog.model.errors import NoSuchBlob
 
-    found = 0
+    count = 0
     with _home.reading(home) as opened:
         wanted = opened.run(run) if run else None
 
@@ -45,7 +45,7 @@ def command(run: str | None, home: Path, as_json: bool) -> None:
 
         aside = () if run else refused_leaks(_refused(home))
         for leak in chain(leaks(iter(opened.journal.records(run=wanted)), blob), aside):
-            found += 1
+            count += 1
             if as_json:
                 terminal.put_json({k: v for k, v in leak._asdict().items() if v is not None})
                 continue
@@ -53,9 +53,9 @@ def command(run: str | None, home: Path, as_json: bool) -> None:
             times = f" ({leak.times} times)" if leak.times > 1 else ""
             where = f" in its blob {leak.blob[:12]}" if leak.blob else ""
             click.echo(terminal.plain(f"{place}  {leak.kind}{times}{where}"))
-    if not found:
+    if not count:
         click.echo("no secrets found", err=True)
-    sys.exit(1 if found else 0)
+    sys.exit(1 if count else 0)
 
 
 def _refused(home: Path) -> list[dict[str, Any]]:

@@ -102,8 +102,8 @@ def command(
     options |= {"line": max_line} if max_line else {}
     limits = Limits(**options)
     with server.listen(host, port) as bound:
-        kept = {"durability": durability, "cap": limits.line, **_home.redacting(redact)}
-        opened = _home.serving(home, **kept)
+        home_options = {"durability": durability, "cap": limits.line, **_home.redacting(redact)}
+        opened = _home.serving(home, **home_options)
         collector = Collector(opened, limits=limits, guard=guard.Guard(token, (*allow_host, host)))
         for name in hosts:
             _mount(collector, name)
@@ -144,8 +144,8 @@ def long_enough(token: str | None, host: str) -> str | None:
 def url_of(bound: "socket.socket") -> str:
     """The URL for a browser."""
     address, taken = bound.getsockname()[:2]
-    shown = f"[{address}]" if ":" in address else address
-    return f"http://{shown}:{taken}"
+    host = f"[{address}]" if ":" in address else address
+    return f"http://{host}:{taken}"
 
 
 def _mount(collector: "Collector", word: str) -> None:

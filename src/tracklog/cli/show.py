@@ -118,17 +118,17 @@ def _spent(row: "ShowAnswer") -> Iterator[tuple[str, Any]]:
         parts = [("in", row.tokens_in), ("out", row.tokens_out), ("cached", row.tokens_cached)]
         split = ", ".join(f"{n:,} {name}" for name, n in parts if n is not None)
         yield "tokens", f"{row.tokens:,}" + (f" ({split})" if split else "")
-    whole = row.cost_with_sub_runs
-    total = whole.cost_usd if whole else None
-    if whole and whole.computed_usd is not None:
-        yield "cost", f"{_table.cost(whole)} by list prices, with sub-runs"
+    with_sub_runs = row.cost_with_sub_runs
+    total = with_sub_runs.cost_usd if with_sub_runs else None
+    if with_sub_runs and with_sub_runs.computed_usd is not None:
+        yield "cost", f"{_table.cost(with_sub_runs)} by list prices, with sub-runs"
     elif row.cost_usd is not None or total is not None:
         more = (
             f" (with sub-runs {_table.money(total)})" if total not in (None, row.cost_usd) else ""
         )
         yield "cost", f"{_table.money(row.cost_usd)}{more}"
-    if whole and whole.unpriced_models:
-        yield "no price", whole.unpriced_models
+    if with_sub_runs and with_sub_runs.unpriced_models:
+        yield "no price", with_sub_runs.unpriced_models
 
 
 command = _question.verb("show", _show)

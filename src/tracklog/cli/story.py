@@ -181,10 +181,12 @@ class _Printer:
         kind = block.get("type")
         keys = ("text", "thinking", "command", "chunk")
         text = next(filter(None, map(block.get, keys)), None)
-        said = unlifted(text)
-        if kind in ("tool_use", "tool_result") or not isinstance(said, str):
+        plain_text = unlifted(text)
+        if kind in ("tool_use", "tool_result") or not isinstance(plain_text, str):
             return
-        self._line(f"(thought) {said}" if kind == "thinking" else said, dim=kind == "thinking")
+        self._line(
+            f"(thought) {plain_text}" if kind == "thinking" else plain_text, dim=kind == "thinking"
+        )
         self._place(text)
 
     def _line(self, text: str, **look: Any) -> None:

@@ -62,8 +62,8 @@ def command(
         put = printer(opened, raw=raw, as_json=as_json, one_run=wanted is not None)
         end = journal.last
         start = 0 if filtered else max(0, end - lines)
-        found = (each for each in journal.records(start, wanted, through=end) if matches(each))
-        for record in deque(found, maxlen=lines):
+        records = (each for each in journal.records(start, wanted, through=end) if matches(each))
+        for record in deque(records, maxlen=lines):
             put(record)
         sys.stdout.buffer.flush()
         if follow:

@@ -62,8 +62,8 @@ def command(home: Path, lost_after: float, once: bool, as_json: bool) -> None:
 
 def _is_screen(once: bool) -> bool:
     """Whether there is a terminal to draw on, with a keyboard."""
-    whole = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-    return whole and not once
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return is_terminal and not once
 
 
 def _once(view: "TopAnswer", home: "Home") -> None:
@@ -86,7 +86,7 @@ def _live(home: "Home", fleet: "Fleet", lost_after: float) -> None:
 
 def _watch(home: "Home", screen: "Screen", watcher: "_Watcher") -> None:
     look = _fleet.Look()
-    said = _Said(home)
+    texts = _Said(home)
     names = _table.Names(home.runs())
     known = -1
     while True:
@@ -97,7 +97,7 @@ def _watch(home: "Home", screen: "Screen", watcher: "_Watcher") -> None:
             if view.last != known:
                 names, known = _table.Names(home.runs()), view.last
             rows = _fleet.rows_of(view, look)
-            screen.draw(_frame(view, look, names, said, screen.size))
+            screen.draw(_frame(view, look, names, texts, screen.size))
         else:
             rows = []
             screen.draw(["reading the record …"])
@@ -111,14 +111,14 @@ def _watch(home: "Home", screen: "Screen", watcher: "_Watcher") -> None:
 
 
 def _frame(
-    view: "TopAnswer", look: _fleet.Look, names: _table.Names, said: "_Said", size: tuple[int, int]
+    view: "TopAnswer", look: _fleet.Look, names: _table.Names, texts: "_Said", size: tuple[int, int]
 ) -> list[str]:
     if look.help:
         return _fleet.help_lines(size)
     if look.opened is None:
         return _fleet.table(view, look, names, size)
     before = len(look.events)
-    look.events = said.lines(look.opened)
+    look.events = texts.lines(look.opened)
     if look.back:  # new events do not move the view of somebody who scrolled up
         look.back += max(0, len(look.events) - before)
     row = next((row for row in view.runs if (row.family, row.run) == look.opened), None)
@@ -164,10 +164,10 @@ class _Said:
         _, event, facts, *_ = read_alone(record, self.home.dialects)
         kind = event.kind if event else "erased" if record.erased else "not understood"
         agent = next((str(fact.agent) for fact in facts if fact.agent is not None), "")
-        said = summary(facts) or kind
+        text = summary(facts) or kind
         moment = (event.at if event else None) or record.received
         who = f"{agent}: " if agent else ""
-        return terminal.plain(f"{record.seq:>7}  {moment[11:19]}  {who}{said}")
+        return terminal.plain(f"{record.seq:>7}  {moment[11:19]}  {who}{text}")
 
 
 class _Watcher(threading.Thread):

@@ -11,11 +11,11 @@ from tracklog.cli import _terminal as terminal
 
 
 def _show(rows: list[TreeRow], asked: _question.QuestionCall) -> None:
-    run, whole = asked.given["run"], asked.given["all"]
+    run, all_shown = asked.given["run"], asked.given["all"]
     branches = rows if asked.given["around"] else with_runs(asked.home, rows)
-    alone = set() if whole or run else _alone(branches)
-    shown = [branch for n, branch in enumerate(branches) if n not in alone]
-    for branch, (bars, below) in zip(shown, _drawn(shown), strict=True):
+    alone = set() if all_shown or run else _alone(branches)
+    visible = [branch for n, branch in enumerate(branches) if n not in alone]
+    for branch, (bars, below) in zip(visible, _drawn(visible), strict=True):
         _put(branch, bars, below, asked.names)
     if not branches:
         click.echo("no runs yet; `tracklog import` or `tracklog record` adds the first")
@@ -62,13 +62,13 @@ def _put(branch: TreeRow, bars: str, below: str, names: _table.Names) -> None:
     status = row.status if row is not None else "-"
     name = names.of(family, run) if row is not None else branch.key
     head = terminal.plain(f"{bars}{name}")
-    said = terminal.plain("  ".join(filter(None, notes)))
+    text = terminal.plain("  ".join(filter(None, notes)))
     if width is not None:
         head = terminal.fitted(head, min(terminal.cells(head), max(8, width - 10)))
         room = width - terminal.cells(head) - len(status) - 4
-        said = terminal.fitted(said, room).rstrip() if room > 4 else ""
-    shown = click.style(status, fg=_table.COLOURS.get(status))
-    click.echo(f"{head}  {shown}  {click.style(said, dim=True)}" if said else f"{head}  {shown}")
+        text = terminal.fitted(text, room).rstrip() if room > 4 else ""
+    label = click.style(status, fg=_table.COLOURS.get(status))
+    click.echo(f"{head}  {label}  {click.style(text, dim=True)}" if text else f"{head}  {label}")
     for handoff in branch.handoffs:
         between = " → ".join(_table.cell(end) for end in handoff[1:3])
         line = terminal.plain(f"{below}{handoff[0]} {between}")

@@ -41,10 +41,10 @@ def command(transcripts: tuple[Path, ...], home: Path, anchor: str | None, as_js
     report = verify(home, anchor_of(anchor) if anchor else None)
     if as_json:
         faults = [{"seq": fault.seq, "why": fault.why} for fault in report.faults]
-        said: dict[str, Any] = {"ok": report.ok, "records": report.records, "first": report.first}
-        said |= {"head": str(report.head), "erased": report.erased, "faults": faults}
-        said["unproven"] = report.unproven
-        terminal.put_json({**said, "notes": report.notes})
+        row: dict[str, Any] = {"ok": report.ok, "records": report.records, "first": report.first}
+        row |= {"head": str(report.head), "erased": report.erased, "faults": faults}
+        row["unproven"] = report.unproven
+        terminal.put_json({**row, "notes": report.notes})
     else:
         for fault in report.faults:
             click.secho(str(fault), fg="red")
@@ -64,8 +64,8 @@ def _transcript(path: Path, anchor: str | None, as_json: bool) -> bool:
     proof, name = verify_chain(path, anchor), terminal.plain(str(path))
     if as_json:
         bad = None if proof.bad is None else {"line": proof.bad.number, "why": proof.bad.message}
-        said = {"file": str(path), "ok": proof.sound, "lines": proof.lines, "head": proof.head}
-        terminal.put_json({**said, "bad": bad, "anchored": proof.anchored})
+        row = {"file": str(path), "ok": proof.sound, "lines": proof.lines, "head": proof.head}
+        terminal.put_json({**row, "bad": bad, "anchored": proof.anchored})
     elif proof.bad is not None:
         click.secho(f"{name}: line {proof.bad.number}: {proof.bad.message}", fg="red")
     elif not proof.lines:

@@ -50,11 +50,11 @@ def _put(answer: "WhyAnswer", *, whole: bool) -> None:
         click.secho("no recorded event followed from it", dim=True)
 
 
-def _note(said: str) -> None:
+def _note(text: str) -> None:
     """A sentence, on as many lines as it takes."""
     width = terminal.width()
-    said = terminal.plain(said)
-    click.secho(said if width is None else click.wrap_text(said, width), fg="yellow")
+    text = terminal.plain(text)
+    click.secho(text if width is None else click.wrap_text(text, width), fg="yellow")
 
 
 def _shown(count: int, whole: bool) -> list[int | None]:
@@ -85,8 +85,8 @@ class _Rows:
         where = (moment[:10], step.family, step.run)
         if where != self.above:
             self.above = where
-            said = f"{'':>12}{moment[:10]}  {step.family}:{step.run}"
-            click.secho(self._cut(said), dim=True)
+            text = f"{'':>12}{moment[:10]}  {step.family}:{step.run}"
+            click.secho(self._cut(text), dim=True)
         tie = how if of in (None, self.seq) else f"{how} ← {of}"
         self.seq = step.seq
         if self.width is not None and self.width < NARROW:
@@ -94,12 +94,12 @@ class _Rows:
         else:
             head = f"{mark:<2}{step.seq:>8}  {moment[11:19]:<8}  {tie:<{TIE}}  "
         agent = f"{step.agent}: " if step.agent else ""
-        said = self._cut(f"{agent}{step.words or step.kind}", len(head))
-        click.echo(terminal.plain(head) + click.style(said, **look))  # type: ignore[arg-type]  # click's own names
+        text = self._cut(f"{agent}{step.words or step.kind}", len(head))
+        click.echo(terminal.plain(head) + click.style(text, **look))  # type: ignore[arg-type]  # click's own names
 
     def gap(self, count: int) -> None:
-        said = f"… {count - 2 * NEAR:,} more between; --all shows them"
-        click.secho(self._cut(f"{'':>12}{said}"), dim=True)
+        text = f"… {count - 2 * NEAR:,} more between; --all shows them"
+        click.secho(self._cut(f"{'':>12}{text}"), dim=True)
 
     def _cut(self, text: str, used: int = 0) -> str:
         if self.width is None:

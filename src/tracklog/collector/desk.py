@@ -87,6 +87,6 @@ class Desk:
 
     def _index(self) -> None:
         index = self.home.index  # opened here, by the first caller
-        for found in index.catch_up():
-            if found.name == BEHIND:
-                raise IndexUnusable(found.message, "try again in a moment")
+        for finding in index.catch_up():
+            if finding.name == BEHIND:
+                raise IndexUnusable(finding.message, "try again in a moment")

@@ -30,7 +30,7 @@ def _page(home: "Home", given: dict[str, Any]) -> bytes:
     asked = wanted(home, given["run"], given["dialect"], given["kind"])
     if asked.run is not None and not asked.run[0]:
         home.run(given["run"])  # raises if there is none, with similar names
-    whole = asked.dialect is None and asked.kind is None  # the store itself selects the run
+    all_of_run = asked.dialect is None and asked.kind is None  # the store itself selects the run
     found: list[bytes] = []
     size = scanned = 0
     last = home.journal.last
@@ -45,7 +45,7 @@ def _page(home: "Home", given: dict[str, Any]) -> bytes:
                 after = max(after, seq_of(each))
                 continue
             after = record.seq
-            if whole or asked.matches(record, home):
+            if all_of_run or asked.matches(record, home):
                 found.append(each)
                 size += len(each)
                 if len(found) >= limit or size >= _PAGE:

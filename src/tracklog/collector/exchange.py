@@ -62,20 +62,20 @@ async def proof(collector: "Collector", call: "Call") -> Response:
     home, run = collector.home, (call.names["family"], call.names["run"])
 
     def prove() -> Any:
-        told = proofs.prove(home.store, here(home, run))
-        return _checked(home, run, told) if call.given["check"] else told
+        document = proofs.prove(home.store, here(home, run))
+        return _checked(home, run, document) if call.given["check"] else document
 
     return json_response(await collector.desk.run(prove))
 
 
-def _checked(home: "Home", run: Run, told: dict[str, Any]) -> dict[str, Any]:
+def _checked(home: "Home", run: Run, document: dict[str, Any]) -> dict[str, Any]:
     """Whether the lines are still those that were chained."""
-    through = told["head"]["through"]
+    through = document["head"]["through"]
     records = home.journal.records(run=run, through=through)
-    faults = proofs.check_proof(told, [each.line for each in records if each.line])
+    faults = proofs.check_proof(document, [each.line for each in records if each.line])
     return {
-        "records": len(told["records"]),
-        "head": told["head"],
+        "records": len(document["records"]),
+        "head": document["head"],
         "whole": not faults,
         "faults": [{"seq": fault.seq, "message": fault.why} for fault in faults[:100]],
     }
@@ -134,12 +134,12 @@ def _records_of(
     lines, blank = cut(body)
     now = stamp(home.clock())
     for number, line in zip(numbered(len(lines), blank), lines, strict=True):
-        found = door(line)
-        if isinstance(found, Event):
-            yield Record(number, now, found.dialect, found.family, found.run, line)
+        result = door(line)
+        if isinstance(result, Event):
+            yield Record(number, now, result.dialect, result.family, result.run, line)
         else:
-            said = [problem._asdict() for problem in found.problems]
-            refused.append({"line": number, "verdict": "refused", "problems": said})
+            problems = [problem._asdict() for problem in result.problems]
+            refused.append({"line": number, "verdict": "refused", "problems": problems})
 
 
 def here(home: "Home", run: Run) -> Run:
@@ -154,8 +154,8 @@ def options_of(call: "Call") -> dict[str, str]:
     return dict(_pairs(call.given["option"]))
 
 
-def _pairs(said: str | None) -> Iterator[tuple[str, str]]:
-    for option in said.split(",") if said else ():
+def _pairs(text: str | None) -> Iterator[tuple[str, str]]:
+    for option in text.split(",") if text else ():
         name, sign, value = option.partition("=")
         if not sign:
             raise Trouble(

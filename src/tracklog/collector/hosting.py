@@ -49,18 +49,18 @@ def _told(collector: "Collector", name: str) -> dict[str, Any]:
 
 async def start(collector: "Collector", call: "Call") -> Response:
     """Start a run; returns its name."""
-    host, said = hosts.host(call.names["host"]), await _said(collector, call)
+    host, fields = hosts.host(call.names["host"]), await _said(collector, call)
     mounted = collector.hosts.get(host.name)
     if mounted is None:
         raise Trouble(
             409, f"{host.name} does not run here", f"start `tracklog serve --with {host.name}`"
         )
     wanted = hosts.Wanted(
-        program=_text(said, "program"),
-        body=said.get("body"),
-        inputs=_object(said, "inputs"),
-        seed=_text(said, "seed"),
-        tape=_tape(said),
+        program=_text(fields, "program"),
+        body=fields.get("body"),
+        inputs=_object(fields, "inputs"),
+        seed=_text(fields, "seed"),
+        tape=_tape(fields),
     )
     if (wanted.program is None) == (wanted.body is None):
         raise Trouble(400, "there must be a program or a body", 'send {"program": "its name"}')
@@ -76,8 +76,8 @@ async def start(collector: "Collector", call: "Call") -> Response:
 
 async def stop(collector: "Collector", call: "Call") -> Response:
     """Record the request to end a run."""
-    host, said = hosts.host(call.names["host"]), await _said(collector, call)
-    by = _text(said, "by") or "operator"
+    host, fields = hosts.host(call.names["host"]), await _said(collector, call)
+    by = _text(fields, "by") or "operator"
     end = host.end
     if end is None:
         raise Trouble(409, f"{host.name} ends no runs", "end its process instead")
@@ -86,8 +86,8 @@ async def stop(collector: "Collector", call: "Call") -> Response:
 
 async def inject(collector: "Collector", call: "Call") -> Response:
     """Record a message to the stage of a run."""
-    host, said = hosts.host(call.names["host"]), await _said(collector, call)
-    text, label = _text(said, "text"), _text(said, "label")
+    host, fields = hosts.host(call.names["host"]), await _said(collector, call)
+    text, label = _text(fields, "text"), _text(fields, "label")
     if text is None or not text.strip():
         raise Trouble(400, "/text is missing", 'send {"text": "what is said"}')
     say = host.say
@@ -107,24 +107,24 @@ async def _recorded(collector: "Collector", act: Callable[[], int]) -> Response:
     return json_response({"seq": seq})
 
 
-def _text(said: Mapping[str, Any], name: str) -> str | None:
-    value = said.get(name)
+def _text(fields: Mapping[str, Any], name: str) -> str | None:
+    value = fields.get(name)
     if value is not None and not (isinstance(value, str) and 0 < len(value) <= LONGEST):
         raise Trouble(400, f"/{name} is not a string", f"a string of 1 to {LONGEST:,} characters")
     return value
 
 
-def _object(said: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = said.get(name, {})
+def _object(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = fields.get(name, {})
     if not isinstance(value, dict):
         raise Trouble(400, f"/{name} is not an object", "send each value under its name")
     return value
 
 
-def _tape(said: Mapping[str, Any]) -> hosts.TapeOptions | None:
-    if said.get("tape") is None:
+def _tape(fields: Mapping[str, Any]) -> hosts.TapeOptions | None:
+    if fields.get("tape") is None:
         return None
-    given = {"by": "order", "miss": "error", **_object(said, "tape")}
+    given = {"by": "order", "miss": "error", **_object(fields, "tape")}
     known = given.keys() == {"run", "by", "miss"}
     options = (given["by"] in ("order", "match"), given["miss"] in ("error", "live"))
     if not known or not all(options) or not isinstance(given["run"], str):
@@ -137,9 +137,9 @@ async def _said(collector: "Collector", call: "Call") -> dict[str, Any]:
     body = await bodies.read(call.receive, call.headers, collector.held)
     collector.held.now -= len(body)
     try:
-        said = orjson.loads(body) if body.strip() else {}
+        fields = orjson.loads(body) if body.strip() else {}
     except orjson.JSONDecodeError as error:
         raise Trouble(400, f"the body is no JSON: {error}", "send one JSON object") from None
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         raise Trouble(400, "the body is no JSON object", "send one JSON object")
-    return said
+    return fields

@@ -22,15 +22,15 @@ _LOOK = 5.0  # seconds after which a waiting question is checked again without n
 
 async def answer(collector: "Collector", call: "Call") -> Response:
     """Record an answer, once."""
-    said = await _said(collector, call)
+    fields = await _said(collector, call)
     home, run, question = collector.home, call.given["run"], call.names["question"]
-    by = said.get("by", "operator")
+    by = fields.get("by", "operator")
     if not isinstance(by, str) or not 0 < len(by) <= 256:
         raise Trouble(400, "/by is not a name", "a string of 1 to 256 characters")
-    if "answer" not in said:
+    if "answer" not in fields:
         raise Trouble(400, "/answer is missing", 'send {"answer": …, "by": "your name"}')
     asked, given = await collector.desk.run(
-        lambda: operator.give(home, question, said["answer"], by=by, run=run)
+        lambda: operator.give(home, question, fields["answer"], by=by, run=run)
     )
     collector.hub.poke()
     names = {name: getattr(asked, name) for name in ("family", "run", "question_id")}
@@ -76,9 +76,9 @@ async def _said(collector: "Collector", call: "Call") -> dict[str, Any]:
     body = await bodies.read(call.receive, call.headers, collector.held)
     collector.held.now -= len(body)
     try:
-        said = orjson.loads(body)
+        fields = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise Trouble(400, f"the body is no JSON: {error}", "send one JSON object") from None
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         raise Trouble(400, "the body is no JSON object", 'send {"answer": …, "by": "your name"}')
-    return said
+    return fields

@@ -68,11 +68,11 @@ async def ingest(collector: "Collector", call: "Call") -> None:
         collector.hub.poke()
         collector.counts.lines(dialect, verdicts)
         hint = "" if dialect else uncertain(verdicts, collector.home.dialects.values())
-        said = partial(answer, verdicts, blank, body, verbose=call.given["verbose"], hint=hint)
-        told = said() if small else await loop.run_in_executor(collector.door, said)
+        respond = partial(answer, verdicts, blank, body, verbose=call.given["verbose"], hint=hint)
+        result = respond() if small else await loop.run_in_executor(collector.door, respond)
     finally:
         held.now -= weight
-    await _send(call.send, told)
+    await _send(call.send, result)
 
 
 def check_lines(body: bytes, limits: "Limits") -> int:
@@ -90,8 +90,8 @@ def check_lines(body: bytes, limits: "Limits") -> int:
 def uncertain(verdicts: "Verdicts", dialects: "Iterable[Dialect]") -> str:
     """Hints about lines that were recognised, and might be of another dialect."""
     hints = Hints(dialects, BY_ADDRESS)
-    found = {(each.dialect, each.run): None for each in verdicts}
-    return " ".join(hint for dialect, run in found if (hint := hints.of(dialect, run)))
+    lines_of_runs = {(each.dialect, each.run): None for each in verdicts}
+    return " ".join(hint for dialect, run in lines_of_runs if (hint := hints.of(dialect, run)))
 
 
 def cut(body: bytes) -> tuple[list[bytes], list[int]]:
@@ -127,31 +127,31 @@ def answer(
             verdicts[-1][1] or 0,
         )
     counts = Counter(map(WORD, verdicts))
-    said: dict[str, Any] = {name: counts[name] for name in ("accepted", "duplicate", "refused")}
-    said["last_seq"] = max((each.seq for each in verdicts if each.seq is not None), default=None)
-    said["verdicts"] = [
+    fields: dict[str, Any] = {name: counts[name] for name in ("accepted", "duplicate", "refused")}
+    fields["last_seq"] = max((each.seq for each in verdicts if each.seq is not None), default=None)
+    fields["verdicts"] = [
         _told(number, verdict)
         for number, verdict in zip(numbered(len(verdicts), blank), verdicts, strict=True)
         if verbose or verdict.verdict != "accepted"
     ]
     if verdicts.replayed:
-        said["replayed"] = True
+        fields["replayed"] = True
     if marked:
-        said["bom"] = True
+        fields["bom"] = True
     if counts["refused"]:
         hint = _pretty(body) or hint
     if hint:
-        said["hint"] = hint
-    return orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE)
+        fields["hint"] = hint
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _told(number: int, verdict: "Verdict") -> dict[str, Any]:
-    said: dict[str, Any] = {"line": number, "verdict": verdict.verdict}
+    row: dict[str, Any] = {"line": number, "verdict": verdict.verdict}
     if verdict.problems:
-        said["problems"] = [problem._asdict() for problem in verdict.problems]
+        row["problems"] = [problem._asdict() for problem in verdict.problems]
     else:
-        said["seq"] = verdict.seq
-    return said
+        row["seq"] = verdict.seq
+    return row
 
 
 def numbered(count: int, blank: list[int]) -> "list[int] | range":
@@ -168,10 +168,10 @@ def _pretty(body: bytes) -> str:
     if start not in (b"{", b"["):
         return ""
     try:
-        whole = orjson.loads(body.removeprefix(BOM))
+        document = orjson.loads(body.removeprefix(BOM))
     except orjson.JSONDecodeError:
         return ""
-    if isinstance(whole, list):
+    if isinstance(document, list):
         return "the body is a JSON array; send one object per line (`jq -c '.[]'` makes it so)"
     if b"\n" in body.strip():
         return "the body is pretty-printed; send each object on one line (`jq -c .` makes it so)"

@@ -44,8 +44,8 @@ class Metric:
     def __str__(self) -> str:
         lines = [f"# HELP {self.name} {self.about}", f"# TYPE {self.name} {self.kind}"]
         for labels, value in self.samples:
-            said = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
-            lines.append(f"{self.name}{f'{{{said}}}' if said else ''} {value:.15g}")
+            pairs = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
+            lines.append(f"{self.name}{f'{{{pairs}}}' if pairs else ''} {value:.15g}")
         return "\n".join(lines) + "\n"
 
 

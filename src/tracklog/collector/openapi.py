@@ -62,25 +62,25 @@ def document(routes: "Iterable[Route]") -> dict[str, Any]:
 
 def _operation(route: "Route", schema: Schema) -> dict[str, Any]:
     title, _, more = route.about.partition(". ")
-    said: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": f"{route.method.lower()}{re.sub(r'[^a-z]+', '_', route.path)}".rstrip("_"),
         "summary": title.rstrip(".") + ".",
         "responses": _responses(route, schema),
     }
     if more:
-        said["description"] = more
+        operation["description"] = more
     names = re.findall(r"\{(\w+)\}", route.path)
     parameters = [_named(name) for name in names] + [_parameter(each) for each in route.params]
     if parameters:
-        said["parameters"] = parameters
+        operation["parameters"] = parameters
     if route.takes:
-        said["requestBody"] = {
+        operation["requestBody"] = {
             "required": True,
             "content": {kind.decode(): {"schema": route.body} for kind in sorted(route.takes)},
         }
     if not route.free:
-        said["security"] = [{}, {"token": []}]
-    return said
+        operation["security"] = [{}, {"token": []}]
+    return operation
 
 
 def _responses(route: "Route", schema: Schema) -> dict[str, Any]:
@@ -95,20 +95,20 @@ def _responses(route: "Route", schema: Schema) -> dict[str, Any]:
     others |= {} if route.free else {401: "The token is missing or wrong."}
     others |= {403: "The request came from a page of another origin."} if route.takes else {}
     others |= route.answers
-    said: dict[str, Any] = {"200": fine}
+    responses: dict[str, Any] = {"200": fine}
     for status, about in sorted(others.items()):
-        said[str(status)] = {"description": about}
+        responses[str(status)] = {"description": about}
         if status >= 400:
             error = dict(ref("Error"))
             if route.error:
                 error = {"anyOf": [error, dict(route.error)]}
-            said[str(status)]["content"] = {
+            responses[str(status)]["content"] = {
                 "application/json": {"schema": error},
                 **{kind: {"schema": dict(shape)} for kind, shape in route.also.items()},
             }
-    for each in said.values():
+    for each in responses.values():
         each["headers"] = {HEADER: {"$ref": f"#/components/headers/{HEADER}"}}
-    return said
+    return responses
 
 
 def _text(media_type: str) -> dict[str, str]:

@@ -34,7 +34,7 @@ async def metrics(collector: "Collector", call: "Call") -> Response:  # noqa: AR
         ((("method", method), ("route", route), ("status", str(status))), float(count))
         for (method, route, status), count in sorted(counts.requests.items())
     ]
-    told = [
+    metrics_list = [
         Metric("lines_total", "counter", "Lines that came in over HTTP.", verdicts),
         Metric("requests_total", "counter", "Requests that were answered.", requests),
         Metric(
@@ -52,5 +52,5 @@ async def metrics(collector: "Collector", call: "Call") -> Response:  # noqa: AR
         Metric("journal_last", "gauge", "The last record.", [((), journal.last)]),
         Metric("uptime_seconds", "gauge", "Since the start.", [((), time.time() - counts.began)]),
     ]
-    text = "".join(map(str, told))
+    text = "".join(map(str, metrics_list))
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -100,8 +100,8 @@ async def _received(collector: "Collector", call: "Call", signal: wire.Signal) -
         collector.hub.poke()
         collector.counts.lines(native.dialect.name, taken.verdicts)
     as_json = _as_json(call.headers)
-    said = wire.partial_success(signal, taken.rejected, taken.message, as_json=as_json)
-    return _response(call.headers, 200, said, as_json=as_json)
+    content = wire.partial_success(signal, taken.rejected, taken.message, as_json=as_json)
+    return _response(call.headers, 200, content, as_json=as_json)
 
 
 async def _read(collector: "Collector", call: "Call", read: Callable[[bytes, bool], T]) -> T | None:
@@ -141,8 +141,8 @@ def _failed(headers: Headers, trouble: Trouble) -> Response:
     # A client that uses gRPC gets a hint.
     hint = _SPEAK if trouble.status == 415 and kind not in TYPES else trouble.hint
     words = f"{trouble.message}: {hint}" if hint else trouble.message
-    said = wire.status(_CODES.get(trouble.status, 13), words, as_json=as_json)
-    return _response(headers, trouble.status, said, as_json=as_json, more=trouble.headers)
+    content = wire.status(_CODES.get(trouble.status, 13), words, as_json=as_json)
+    return _response(headers, trouble.status, content, as_json=as_json, more=trouble.headers)
 
 
 def _response(
@@ -195,13 +195,13 @@ class Telemetry:
         document = None
         if as_json:
             document = wire.parsed(body)
-            found = [*wire.from_document(signal, document)]
+            telemetry = [*wire.from_document(signal, document)]
         else:
-            found = [*wire.from_protobuf(signal, body)]
-        expect(len(found))
-        items = [each for each in found if isinstance(each, wire.Item)]
-        refused = [each for each in found if isinstance(each, wire.RefusedItem)]
-        message = "" if found else wire.advice(signal, document)
+            telemetry = [*wire.from_protobuf(signal, body)]
+        expect(len(telemetry))
+        items = [each for each in telemetry if isinstance(each, wire.Item)]
+        refused = [each for each in telemetry if isinstance(each, wire.RefusedItem)]
+        message = "" if telemetry else wire.advice(signal, document)
         verdicts: list[Verdict] = []
         if items:
             verdicts, more = self._admitted(items)
@@ -219,7 +219,7 @@ class Telemetry:
             put = _into(contents)
             teller = LineWriter(WRITER, MAPPING, "", put=put, redact=self.home.redact)
             try:
-                told = list(tell_items(items, teller, memory))
+                rows = list(tell_items(items, teller, memory))
                 # The blobs first: a line must not refer to a blob that does not exist.
                 self.home.blobs.put_all(contents.values())
                 lines, bodies = teller.lines, teller.bodies
@@ -235,11 +235,11 @@ class Telemetry:
             except BaseException:
                 self._memory = None
                 raise
-            return verdicts, self._refused(told, verdicts, memory)
+            return verdicts, self._refused(rows, verdicts, memory)
 
     def _refused(
         self,
-        told: list[tuple[wire.Item, str, int]],
+        lines: list[tuple[wire.Item, str, int]],
         verdicts: "list[Verdict]",
         memory: Memory,
     ) -> list[wire.RefusedItem]:
@@ -247,16 +247,16 @@ class Telemetry:
         if not any(verdict.problems for verdict in verdicts):
             return []
         left = iter(verdicts)
-        found = []
-        for item, run, count in told:
+        refusals = []
+        for item, run, count in lines:
             problems = [problem for _ in range(count) for problem in next(left).problems]
             if problems:
                 first = problems[0]
-                found.append(
+                refusals.append(
                     wire.RefusedItem(item.pointer, f"{first.pointer} {first.message}", first.hint)
                 )
                 memory.forget(run)
-        return found
+        return refusals
 
     def _remembered(self) -> Memory:
         if self._memory is None:
@@ -286,15 +286,15 @@ def _into(contents: dict[str, bytes]) -> Callable[[bytes], str]:
 
 def _bodies(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
     for line in lines:
-        if _OURS in line and not isinstance(found := parse(line), Refusal):
-            body, _ = found
+        if _OURS in line and not isinstance(parsed := parse(line), Refusal):
+            body, _ = parsed
             if body.get("origin", {}).get("writer") == WRITER:
                 yield body
 
 
 def _told(refused: list[wire.RefusedItem]) -> str:
     """The first few in words, then the number of the others."""
-    said = [f"{each.pointer}: {each.message}; {each.hint}"[:_WORDS] for each in refused[:_TOLD]]
+    texts = [f"{each.pointer}: {each.message}; {each.hint}"[:_WORDS] for each in refused[:_TOLD]]
     if len(refused) > _TOLD:
-        said.append(f"and {len(refused) - _TOLD} more")
-    return " · ".join(said)
+        texts.append(f"and {len(refused) - _TOLD} more")
+    return " · ".join(texts)

@@ -68,8 +68,8 @@ class Console:
     def files(self) -> dict[str, Path]:
         if not (self.folder / "index.html").is_file():
             return {}
-        found = (path for path in self.folder.rglob("*") if path.is_file())
-        return {f"/{path.relative_to(self.folder).as_posix()}": path for path in found}
+        paths = (path for path in self.folder.rglob("*") if path.is_file())
+        return {f"/{path.relative_to(self.folder).as_posix()}": path for path in paths}
 
     def page(self, path: str) -> Response | None:
         """The file of a path; the console routes paths below /console itself."""
@@ -77,8 +77,8 @@ class Console:
         if file is None:
             return None
         kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-        kept = "max-age=31536000, immutable" if path.startswith("/assets/") else "no-cache"
-        headers = {"Content-Security-Policy": _CONSOLE, "Cache-Control": kept}
+        cache = "max-age=31536000, immutable" if path.startswith("/assets/") else "no-cache"
+        headers = {"Content-Security-Policy": _CONSOLE, "Cache-Control": cache}
         return Response(file.read_bytes(), 200, headers, kind)
 
 
@@ -99,14 +99,14 @@ async def login(collector: "Collector", call: "Call") -> Response:
     guard, address = collector.guard, (call.scope.get("client") or ("",))[0]
     body = await bodies.read(call.receive, call.headers, collector.held)
     collector.held.now -= len(body)
-    said = parse_qs(body.decode("latin-1"))
+    form = parse_qs(body.decode("latin-1"))
     try:
         guard.logins.check(address)
     except Trouble as trouble:
         page = _page("tracklog", f"<p>{trouble.message}; {trouble.hint}.</p>", trouble.status)
         page.headers.update(trouble.headers or {})
         return page
-    if not guard.knows(said.get("token", [""])[0]):
+    if not guard.knows(form.get("token", [""])[0]):
         guard.logins.note(address)
         return _asked("<p>That is not the token.</p>")
     response = RedirectResponse("/", 303)
@@ -114,8 +114,8 @@ async def login(collector: "Collector", call: "Call") -> Response:
     return response
 
 
-def _asked(said: str = "") -> Response:
-    page = _page("tracklog", said + _LOGIN, 401)
+def _asked(note: str = "") -> Response:
+    page = _page("tracklog", note + _LOGIN, 401)
     # Without any referrer a browser sends its form with a null origin, which is refused.
     page.headers["Referrer-Policy"] = "same-origin"
     return page

@@ -241,10 +241,12 @@ class Connection(HttpToolsProtocol):
         headers = {"Connection": "close"}
         if status in (408, 503):
             headers["Retry-After"] = "1"
-        said = otlp.refused(path, dict(self.headers), Trouble(status, why, hint, headers=headers))
-        pairs = (*self.server_state.default_headers, *said.raw_headers)
+        content = otlp.refused(
+            path, dict(self.headers), Trouble(status, why, hint, headers=headers)
+        )
+        pairs = (*self.server_state.default_headers, *content.raw_headers)
         head = b"".join(b"%b: %b\r\n" % pair for pair in pairs)
-        self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(said.body))
+        self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(content.body))
         self.transport.write_eof()
         self.flow.resume_reading()
         self.loop.call_later(self.limits.turned_away_seconds, self.transport.abort)

@@ -35,16 +35,16 @@ def _complete(schema: dict[str, Any], kind: type) -> None:
 
 def _dataclasses(kinds: Any) -> set[type]:
     """The dataclasses of these types, at any depth."""
-    found: set[type] = set()
+    classes: set[type] = set()
     ahead = list(kinds)
     while ahead:
         kind = ahead.pop()
         ahead += get_args(kind)
-        if is_dataclass(kind) and isinstance(kind, type) and kind not in found:
-            found.add(kind)
+        if is_dataclass(kind) and isinstance(kind, type) and kind not in classes:
+            classes.add(kind)
             ahead += inspect.get_annotations(kind, eval_str=True).values()
             ahead += kind.__mro__[1:]
-    return found
+    return classes
 
 
 def _untitled(value: Any) -> Any:

@@ -64,8 +64,8 @@ class Server(uvicorn.Server):
         self.force_exit = self.should_exit
         self.should_exit = True
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            said = partial(logs.say, "info", "stopping", signal=signal.Signals(number).name)
-            self._loop.call_soon_threadsafe(said)
+            log = partial(logs.say, "info", "stopping", signal=signal.Signals(number).name)
+            self._loop.call_soon_threadsafe(log)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
@@ -121,14 +121,14 @@ class Deadline:
     def _wait(self) -> None:
         written = select.poll()
         written.register(self._read, select.POLLIN)
-        told = os.read(self._read, 1)
+        byte = os.read(self._read, 1)
         until = time.monotonic() + self.seconds
-        while b"." not in told and (left := until - time.monotonic()) > 0:
+        while b"." not in byte and (left := until - time.monotonic()) > 0:
             if written.poll(1000 * left):
-                told += os.read(self._read, 64)
-                if told.count(b"!") > 1:  # a second signal: only a little longer
+                byte += os.read(self._read, 64)
+                if byte.count(b"!") > 1:  # a second signal: only a little longer
                     until = min(until, time.monotonic() + _TOLD_TWICE)
-        if b"." in told:
+        if b"." in byte:
             os.close(self._read)
             os.close(self._write)
             return

@@ -82,8 +82,8 @@ def wanted(home: "Home", run: str | None, dialect: str | None, kind: str | None)
     except NoSuchRun:
         families = {each.family for each in home.dialects.values()}
         family, colon, name = run.partition(":")
-        found = (family, name) if colon and family in families else ("", run)
-        return StreamFilter(found, dialect, kind)
+        key = (family, name) if colon and family in families else ("", run)
+        return StreamFilter(key, dialect, kind)
 
 
 class Watcher:
@@ -106,9 +106,9 @@ class Watcher:
         self.gone = True
         self.left.set()
 
-    def tell(self, said: bytes) -> None:
-        if said and not self.gone:
-            self.hand(chunk(said))
+    def tell(self, content: bytes) -> None:
+        if content and not self.gone:
+            self.hand(chunk(content))
 
     def hand(self, shared: bytes) -> None:
         """Write bytes to the connection; the client may already be gone."""
@@ -179,11 +179,11 @@ class Hub:
                 while not (watcher.gone or self.stopping or live.over):
                     watcher.left.clear()
                     async with self._turn:
-                        said = await asyncio.to_thread(live.read_on)
-                    if said is None:
+                        content = await asyncio.to_thread(live.read_on)
+                    if content is None:
                         await self._news(watcher)
                         continue
-                    watcher.tell(said)
+                    watcher.tell(content)
                     if not watcher.gone:
                         await watcher.drain(self.limits.stalled_seconds)
                         self.closed += watcher.gone
@@ -274,8 +274,8 @@ class Hub:
         last = journal.last
         frames = await asyncio.to_thread(self._read, after, _BLOCK, one)
         if frames:
-            said = await asyncio.to_thread(self._told, watcher.wanted, frames)
-            watcher.tell(said)
+            content = await asyncio.to_thread(self._told, watcher.wanted, frames)
+            watcher.tell(content)
             watcher.cursor = seq_of(frames[-1])
         else:
             watcher.cursor = max(after, last)
@@ -310,18 +310,18 @@ class Hub:
         if not frames:
             return False
         first = seq_of(frames[0])
-        told = b""
+        content = b""
         if first > before + 1 and journal.first > before + 1:
-            told = gap(before, journal.first)
+            content = gap(before, journal.first)
         self.cursor = seq_of(frames[-1])
         for wanted in list(self._abreast):
-            self._share(wanted, told + self._told(wanted, frames), before=before)
+            self._share(wanted, content + self._told(wanted, frames), before=before)
         return True
 
     def _share(
         self,
         wanted: StreamFilter,
-        said: bytes,
+        content: bytes,
         *,
         before: int | None = None,
         everyone: bool = False,
@@ -329,9 +329,9 @@ class Hub:
         """Send the same bytes to all watchers with the same filter; one without room reads for
         itself.
         """
-        if not said:
+        if not content:
             return
-        shared = chunk(said)
+        shared = chunk(content)
         groups = list(self._abreast.values()) if everyone else [self._abreast[wanted]]
         for group in groups:
             full = []
@@ -376,16 +376,16 @@ class Hub:
         return b"".join([b"id: %d\ndata: %b\n\n" % (seq_of(each), each) for each in frames])
 
 
-def chunk(said: bytes) -> bytes:
+def chunk(content: bytes) -> bytes:
     """Bytes as a chunk of an HTTP body of unknown length."""
-    return b"%x\r\n%b\r\n" % (len(said), said)
+    return b"%x\r\n%b\r\n" % (len(content), content)
 
 
 def heartbeat(home: "Home", cursor: int) -> bytes:
     """The watcher's cursor, the first and the last record of the journal, and the time."""
     first, last = home.journal.first, max(cursor, home.journal.last)
-    said = orjson.dumps({"first": first, "last": last, "now": frame.stamp(home.clock())})
-    return b"event: heartbeat\nid: %d\ndata: %b\n\n" % (cursor, said)
+    data = orjson.dumps({"first": first, "last": last, "now": frame.stamp(home.clock())})
+    return b"event: heartbeat\nid: %d\ndata: %b\n\n" % (cursor, data)
 
 
 def comment(last: int) -> bytes:
@@ -395,8 +395,8 @@ def comment(last: int) -> bytes:
 
 def gap(after: int, first: int) -> bytes:
     """The records after `after` were deleted; the next record is `first`."""
-    said = orjson.dumps({"after": after, "next": first})
-    return b"event: gap\nid: %d\ndata: %b\n\n" % (first - 1, said)
+    data = orjson.dumps({"after": after, "next": first})
+    return b"event: gap\nid: %d\ndata: %b\n\n" % (first - 1, data)
 
 
 async def stream(collector: "Collector", call: "Call") -> None:
@@ -457,12 +457,12 @@ def _connection(call: "Call") -> Connection:
 
 def _cursor(call: "Call") -> int | None:
     """The cursor: where a browser stopped, else where the client wants to begin; None for now."""
-    said = call.headers.get(b"last-event-id", b"").strip()
-    if not said:
+    value = call.headers.get(b"last-event-id", b"").strip()
+    if not value:
         after: int | None = call.given["after"]
         return after
-    if not said.isdigit() or len(said) > 18:
+    if not value.isdigit() or len(value) > 18:
         raise Trouble(
             400, "Last-Event-ID is no number", "it is the `id` of the last event received"
         )
-    return int(said)
+    return int(value)

@@ -90,7 +90,7 @@ class Demo:
 
     def _play(self, home: Home, stop: threading.Event) -> None:
         due: list[_Due] = []
-        cycle, begin, heard = 0, time.time(), home.journal.last
+        cycle, begin, seen = 0, time.time(), home.journal.last
         while not stop.is_set():
             if time.time() >= begin:
                 for name, act in self._acts:
@@ -98,7 +98,7 @@ class Demo:
                     due.extend(self._due(name, lines))
                 cycle, begin = cycle + 1, begin + ROUND
                 heapq.heapify(due)
-            heard = self._hear(home, heard, due)
+            seen = self._hear(home, seen, due)
             while due and due[0].at <= time.time():
                 self._say(home, heapq.heappop(due))
             stop.wait(0.2)
@@ -114,9 +114,9 @@ class Demo:
             after = record.seq
             for fact in home.facts_in(record):
                 if isinstance(fact, Answered) and fact.by:
-                    told = (record.run, fact.question_id, fact.answer, time.time())
+                    answer = (record.run, fact.question_id, fact.answer, time.time())
                     for name, act in self._acts:
-                        for each in self._due(name, getattr(act, "reply", _nothing)(*told)):
+                        for each in self._due(name, getattr(act, "reply", _nothing)(*answer)):
                             heapq.heappush(due, each)
         return after
 

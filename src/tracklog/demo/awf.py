@@ -73,7 +73,7 @@ def _agent_step(
     yield line
     asked = [_text(prompt, part="prompt")]
     yield flow.say("message.user", name, role="user", blocks=asked, step_seq=of)
-    for tool, given, told in (
+    for tool, given, result in (
         ("read", {"path": "src/net/retry.py"}, "def again(call):\n    for _ in range(5): …"),
         ("bash", {"command": "pytest -q tests/net"}, "..F\n1 failed, 2 passed"),
     ):
@@ -85,13 +85,13 @@ def _agent_step(
         yield flow.say("tool.call", name, **head, output=None, blocks=blocks, step_seq=of)
         took = draw.lognormvariate(6, 1)
         flow.at += took / 1000
-        end = {"type": "tool_result", "tool_id": call, "tool_content": told, "fidelity": "router"}
+        end = {"type": "tool_result", "tool_id": call, "tool_content": result, "fidelity": "router"}
         wrong = {"error": "exit code 1"} if tool == "bash" else {}
         yield flow.say(
             "tool.result",
             name,
             **head,
-            output=told,
+            output=result,
             blocks=[end],
             duration_ms=round(took, 1),
             step_seq=of,

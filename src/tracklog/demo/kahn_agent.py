@@ -44,17 +44,17 @@ class _Agent:
 
     def move(self, to: str, **more: Any) -> DemoLine:
         self.at += self.draw.uniform(0.2, 1.5)
-        told = {"step": self.step, "from": self.status, "to": to, **more}
+        fields = {"step": self.step, "from": self.status, "to": to, **more}
         self.status = to
-        return self.say("agent_transition", **told)
+        return self.say("agent_transition", **fields)
 
     def call(self, n: int) -> Iterator[DemoLine]:
-        tool, seconds, risk, given, told = _TOOLS[n % len(_TOOLS)]
+        tool, seconds, risk, given, output = _TOOLS[n % len(_TOOLS)]
         took = round(seconds * self.draw.lognormvariate(0, 0.6), 3)
         ok = self.draw.random() >= risk
         yield self.move("tool_call", reason=f"tool_call:{tool}")
         self.at += took
-        said = {"output_summary": told} if ok else {"error": self.draw.choice(_FAULTS)}
+        result = {"output_summary": output} if ok else {"error": self.draw.choice(_FAULTS)}
         model, dear, dearer = _MODELS[n % len(_MODELS)]
         usage = {
             "input_tokens": self.draw.randint(2_000, 18_000),
@@ -69,7 +69,7 @@ class _Agent:
             duration_s=took,
             ok=ok,
             input_summary=given,
-            **said,
+            **result,
             **spent,
         )
         self.calls += 1
@@ -85,10 +85,10 @@ class _Agent:
         self.at += 0.1
         failed = self.audits - self.passed
         audits = {"total_audit_checkpoints": self.audits, "audits_passed": self.passed}
-        told = {"outcome": outcome, "total_steps": self.step, "total_tool_calls": self.calls}
+        fields = {"outcome": outcome, "total_steps": self.step, "total_tool_calls": self.calls}
         took = {"total_duration_s": round(self.at - self.begin, 3)}
         kiln = {} if score is None else {"convergence_score": score}
-        return self.say("agent_run_end", **told, **audits, audits_failed=failed, **took, **kiln)
+        return self.say("agent_run_end", **fields, **audits, audits_failed=failed, **took, **kiln)
 
 
 def _work(agent: _Agent, task: str, calls: int, *, pause: float = 1.0) -> Iterator[DemoLine]:

@@ -29,15 +29,15 @@ def _graph(run: str, at: float, draw: Random, fails: str = "") -> Iterator[DemoL
             took = round(draw.uniform(1.5, 9), 2)
             at += took
             good = node != fails and attempt == tries
-            told = {"cmd": f"make {node}", "rc": 0 if good else 1, "duration_s": took}
-            told |= {} if good else {"tail": f"{node}: 1 of 48 checks failed"}
+            check = {"cmd": f"make {node}", "rc": 0 if good else 1, "duration_s": took}
+            check |= {} if good else {"tail": f"{node}: 1 of 48 checks failed"}
             yield say(
                 "node_attempt",
                 node_id=node,
                 attempt=attempt,
                 duration_s=took,
                 converged=good,
-                done_when_results=[told],
+                done_when_results=[check],
             )
             if attempt < tries:
                 retries += node != fails

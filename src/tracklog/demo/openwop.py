@@ -59,17 +59,17 @@ def _thinks(host: _Host, node: str, agent: str, words: str, draw: Random) -> Ite
 
 
 def _calls(
-    host: _Host, node: str, agent: str, tool: str, given: Any, told: Any
+    host: _Host, node: str, agent: str, tool: str, given: Any, output: Any
 ) -> Iterator[DemoLine]:
     call = {"agentId": agent, "toolId": tool, "toolName": tool, "callId": f"{node}:{host.sequence}"}
     cause = f"{host.run}/{host.sequence}"
     yield host.say("agent.toolCalled", {**call, "arguments": given}, node)
     host.at += 0.9
-    status = "error" if told is None else "ok"
+    status = "error" if output is None else "ok"
     end = (
         {"error": {"error": "upstream", "code": "upstream", "message": "502"}}
-        if told is None
-        else {"result": told}
+        if output is None
+        else {"result": output}
     )
     yield host.say("agent.toolReturned", {**call, "status": status, **end}, node, causationId=cause)
 
@@ -80,8 +80,8 @@ def _worker(run: str, at: float, draw: Random, topic: str) -> Iterator[DemoLine]
     yield host.node("write", "core.agent", _WRITER)
     words = f"Two sources speak of {topic}; the second one is newer, so it leads."
     yield from _thinks(host, "write", _WRITER, words, draw)
-    found = None if draw.random() < 0.2 else {"hits": draw.randint(2, 9)}
-    yield from _calls(host, "write", _WRITER, "news:search", {"q": topic}, found)
+    result = None if draw.random() < 0.2 else {"hits": draw.randint(2, 9)}
+    yield from _calls(host, "write", _WRITER, "news:search", {"q": topic}, result)
     handoff: dict[str, Any] = {
         "from": {"agentId": _WRITER},
         "to": {"agentId": _CHECKER},

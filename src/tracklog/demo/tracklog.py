@@ -54,23 +54,25 @@ def _chat(run: str, at: float, title: str, draw: Random) -> Iterator[DemoLine]:
     ask = [{"type": "text", "text": "Why did the basket page become slow last Tuesday?"}]
     yield talk.say("Said", role="user", blocks=ask)
     picture = {"sha256": sha256(BLOBS[0]).hexdigest(), "bytes": len(BLOBS[0])}
-    shown = {"$blob": {**picture, "media_type": "image/png"}}
-    image = {"type": "stream", "provider_type": "image", "chunk": shown}
+    blob = {"$blob": {**picture, "media_type": "image/png"}}
+    image = {"type": "stream", "provider_type": "image", "chunk": blob}
     yield talk.say("Said", role="user", blocks=[image])
     for n in range(4):
         call = f"{run}-{n}"
         given = {"command": f"git log --since=tuesday -- basket/{n}"}
         yield talk.say("Called", tool="Bash", call_id=call, input=given)
         ok = draw.random() > 0.2
-        told = {"output": f"{draw.randint(1, 9)} commits"} if ok else {"error": "not a repository"}
+        result = (
+            {"output": f"{draw.randint(1, 9)} commits"} if ok else {"error": "not a repository"}
+        )
         took = round(draw.lognormvariate(0, 1), 2)
-        yield talk.say("Returned", call_id=call, tool="Bash", ok=ok, seconds=took, **told)
+        yield talk.say("Returned", call_id=call, tool="Bash", ok=ok, seconds=took, **result)
     yield talk.say(
         "Noted", label="compaction", data={"trigger": "auto", "before": 151_000, "after": 22_000}
     )
     words = "A query lost its index: `basket_items(user_id)` was dropped with the old table."
-    said = [{"type": "thinking", "thinking": "Tuesday is the day of the migration."}]
-    yield talk.say("Said", role="assistant", blocks=[*said, {"type": "text", "text": words}])
+    blocks = [{"type": "thinking", "thinking": "Tuesday is the day of the migration."}]
+    yield talk.say("Said", role="assistant", blocks=[*blocks, {"type": "text", "text": words}])
     usage = {"input_tokens": draw.randint(9_000, 60_000), "output_tokens": draw.randint(400, 2_000)}
     cost = round(usage["input_tokens"] * 15e-6 + usage["output_tokens"] * 75e-6, 4)
     spent = {"provider": "anthropic", "model": "claude-opus-4-1", "usage": usage}

@@ -270,8 +270,8 @@ def without_outputs(family: str) -> Callable[[Event, Iterable[Fact]], bool]:
 
 def millis(at: str) -> str:
     """A UTC time cut or padded to milliseconds."""
-    whole, _, fraction = at.removesuffix("Z").partition(".")
-    return f"{whole}.{fraction[:3]:0<3}Z"
+    seconds, _, fraction = at.removesuffix("Z").partition(".")
+    return f"{seconds}.{fraction[:3]:0<3}Z"
 
 
 def slug(name: str, pattern: str, fallback: str) -> str:

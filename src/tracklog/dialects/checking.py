@@ -133,8 +133,8 @@ def checker(dialect: Dialect) -> Check:
             run, kind, at, id, actor, cause, other = read(body)
             valid = judges.get(kind) or judge_of(kind, judges, _judge)
             if valid(body) and 13 not in line:
-                said = (name, other or family, run, kind, at, id, actor, cause, body, line, ())
-                return new(Event, said)
+                envelope = (name, other or family, run, kind, at, id, actor, cause, body, line, ())
+                return new(Event, envelope)
         except (orjson.JSONDecodeError, AttributeError, TypeError):
             pass  # the slow path finds and names the problem
         return _explain(dialect, validators, line)
@@ -183,8 +183,8 @@ def batch_checker(dialect: Dialect) -> CheckAll:
             runs, kinds, _, ids, _, _, others = zip(*map(read, bodies), strict=True)
             if all_valid(kinds, bodies) and 13 not in b"".join(lines):
                 families = [other or family for other in others] if any(others) else repeat(family)
-                said = zip(repeat(name), families, runs, kinds, ids, lines)
-                return list(map(new, repeat(Passed), said))
+                envelopes = zip(repeat(name), families, runs, kinds, ids, lines)
+                return list(map(new, repeat(Passed), envelopes))
         except (orjson.JSONDecodeError, AttributeError, TypeError, LookupError, ValueError):
             pass  # one of them needs the slow path
         return [passed(check_line(line)) for line in lines]
@@ -198,11 +198,11 @@ def batch_checker(dialect: Dialect) -> CheckAll:
         # processor's cache: checking all lines of a request of 180 kB in one call is slower by a
         # third.
         step = max(1, _NEAR * len(lines) // (sum(map(len, lines)) or 1))
-        found: list[Passed | Refusal] = []
+        results: list[Passed | Refusal] = []
         for at in range(0, len(lines), step):
             some = slice(at, at + step)
-            found += check_some(lines[some], written and written[some])
-        return found
+            results += check_some(lines[some], written and written[some])
+        return results
 
     return check_lines
 
@@ -224,10 +224,10 @@ def _loads(line: bytes) -> tuple[Any, tuple[Finding, ...]]:
     try:
         return orjson.loads(line), ()
     except orjson.JSONDecodeError:
-        whole = mended(line)
-        if whole == line:
+        repaired = mended(line)
+        if repaired == line:
             raise
-        return orjson.loads(whole), (HALVES,)
+        return orjson.loads(repaired), (HALVES,)
 
 
 HALVES = Finding("surrogate", "half a surrogate pair stands here, read as U+FFFD", "info")
@@ -250,8 +250,8 @@ def _explain(dialect: Dialect, validators: "_Validators", line: bytes) -> Event 
         faults = tuple(each for each in faults if each.pointer not in absent)
     if faults:
         return Refusal(faults, dialect.name, _word(kind), _word(run))
-    family, found = other or dialect.family, (*parsed[1], *odd)
-    return Event(dialect.name, family, run, kind, at, id, actor, cause, body, line, found)
+    family, findings = other or dialect.family, (*parsed[1], *odd)
+    return Event(dialect.name, family, run, kind, at, id, actor, cause, body, line, findings)
 
 
 def understand(dialect: Dialect, line: bytes) -> Event:
@@ -261,8 +261,8 @@ def understand(dialect: Dialect, line: bytes) -> Event:
     assert not isinstance(lifted, Problem), "intake accepts no newer version"
     body, odd = dialect.tolerate(lifted)
     run, kind, at, id, actor, cause, other = dialect.read(body)
-    family, found = other or dialect.family, (*halves, *odd)
-    return Event(dialect.name, family, run, kind, at, id, actor, cause, body, line, found)
+    family, findings = other or dialect.family, (*halves, *odd)
+    return Event(dialect.name, family, run, kind, at, id, actor, cause, body, line, findings)
 
 
 def understood(dialect: Dialect, line: bytes) -> Event | None:
@@ -346,8 +346,8 @@ class _Validators:
         """Every error of a body."""
         known = isinstance(kind, str) and kind in self.dialect.kinds
         validator, schema = _compiled(self.dialect.kinds[kind] if known else self.dialect.frame)
-        found = problems.of(validator.iter_errors(body), schema, body)
+        faults = problems.of(validator.iter_errors(body), schema, body)
         if known or self.open:
-            return found
+            return faults
         unknown = problems.unknown_kind(self.dialect.kind_key, body, list(self.dialect.kinds))
-        return (unknown, *(each for each in found if each.pointer != unknown.pointer))
+        return (unknown, *(each for each in faults if each.pointer != unknown.pointer))

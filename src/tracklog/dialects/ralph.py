@@ -59,18 +59,18 @@ def tolerate(body: Body) -> tuple[Body, list[Finding]]:
     """Read a frame as ralph's own model has it: `type` for `event`, without keys that only kahn-ci
     has.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if "event" not in body and "type" in body:
         # K23: the kind may stand under `type`; it is never written there.
         body = {("event" if key == "type" else key): value for key, value in body.items()}
         body["event"] = FRAMES.get(text(body["event"]) or "", body["event"])
-        found.append(Finding("type-alias", "the kind stands under type, not event", "info"))
+        findings.append(Finding("type-alias", "the kind stands under type, not event", "info"))
     kind = text(body.get("event")) or ""
     absent = [key for key in EXCUSED.get(kind, ()) if key not in body]
     if absent and not (kind == "node_transition" and "outcome" not in body):
         message = f"{kind} without {{}}, which kahn requires: read without it"
-        found += [Finding("upstream-key", message.format(key)) for key in absent]
-    return body, found
+        findings += [Finding("upstream-key", message.format(key)) for key in absent]
+    return body, findings
 
 
 def shows(body: Body) -> bool:
@@ -138,11 +138,11 @@ class _State:
 
 def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
     state = state or _State()
-    state.nodes, found = kahn.rules(state.nodes, event)
+    state.nodes, findings = kahn.rules(state.nodes, event)
     # Outcomes and flakes have other rules here (K25, K26).
-    found = [each for each in found if each.name not in ("outcome-mismatch", "flake-count")]
+    findings = [each for each in findings if each.name not in ("outcome-mismatch", "flake-count")]
     body = event.body
-    _check_severity(body, found)
+    _check_severity(body, findings)
     match event.kind:
         case "node_attempt":
             _count_flake(state, body)
@@ -151,14 +151,14 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
             worst = state.worst.get(node, "clean")
             if _worse(worst, outcome):
                 message = f"{node} was {worst} and is {outcome} now"
-                found.append(Finding("outcome-improved", message))
+                findings.append(Finding("outcome-improved", message))
             state.worst[node] = worst if _worse(worst, outcome) else outcome
         case "run_end":
-            _check_end(state, body, found)
-    return state, found
+            _check_end(state, body, findings)
+    return state, findings
 
 
-def _check_severity(body: Body, found: list[Finding]) -> None:
+def _check_severity(body: Body, findings: list[Finding]) -> None:
     deviation = body.get("deviation")
     if not isinstance(deviation, dict) or "severity" not in deviation:
         return
@@ -166,10 +166,10 @@ def _check_severity(body: Body, found: list[Finding]) -> None:
     least = SEVERITIES.get(severity) if isinstance(severity, str) else None
     if least is None:
         message = f"{severity!r} is no severity; one of: {', '.join(SEVERITIES)}"
-        found.append(Finding("unknown-severity", message, "error"))
+        findings.append(Finding("unknown-severity", message, "error"))
     elif "outcome" in body and _worse(least, body["outcome"]):
         message = f"a {severity} deviation, but the outcome is {body['outcome']}"
-        found.append(Finding("severity-mismatch", message))
+        findings.append(Finding("severity-mismatch", message))
 
 
 def _count_flake(state: _State, body: Body) -> None:
@@ -185,17 +185,17 @@ def _count_flake(state: _State, body: Body) -> None:
         state.flakes += 1
 
 
-def _check_end(state: _State, body: Body, found: list[Finding]) -> None:
+def _check_end(state: _State, body: Body, findings: list[Finding]) -> None:
     if body.get("flake_retries", state.flakes) != state.flakes and not state.unsure:
         message = f"flake_retries is {body['flake_retries']}, the log shows {state.flakes}"
-        found.append(Finding("flake-count", message))
+        findings.append(Finding("flake-count", message))
     worst = max(state.worst.values(), key=WORST_LAST.index, default=body["outcome"])
     flaky = state.flakes or (state.unsure and body["outcome"] == "clean_with_flake")
     if flaky and worst == "clean":
         worst = "clean_with_flake"
     if body["outcome"] != worst:
         message = f"outcome {body['outcome']}, the worst prompt is {worst}"
-        found.append(Finding("worst-outcome", message))
+        findings.append(Finding("worst-outcome", message))
 
 
 def rest(state: _State) -> list[Finding]:
@@ -220,8 +220,8 @@ def write(fact: Fact, scene: Scene) -> Body | None:
             body["actor"] = fact.agent or "unknown"
         case "node_transition":
             failed = isinstance(fact, Ended) and fact.passed is False
-            said = fact.outcome if isinstance(fact, Ended) else None
-            body["outcome"] = said if said in WORST_LAST else "partial" if failed else "clean"
+            outcome = fact.outcome if isinstance(fact, Ended) else None
+            body["outcome"] = outcome if outcome in WORST_LAST else "partial" if failed else "clean"
     return body
 
 

@@ -54,9 +54,9 @@ class Recogniser:
 
     def of(self, body: Body) -> Dialect | Refusal:
         """The dialect of a body, by its own keys or by earlier lines of its run."""
-        shown = self.note(body)
-        if shown is not None:
-            return shown
+        profile = self.note(body)
+        if profile is not None:
+            return profile
         dialect = recognise(body, self._known, self.option)
         if isinstance(dialect, Refusal) or not self._runs:
             return dialect

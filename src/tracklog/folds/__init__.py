@@ -84,7 +84,7 @@ def summed(every: Iterable[Sums]) -> dict[str, dict[str, int]]:
             row = rows.setdefault(key, {})
             for name, amount in amounts.items():
                 row[name] = row.get(name, 0) + amount
-    return {key: kept for key, row in rows.items() if (kept := _nonzero(row))}
+    return {key: counts for key, row in rows.items() if (counts := _nonzero(row))}
 
 
 def _nonzero(row: Mapping[str, int]) -> dict[str, int]:
@@ -176,17 +176,17 @@ def _deeper(value: Any, most: int) -> bool:
 
 def short(value: Any, most: int = 500) -> str | None:
     """The beginning of a text, to be listed; the whole stays in the journal."""
-    said = word(value)
-    return said if said is None or len(said) <= most else said[: most - 1] + "…"
+    text = word(value)
+    return text if text is None or len(text) <= most else text[: most - 1] + "…"
 
 
 def said_in(blocks: Any, *, typed: bool = False) -> str:
     """The words of content blocks, one paragraph each; only what a person typed, if asked."""
-    found: list[Any] = []
+    parts: list[Any] = []
     for block in blocks if isinstance(blocks, tuple | list) else ():
         if isinstance(block, Mapping) and not (typed and block.get("injected") is True):
-            found += [block.get(key) for key in ("text", "thinking", "command", "chunk")]
-    return "\n\n".join(said for said in map(unlifted, found) if isinstance(said, str) and said)
+            parts += [block.get(key) for key in ("text", "thinking", "command", "chunk")]
+    return "\n\n".join(text for text in map(unlifted, parts) if isinstance(text, str) and text)
 
 
 def unlifted(value: Any) -> Any:
@@ -258,13 +258,13 @@ def last_sign(before: str, position: Position, fact: Fact) -> str:
     if not is_read(position, fact):
         return position.received
     sign, received = position.at, position.received
-    at, heard = moment(sign), moment(received)
+    at, arrived = moment(sign), moment(received)
     if at is None and not position.read and not before:
         return received
     if sign is None or at is None or fact.copied is True:
         return before
-    if heard is not None and at > heard:  # a clock that is ahead
-        sign, at = received, heard
+    if arrived is not None and at > arrived:  # a clock that is ahead
+        sign, at = received, arrived
     known = moment(before)
     return before if known is not None and known > at else sign
 
@@ -287,8 +287,8 @@ def quantile(values: Sequence[float], share: float) -> float | None:
 
 def silence(received: str, now: str) -> float:
     """The seconds between the last record and `now`; 0 when either cannot be read."""
-    heard, asked = moment(received), moment(now)
-    return 0.0 if heard is None or asked is None else max(0, asked - heard) / 1000
+    arrived, asked = moment(received), moment(now)
+    return 0.0 if arrived is None or asked is None else max(0, asked - arrived) / 1000
 
 
 RANKS = {"observed": 0, "reported": 1, "reconstructed": 2, "inferred": 3}
@@ -368,9 +368,9 @@ def original_call(calls: Calls, name: str) -> tuple[str, Any]:
     return name, original
 
 
-def is_settled(kept: Any) -> bool:
+def is_settled(state: Any) -> bool:
     """Whether nothing can change a call any more."""
-    return kept is True or (isinstance(kept, list) and len(kept) == 2)
+    return state is True or (isinstance(state, list) and len(state) == 2)
 
 
 def join_call(
@@ -382,9 +382,9 @@ def join_call(
     seen counts, whichever came first. A made-up id is forgotten once it has returned.
     With `places` it is kept which records tell of the call as it is counted.
     """
-    heard = call_name(position, fact)
-    name, original = original_call(calls, heard)
-    if is_settled(original) or (original is None and name != heard):
+    own_name = call_name(position, fact)
+    name, original = original_call(calls, own_name)
+    if is_settled(original) or (original is None and name != own_name):
         return [], []  # nothing can change it, or it has returned and was forgotten
     before = [Call(*original)] if original else []
     made_up = fact.synthetic_id is True
@@ -461,8 +461,8 @@ DOLLAR = 10**9
 def amounts(fact: Spent) -> dict[str, int]:
     """What was spent, in integers, without what is not known."""
     usage = fact.usage if isinstance(fact.usage, Mapping) else {}
-    found = {key: whole(usage.get(key)) for key in PRICED} | {"cost": whole(fact.cost_usd, DOLLAR)}
-    known = {key: amount for key, amount in found.items() if amount is not None}
+    counts = {key: whole(usage.get(key)) for key in PRICED} | {"cost": whole(fact.cost_usd, DOLLAR)}
+    known = {key: amount for key, amount in counts.items() if amount is not None}
     if "total_tokens" not in known and known.keys() & {"input_tokens", "output_tokens"}:
         both = add(known.get("input_tokens", 0), known.get("output_tokens"))
         known["total_tokens"] = both

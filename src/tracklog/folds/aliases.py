@@ -44,10 +44,10 @@ def name(system: Any, alias: Any) -> str:
 
 def answer(states: Iterable[State]) -> dict[str, list[tuple[str, str]]]:
     """The runs by each name that they have elsewhere."""
-    found: dict[str, set[tuple[str, str]]] = {}
+    runs: dict[str, set[tuple[str, str]]] = {}
     for state in states:
-        found.setdefault(state.alias, set()).add((state.family, state.run))
-    return {alias: sorted(found[alias]) for alias in sorted(found)}
+        runs.setdefault(state.alias, set()).add((state.family, state.run))
+    return {alias: sorted(runs[alias]) for alias in sorted(runs)}
 
 
 fold = Fold(

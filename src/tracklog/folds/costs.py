@@ -110,9 +110,9 @@ def answer(
             if (row := rows.get(of := group(state))) is None:
                 row = rows[of] = _empty()
             _add(row, state, price)
-    found = [{"of": of, **_shown(row)} for of, row in rows.items()]
+    costs = [{"of": of, **_shown(row)} for of, row in rows.items()]
     return sorted(
-        found,
+        costs,
         key=lambda row: (
             -(row["cost_usd"] or 0) - (row["computed_usd"] or 0),
             -(row["total_tokens"] or 0),

@@ -65,8 +65,8 @@ def sums(key: str, state: State) -> Sums:
 
 def answer(states: Iterable[State], at_least: int = 3) -> list[dict[str, Any]]:
     """One row per tool and arguments that a run called so many times, the most often first."""
-    found = [state for state in states if state.times >= at_least]
-    found.sort(key=lambda state: (-state.times, -state.last_seq))
+    loops = [state for state in states if state.times >= at_least]
+    loops.sort(key=lambda state: (-state.times, -state.last_seq))
     return [
         {
             "family": state.family,
@@ -77,7 +77,7 @@ def answer(states: Iterable[State], at_least: int = 3) -> list[dict[str, Any]]:
             "first_seq": state.first_seq,
             "last_seq": state.last_seq,
         }
-        for state in found
+        for state in loops
     ]
 
 

@@ -187,8 +187,8 @@ def _when(state: State, position: Position, fact: Fact) -> int | None:
 
 def _model(name: str | None) -> str | None:
     """A model's name; what stands in its place where no model spoke is none."""
-    said = word(name)
-    return None if said is None or said[:1] in ("", "<") else said
+    model = word(name)
+    return None if model is None or model[:1] in ("", "<") else model
 
 
 def _asked_for(state: State, fact: Said) -> None:
@@ -457,10 +457,12 @@ def _passed(state: State) -> bool | None:
 
 def _tokens(state: State) -> Mapping[str, int]:
     """The sums: in a group the whole spends replace the rest; different writers are not added."""
-    replaced = {group for group, whole, *_ in state.spent.values() if whole and group is not None}
+    replaced = {
+        group for group, replaces, *_ in state.spent.values() if replaces and group is not None
+    }
     by_writer: dict[str, dict[str, int]] = {"": dict(state.sums)}
-    for group, whole, known, writer in state.spent.values():
-        if whole or group not in replaced:
+    for group, replaces, known, writer in state.spent.values():
+        if replaces or group not in replaced:
             _sum(by_writer.setdefault(writer, {}), known)
     best = by_writer.pop("")
     for writer in sorted(by_writer):

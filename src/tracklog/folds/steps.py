@@ -80,7 +80,7 @@ def _of(state: State, fact: Began | Ended | Moved) -> dict[str, Any]:
 def _end(state: State, position: Position, fact: Ended) -> None:
     state.ended, state.outcome = position.at or position.received, short(fact.outcome)
     took = (when(position) - state.started_ms) / 1000 if state.started else None
-    state.seconds = took if (said := number(fact.seconds)) is None else said
+    state.seconds = took if (seconds := number(fact.seconds)) is None else seconds
     code = number(fact.exit_code)
     state.exit_code = None if code is None else int(code)
     state.counts |= _counts(fact.counts)

@@ -88,22 +88,22 @@ def answer(
     first, last = moment(since), moment(until)
     begin = "" if first is None else hour_key(first // HOUR)
     end = "~" if last is None else hour_key(last // HOUR + 1)
-    found: dict[str, list[Mapping[str, int]]] = defaultdict(list)
+    counts: dict[str, list[Mapping[str, int]]] = defaultdict(list)
     for key, row in rows:
         if begin <= key < end:
-            found[key.partition(MARK)[2]].append(row)
+            counts[key.partition(MARK)[2]].append(row)
     return sorted(
-        (_shown(tool, each) for tool, each in found.items()),
+        (_shown(tool, each) for tool, each in counts.items()),
         key=lambda row: (-row["calls"], row["tool"]),
     )
 
 
 def by_hour(rows: Iterable[tuple[str, Mapping[str, int]]]) -> dict[int, dict[str, Any]]:
     """One row per hour since 1970, over all tools."""
-    found: dict[int, list[Mapping[str, int]]] = defaultdict(list)
+    counts: dict[int, list[Mapping[str, int]]] = defaultdict(list)
     for key, row in rows:
-        found[int(key.partition(MARK)[0]) - 10**9].append(row)
-    return {hour: _shown("", each) for hour, each in found.items()}
+        counts[int(key.partition(MARK)[0]) - 10**9].append(row)
+    return {hour: _shown("", each) for hour, each in counts.items()}
 
 
 def _shown(tool: str, rows: Iterable[Mapping[str, int]]) -> dict[str, Any]:

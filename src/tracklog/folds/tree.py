@@ -93,25 +93,25 @@ def answer(
     """
     states = placeholders(known or {}) | dict(states)
     children, parents = links(states)
-    heard = {key: state.first_seq for key, state in states.items()}
+    firsts = {key: state.first_seq for key, state in states.items()}
     if root is not None:
         roots = [resolver(states)(root)]
     else:
-        heard_first = sorted(heard, key=lambda key: (heard[key], key))
+        heard_first = sorted(firsts, key=lambda key: (firsts[key], key))
         every = dict.fromkeys([*heard_first, *children])
         roots = [key for key in every if not parents.get(key)]
-        reached = {branch.key for branch in _walk(roots, children, heard, states)}
+        reached = {branch.key for branch in _walk(roots, children, firsts, states)}
         for key in every:  # a cycle has no first, so its earliest stands in
             if key not in reached:
                 roots.append(key)
-                reached |= {branch.key for branch in _walk([key], children, heard, states)}
-    return list(_walk(roots, children, heard, states))
+                reached |= {branch.key for branch in _walk([key], children, firsts, states)}
+    return list(_walk(roots, children, firsts, states))
 
 
 def _walk(
     roots: list[str],
     children: Mapping[str, Mapping[str, str]],
-    heard: Mapping[str, int],
+    firsts: Mapping[str, int],
     states: Mapping[str, State],
 ) -> Iterator[Branch]:
     seen: set[str] = set()
@@ -122,7 +122,7 @@ def _walk(
         again = key in seen
         seen.add(key)
         handoffs = states[key].handoffs if key in states else []
-        yield Branch(key, depth, parent, kind, key not in heard, again, handoffs)
+        yield Branch(key, depth, parent, kind, key not in firsts, again, handoffs)
         if not again:
             below = [(child, depth + 1, key, how) for child, how in children.get(key, {}).items()]
             ahead += reversed(below)

@@ -102,8 +102,8 @@ class Home:
         """What an answer keeps between questions: made once for each home, by its own maker."""
         if make not in self._caches:
             self._caches.setdefault(make, make(self))  # of two threads the first counts
-        kept: T = self._caches[make]
-        return kept
+        value: T = self._caches[make]
+        return value
 
     def runs(self) -> set[Run]:
         """Every run of which something is kept."""
@@ -117,22 +117,22 @@ class Home:
         if own and self.journal.read(0, 1, (family, own)):
             return family, own  # said in full: not every run has to be looked at
         runs = self.runs()
-        found = {run for run in runs if name in (run[1], ":".join(run))}
-        if not found:
+        matching = {run for run in runs if name in (run[1], ":".join(run))}
+        if not matching:
             aliases = self._aliases(name)
-            found = aliases.get(name, set()) or {
+            matching = aliases.get(name, set()) or {
                 run
                 for known, named in [*self._names(runs), *aliases.items()]
                 if known.startswith(name)
                 for run in named
             }
-        if len(found) == 1:
-            return next(iter(found))
-        if not found and name.endswith("…"):  # copied from a table that cut it
+        if len(matching) == 1:
+            return next(iter(matching))
+        if not matching and name.endswith("…"):  # copied from a table that cut it
             return self.run(name.rstrip("…"))
-        if found:
-            names = ", ".join(sorted(":".join(run) for run in found)[:5])
-            raise NoSuchRun(f"{name!r} could be {len(found)} runs", f"say which: {names}")
+        if matching:
+            names = ", ".join(sorted(":".join(run) for run in matching)[:5])
+            raise NoSuchRun(f"{name!r} could be {len(matching)} runs", f"say which: {names}")
         every = [*(run[1] for run in runs), *self._aliases()]
         near = get_close_matches(name, every, n=3, cutoff=0.4)
         hint = f"did you mean {', '.join(near)}?" if near else "`tracklog runs` lists what is there"
@@ -149,10 +149,10 @@ class Home:
         if "aliases" not in self.index.folds:
             return {}
         self.index.catch_up()
-        found: dict[str, set[Run]] = {}
+        aliases: dict[str, set[Run]] = {}
         for key, row in self.index.sums("aliases", prefix=begun):
-            found.setdefault(key.rpartition(MARK)[0], set()).update(map(run_of, row))
-        return found
+            aliases.setdefault(key.rpartition(MARK)[0], set()).update(map(run_of, row))
+        return aliases
 
     def event(self, record: Record) -> Event | None:
         """The event of a record; None when it was erased or damaged, or its dialect is not here."""
@@ -169,8 +169,8 @@ class Home:
         erasure = self.store.erase(
             seq, reason=reason, by=by, at=self._now(), id=event.id if event else None
         )
-        told = {"seq": seq, "reason": reason, "by": by}
-        self.tell((record.family, record.run), Noted(label="erasure", data=told))
+        data = {"seq": seq, "reason": reason, "by": by}
+        self.tell((record.family, record.run), Noted(label="erasure", data=data))
         self.index.forget()
         self._forget_sources(record.run)
         return erasure._replace(also=(*erasure.also, *self._drop_blobs(record.line)))
@@ -210,17 +210,17 @@ class Home:
         if dry or not done.records:
             return done
         for run in (*done.whole, *done.part):
-            told = {"through": done.through, "whole": run in done.whole}
-            self.tell(run, Noted(label="pruned", data=told))
+            data = {"through": done.through, "whole": run in done.whole}
+            self.tell(run, Noted(label="pruned", data=data))
         gone = {run for _, run in (*done.whole, *done.part)}
         for transcript in (self.path / "transcripts").glob("*.jsonl"):
             if transcript.stem in gone:
                 transcript.unlink()
                 shutil.rmtree(transcript.with_suffix(".raw"), ignore_errors=True)
         self.refused.journal.store.prune(before, at=self._now())
-        spoken = self._spoken_blobs()
+        named = self._spoken_blobs()
         # What was put in the last hour may belong to a line that is still on its way.
-        self.blobs.collect(lambda name: name in spoken, older_than=time.time() - 3600)
+        self.blobs.collect(lambda name: name in named, older_than=time.time() - 3600)
         return done
 
     def close(self) -> None:
@@ -277,8 +277,8 @@ class Home:
 
     def _spoken_blobs(self) -> set[str]:
         """The blobs that some record still speaks of."""
-        found: set[str] = set()
+        names: set[str] = set()
         for record in self.journal.records():
             if b'"$blob"' in record.line or b'"raw"' in record.line:
-                found |= {name.decode() for name in _BLOB.findall(record.line)}
-        return found & set(self.blobs.list())
+                names |= {name.decode() for name in _BLOB.findall(record.line)}
+        return names & set(self.blobs.list())

@@ -58,8 +58,8 @@ class Batch:
     def keep_past(self, name: tuple[str, str], position: Position, state: Any) -> None:
         if state is not None:
             key = f"{rows_of(position.family, position.run)}{position.seq:015}"
-            kept = freeze(name[1], state)
-            self.past[PAST + name[0], key] = kept if len(kept) <= _LARGE else TOO_LARGE
+            frozen = freeze(name[1], state)
+            self.past[PAST + name[0], key] = frozen if len(frozen) <= _LARGE else TOO_LARGE
 
     def note_erasure(self, record: Record, noted: Any, through: int) -> None:
         """An erasure that was put on record after this index was begun concerns it."""

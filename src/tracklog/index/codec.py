@@ -18,23 +18,23 @@ def freeze(key: str, state: Any) -> bytes:
     So are `family` and `run`, where the key begins with them.
     """
     shape = _shape(type(state))
-    said = {
+    values = {
         name: value
         for name, value, usual in zip(shape.names, shape.values(state), shape.usual, strict=False)
         if value is not usual and value != usual
     }
     if shape.of_run and key.partition(MARK)[0] == f"{state.family}:{state.run}":
-        said.pop("family", None)
-        said.pop("run", None)
-    return orjson.dumps(said)
+        values.pop("family", None)
+        values.pop("run", None)
+    return orjson.dumps(values)
 
 
 def thaw(fold: Fold[S], key: str, state: bytes) -> S:
     """The state that was kept under a key."""
-    said = orjson.loads(state)
-    if _shape(fold.State).of_run and "family" not in said:
-        said["family"], _, said["run"] = key.partition(MARK)[0].partition(":")
-    return fold.State(**said)
+    values = orjson.loads(state)
+    if _shape(fold.State).of_run and "family" not in values:
+        values["family"], _, values["run"] = key.partition(MARK)[0].partition(":")
+    return fold.State(**values)
 
 
 def usual(fold: Fold[Any]) -> Mapping[str, Any]:

@@ -177,8 +177,8 @@ class Folding:
 
     def _states_of(self, run: Run) -> Iterator[tuple[tuple[str, str], bytes]]:
         """Every state of a run that the index keeps."""
-        whole, rows = ":".join(run), rows_of(*run)
-        yield from self.index.load((fold, whole) for fold in self.folds).items()
+        run_key, rows = ":".join(run), rows_of(*run)
+        yield from self.index.load((fold, run_key) for fold in self.folds).items()
         for fold in self.folds:
             after = ""
             while page := self.index.states(fold, prefix=rows, after=after):
@@ -215,8 +215,8 @@ class Folding:
                     f"{position.id} was heard in run {other.run} before, in record {other.seq}"
                 )
                 name = self.dialects[position.dialect].policy.elsewhere or ""
-                found = Found(position.seq, position.family, position.run, Finding(name, message))
-                batch.findings.append(found)
+                entry = Found(position.seq, position.family, position.run, Finding(name, message))
+                batch.findings.append(entry)
 
     def _same(self, places: Iterable[int], position: Position) -> Iterator[Record]:
         """Of some records those before a position that have its identity in its dialect."""
@@ -250,9 +250,9 @@ class Folding:
             raise IndexDamaged(f"the state {name} is none: {error}") from error
 
     def _step(self, batch: Batch) -> None:
-        kept, changed = self._kept, batch.changed
+        states, changed = self._kept, batch.changed
         for name, fold, position, fact in batch.steps:
-            before = kept.get(name)
+            before = states.get(name)
             if fold is None or fact is None:
                 batch.keep_past(name, position, before)
                 continue
@@ -261,7 +261,7 @@ class Folding:
             try:
                 if before is None and not is_of(name[1], position):
                     raise ValueError(f"the key {name[1]!r} is not of the run")  # noqa: TRY301  # found like any failure of it
-                kept[name] = fold.step(fold.State() if before is None else before, position, fact)
+                states[name] = fold.step(fold.State() if before is None else before, position, fact)
             except Exception as error:  # noqa: BLE001  # one fold must not stop the others
                 finding = failure(f"the fold {fold.name}", error)
                 batch.findings.append(Found(position.seq, position.family, position.run, finding))
@@ -271,13 +271,13 @@ class Folding:
         batch.steps.clear()
 
     def _changes(self, batch: Batch) -> Iterator[Change]:
-        kept, sizes = self._kept, self._sizes
+        states, sizes = self._kept, self._sizes
         for name in sorted(batch.changed):
-            state = kept.pop(name, None)
+            state = states.pop(name, None)
             if state is None:
                 yield (*name, 0, b"")  # of a run that was folded anew, which has it no more
                 continue
-            kept[name] = state  # what was used last is let go last
+            states[name] = state  # what was used last is let go last
             json = freeze(name[1], state)
             self._size += len(json) - sizes.get(name, 0)
             sizes[name] = len(json)

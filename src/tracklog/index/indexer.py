@@ -82,10 +82,10 @@ class Indexer:
 
         While another process does the same, it waits that many seconds, then leaves it at that.
         """
-        said: list[Finding] = []
+        findings: list[Finding] = []
         try:
             if self._is_current():
-                return said
+                return findings
         except IndexDamaged:
             pass  # seen to below
         with self.index.turn(patience) as mine:
@@ -94,8 +94,8 @@ class Indexer:
             for _ in range(_ATTEMPTS):
                 why = self._advance(progress)
                 if why is None:
-                    return said
-                said.append(Finding("index-rebuilt", f"the index was rebuilt: {why}", "info"))
+                    return findings
+                findings.append(Finding("index-rebuilt", f"the index was rebuilt: {why}", "info"))
         raise IndexUnusable("the index is damaged again and again", "look at the disk it is on")
 
     def rebuild(self, progress: Progress | None = None, patience: float = 60) -> list[Finding]:
@@ -119,14 +119,14 @@ class Indexer:
     def state(self, fold: str, key: str) -> Any:
         """The state of a fold under a key; that before any fact when there is none."""
         plug = self._fold(fold)
-        found = self._asked(lambda: self.index.load([(fold, key)]))
-        return thaw(plug, key, found[fold, key]) if found else plug.State()
+        states = self._asked(lambda: self.index.load([(fold, key)]))
+        return thaw(plug, key, states[fold, key]) if states else plug.State()
 
     def load(self, fold: str, keys: Iterable[str]) -> dict[str, Any]:
         """The states of a fold under these keys, those that there are."""
         plug = self._fold(fold)
-        found = self._asked(lambda: self.index.load([(fold, key) for key in keys]))
-        return {key: thaw(plug, key, state) for (_, key), state in found.items()}
+        states = self._asked(lambda: self.index.load([(fold, key) for key in keys]))
+        return {key: thaw(plug, key, state) for (_, key), state in states.items()}
 
     def states(self, fold: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
         """The states of a fold by key, those whose key begins so."""
@@ -172,12 +172,12 @@ class Indexer:
                 return 0, {}  # it may know less of the run than there is to know
             every = self.index.states(PAST + folds[0], prefix=rows, limit=10_000)
             for moment in reversed([name for name, _ in every if int(name[len(rows) :]) <= seq]):
-                kept = self.index.load((PAST + fold, moment) for fold in folds)
-                if TOO_LARGE not in kept.values():
+                states = self.index.load((PAST + fold, moment) for fold in folds)
+                if TOO_LARGE not in states.values():
                     then = {
                         fold: thaw(self._fold(fold), key, state)
                         for fold in folds
-                        if (state := kept.get((PAST + fold, moment)))
+                        if (state := states.get((PAST + fold, moment)))
                     }
                     return int(moment[len(rows) :]), then
         except IndexDamaged:
@@ -190,8 +190,8 @@ class Indexer:
 
     def unfinished(self, limit: int = 1000) -> list[Run]:
         """The runs of which something is amiss if nothing more comes, the latest heard first."""
-        found = self._asked(lambda: self.index.newest(REST, limit))
-        return [run_of(key) for key, _ in found]
+        rows = self._asked(lambda: self.index.newest(REST, limit))
+        return [run_of(key) for key, _ in rows]
 
     def rest(self, run: Run) -> list[Found]:
         """What is amiss in a run if nothing more comes, read from its own records."""
@@ -335,16 +335,16 @@ class Indexer:
         return where
 
     def _clear(self) -> None:
-        shown = {fold.name: usual(fold) for fold in self.folds.values()}
+        usuals = {fold.name: usual(fold) for fold in self.folds.values()}
         listed = [fold.name for fold in self.folds.values() if fold.listed] + [REST]
         journal = self.journal
         notes = {"version": __version__, "print": self._print}
         notes |= {"first": str(journal.first), "through": str(journal.last)}
         try:
-            self.index.clear(shown, notes, listed)
+            self.index.clear(usuals, notes, listed)
         except IndexDamaged:
             self.index.replace()
-            self.index.clear(shown, notes, listed)
+            self.index.clear(usuals, notes, listed)
         self._folding.forget()
 
     def _runs_of(self, number: int) -> set[Run]:

@@ -84,8 +84,8 @@ def marked(text: str, wanted: Iterable[str], width: int = 200) -> list[tuple[str
     begin = max(0, first.start() - width // 4) if first else 0
     excerpt = " ".join(text[begin : begin + width].split())
     pieces, at = [("…" if begin else "", False)], 0
-    for found in pattern.finditer(excerpt):
-        pieces += [(excerpt[at : found.start()], False), (found[0], True)]
-        at = found.end()
+    for match in pattern.finditer(excerpt):
+        pieces += [(excerpt[at : match.start()], False), (match[0], True)]
+        at = match.end()
     pieces += [(excerpt[at:], False), ("…" if begin + width < len(text) else "", False)]
     return [piece for piece in pieces if piece[0]]

@@ -66,15 +66,15 @@ class Heard(dict[int, int]):
         return dict.__contains__(self, name) or self._older(name) is not None
 
     def __missing__(self, name: int) -> int:
-        found = self._older(name)
-        if found is None:
+        seq = self._older(name)
+        if seq is None:
             raise KeyError(name)
-        return found
+        return seq
 
     def get(self, name: int, default: Any = None, /) -> Any:
-        found = dict.get(self, name)
-        found = self._older(name) if found is None else found
-        return default if found is None else found
+        seq = dict.get(self, name)
+        seq = self._older(name) if seq is None else seq
+        return default if seq is None else seq
 
     def put_away(self) -> int:
         """Puts all that have a number into the file; how many these were."""
@@ -235,12 +235,12 @@ class Identities:
 
     def expected(self, fresh: Fresh) -> dict[Run, int]:
         """The record up to which each run of these events is known."""
-        found: dict[Run, int] = {}
+        lasts: dict[Run, int] = {}
         for known, _, _ in fresh:
             run, through = known.run, known.through
-            if found.setdefault(run, through) > through:
-                found[run] = through
-        return found
+            if lasts.setdefault(run, through) > through:
+                lasts[run] = through
+        return lasts
 
     def catch_up(self, stretches: Iterable[Stretch], runs: Mapping[Run, int]) -> None:
         """Looks at what others appended to those of these runs that moved, up to the numbers given
@@ -332,12 +332,12 @@ class Identities:
             if record.erased.id is not None:
                 known.setdefault(hash(record.erased.id), record.seq)
         elif record.dialect == dialect.name and record.line:
-            heard = understood(dialect, record.line)
-            if heard is None or heard.id is None:
+            event = understood(dialect, record.line)
+            if event is None or event.id is None:
                 return
-            name = hash(heard.id)
+            name = hash(event.id)
             if known.get(name, PENDING) != PENDING:
-                name = self._variant(heard)
+                name = self._variant(event)
             if known.get(name, PENDING) == PENDING:
                 known[name] = record.seq
 

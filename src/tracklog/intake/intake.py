@@ -311,17 +311,17 @@ class Intake:
 
         Half a batch could be kept under its key; what is absent is admitted now.
         """
-        found: dict[int, int] = {}
+        places: dict[int, int] = {}
         last = place.seq - 1 + max(1, place.through)
         records = self.journal.records(place.seq - 1, through=last)
         record = next(records, None)
         for n, event in enumerate(events):
             if record is not None and _may_be(record, event):
-                found[n] = record.seq
+                places[n] = record.seq
                 record = next(records, None)
-        if not found:
+        if not places:
             raise _reused(place)
-        return found
+        return places
 
     def _lives(self, events: list[Passed]) -> bool:
         """Whether something began or ended in these events."""
@@ -395,10 +395,10 @@ def _replayed(work: _Work, place: Place) -> Verdicts:
             "run `tracklog verify`; to record these lines again, send them under another key",
         )
     verdicts = Verdicts()
-    for heard, (fate, seq) in zip(work.results, outcomes, strict=True):
-        what = (heard.dialect, heard.kind, heard.run)
+    for result, (fate, seq) in zip(work.results, outcomes, strict=True):
+        what = (result.dialect, result.kind, result.run)
         if fate == "refused":
-            why = heard.problems if isinstance(heard, Refusal) else (_REFUSED_BEFORE,)
+            why = result.problems if isinstance(result, Refusal) else (_REFUSED_BEFORE,)
             verdicts.append(Verdict("refused", None, why, *what))
         elif fate == "accepted":
             verdicts.append(Verdict("accepted", next(number), (), *what))
@@ -416,20 +416,20 @@ _REFUSED_BEFORE = Problem(
 )
 
 
-def _verdicts(results: Sequence[Passed | Refusal], kept: list[Outcome]) -> Verdicts:
+def _verdicts(results: Sequence[Passed | Refusal], outcomes: list[Outcome]) -> Verdicts:
     """The verdict of each line; many lines that are all new, the common case, take no loop."""
-    if 1 < len(kept) == len(results) and set(map(type, kept)) <= {int}:
+    if 1 < len(outcomes) == len(results) and set(map(type, outcomes)) <= {int}:
         what = (map(part, results) for part in (_DIALECT, _KIND, _RUN))
-        told = zip(repeat("accepted"), kept, repeat(()), *what)
-        return Verdicts(map(tuple.__new__, repeat(Verdict), told))
-    left = iter(kept)
+        rows = zip(repeat("accepted"), outcomes, repeat(()), *what)
+        return Verdicts(map(tuple.__new__, repeat(Verdict), rows))
+    left = iter(outcomes)
     return Verdicts(
         _verdict(each, next(left) if isinstance(each, Passed) else each) for each in results
     )
 
 
-def _verdict(heard: Passed | Refusal, outcome: Outcome) -> Verdict:
-    what = (heard.dialect, heard.kind, heard.run)
+def _verdict(result: Passed | Refusal, outcome: Outcome) -> Verdict:
+    what = (result.dialect, result.kind, result.run)
     if isinstance(outcome, Refusal):
         return Verdict("refused", None, outcome.problems, *what)
     if isinstance(outcome, Known):

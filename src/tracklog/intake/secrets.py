@@ -160,7 +160,7 @@ NEAR = 40
 def find(content: bytes) -> list[Found]:
     """Every secret in some bytes, in order, none inside another."""
     lower = content.lower()
-    found: list[Found] = []
+    secrets: list[Found] = []
     for detector in DETECTORS:
         if not any(anchor in lower for anchor in detector.anchors):
             continue
@@ -170,22 +170,22 @@ def find(content: bytes) -> list[Found]:
             begin = match.start()
             if detector.before and not detector.before.search(lower, max(0, begin - NEAR), begin):
                 continue
-            apart = all(end <= each.start or start >= each.end for each in found)
+            apart = all(end <= each.start or start >= each.end for each in secrets)
             if apart and detector.is_secret(match[group]):
-                found.append(Found(detector.name, start, end))
-    return sorted(found, key=lambda each: each.start)
+                secrets.append(Found(detector.name, start, end))
+    return sorted(secrets, key=lambda each: each.start)
 
 
 def redact(content: bytes) -> tuple[bytes, tuple[str, ...]]:
     """The bytes without their secrets, and the names of those; what is no secret stays as it is."""
-    found = find(content)
-    if not found:
+    secrets = find(content)
+    if not secrets:
         return content, ()
     pieces, place = [], 0
-    for each in found:
+    for each in secrets:
         pieces += [content[place : each.start], f"{REDACTED}{each.name}]".encode()]
         place = each.end
-    return b"".join([*pieces, content[place:]]), tuple(dict.fromkeys(each.name for each in found))
+    return b"".join([*pieces, content[place:]]), tuple(dict.fromkeys(each.name for each in secrets))
 
 
 def masker() -> Callable[[Body], Body]:

@@ -56,10 +56,10 @@ class Report:
 
 def anchor_of(text: str) -> Head:
     """An anchor as it was noted: `through:chain`."""
-    through, _, told = text.strip().partition(":")
-    if not through.isdigit() or len(told) != 64 or not set(told) <= set("0123456789abcdef"):
+    through, _, root = text.strip().partition(":")
+    if not through.isdigit() or len(root) != 64 or not set(root) <= set("0123456789abcdef"):
         raise BadFormat(f"{text!r} is no anchor", "an anchor is what `tracklog verify` calls head")
-    return Head(int(through), told)
+    return Head(int(through), root)
 
 
 def verify_store(store: Store, anchor: Head | None = None) -> Report:
@@ -118,14 +118,14 @@ class Comparing:
         if start != self.through + 1:
             self.fault(min(start, self.through + 1), "chain lines were removed, added or changed")
             frames.skip(start - 1)
-        found = frames.take(link.through)
-        leaves = [self._leaf(frame) for frame in found]
-        self.report.records += len(found)
+        group = frames.take(link.through)
+        leaves = [self._leaf(frame) for frame in group]
+        self.report.records += len(group)
         self.report.groups += 1
         numbers = list(range(start, link.through + 1))
-        fits = len(leaves) == count and [seq_of(frame) for frame in found] == numbers
+        fits = len(leaves) == count and [seq_of(frame) for frame in group] == numbers
         if not fits or not merkle.is_link(link, self.before, leaves):
-            self._blame(found, leaves, link, start)
+            self._blame(group, leaves, link, start)
         self.through, self.before = link.through, link.chain
         self._meet(self.through, self.before)
 
@@ -142,31 +142,31 @@ class Comparing:
     def changed(self, link: Link) -> None:
         self.fault(self.through + 1, f"the {link.kind} line of a chain was changed")
 
-    def _blame(self, found: list[bytes], leaves: list[bytes], link: Link, start: int) -> None:
+    def _blame(self, group: list[bytes], leaves: list[bytes], link: Link, start: int) -> None:
         """Names the first record of a group that is not as it was."""
         short = merkle.SHORT
         for at in range(start, link.through + 1):
             place = at - start
-            told = link.leaves[place * short : (place + 1) * short]
-            if place >= len(found):
+            expected = link.leaves[place * short : (place + 1) * short]
+            if place >= len(group):
                 self.fault(at, "is gone")
                 return
-            if leaves[place][:short] != told:
-                seq = seq_of(found[place])
+            if leaves[place][:short] != expected:
+                seq = seq_of(group[place])
                 moved = f"was removed or moved: record {seq} stands in its place"
                 self.fault(at, "was changed" if seq in (0, at) else moved)
                 return
-        if len(found) > link.through - start + 1:
+        if len(group) > link.through - start + 1:
             self.fault(link.through, "is followed by a line that was never recorded")
         else:
             self.fault(start, f"the chain line of records {start} to {link.through} was changed")
 
     def _leaf(self, frame: bytes) -> bytes:
         if b',"erased":{' in frame[: frame.find(EVENT)]:
-            found = record(frame)
-            if found is not None and found.erased is not None:
-                leaf = bytes.fromhex(found.erased.leaf)
-                self.stones[found.seq] = leaf, merkle.leaf(frame)
+            entry = record(frame)
+            if entry is not None and entry.erased is not None:
+                leaf = bytes.fromhex(entry.erased.leaf)
+                self.stones[entry.seq] = leaf, merkle.leaf(frame)
                 return leaf
         return merkle.leaf(frame)
 
@@ -232,11 +232,11 @@ class _StoreFrames:
         self._next = next(self._frames, None)
 
     def take(self, through: int) -> list[bytes]:
-        found: list[bytes] = []
+        frames: list[bytes] = []
         while self._next is not None and seq_of(self._next) <= through:
-            found.append(self._next)
+            frames.append(self._next)
             self._next = next(self._frames, None)
-        return found
+        return frames
 
     def skip(self, through: int) -> None:
         self.take(through)

@@ -156,8 +156,8 @@ def records(frames: Iterable[bytes]) -> list[Record]:
 
 def read(frames: Iterable[bytes]) -> list[Record | None]:
     """The record in each of these frames; None for what is no frame."""
-    found: list[Record | None] = []
-    new, add, heads = tuple.__new__, found.append, _heads
+    records: list[Record | None] = []
+    new, add, heads = tuple.__new__, records.append, _heads
     for frame in frames:
         comma = frame.find(b",", 7, 28)
         end = frame.find(EVENT, comma)
@@ -174,7 +174,7 @@ def read(frames: Iterable[bytes]) -> list[Record | None]:
             continue
         line = frame[end + 9 : -1]
         add(new(Record, (seq, received, dialect, family, run, line, redacted, erased, mark, group)))
-    return found
+    return records
 
 
 def tombstone(
@@ -201,16 +201,16 @@ def _known(head: bytes) -> _Head | None:
 
 
 def _read_head(head: bytes) -> _Head | None:
-    found = _HEAD.fullmatch(head)
-    if found is None:
+    match = _HEAD.fullmatch(head)
+    if match is None:
         return None
     try:
-        dialect, run = orjson.loads(found[1]), orjson.loads(found[3])
-        family = orjson.loads(found[2]) if found[2] else dialect
-        mark = Mark(*orjson.loads(found[4])) if found[4] else None
-        redacted = tuple(orjson.loads(found[5])) if found[5] else ()
-        group = int(found[6] or 0)
-        stone = Erased(**orjson.loads(found[7])) if found[7] else None
+        dialect, run = orjson.loads(match[1]), orjson.loads(match[3])
+        family = orjson.loads(match[2]) if match[2] else dialect
+        mark = Mark(*orjson.loads(match[4])) if match[4] else None
+        redacted = tuple(orjson.loads(match[5])) if match[5] else ()
+        group = int(match[6] or 0)
+        stone = Erased(**orjson.loads(match[7])) if match[7] else None
         if stone is not None and len(bytes.fromhex(stone.leaf)) != 32:
             return None
     except (ValueError, TypeError):

@@ -358,11 +358,11 @@ class Journal:
         marks: dict[int, Mark] = {}
         runs: list[tuple[Run, int]] = []
         expected: dict[Run, int] = {}
-        met: set[Run] = set()
+        seen: set[Run] = set()
         seq = first
         for batch in batches:
             batch.error = None
-            if met and (moved := batch.expected.keys() & met):
+            if seen and (moved := batch.expected.keys() & seen):
                 batch.error = overtaken(dict.fromkeys(moved, seq - 1))
                 continue
             if batch.guard is not None and not batch.guard(seq):
@@ -371,7 +371,7 @@ class Journal:
             expected |= batch.expected
             runs += batch.runs
             if len(batches) > 1:
-                met.update(run for run, _ in batch.runs)
+                seen.update(run for run, _ in batch.runs)
             if batch.mark is not None:
                 marks[len(frames)] = batch.mark
             lines = iter(batch.lines)

@@ -81,13 +81,13 @@ def root(leaves: Sequence[bytes]) -> bytes:
 
 def path(leaves: Sequence[bytes], index: int) -> list[bytes]:
     """The hashes that lead from a leaf to the root: its siblings, then its parent's, and so on."""
-    found: list[bytes] = []
+    hashes: list[bytes] = []
     level = leaves
     while len(level) > 1:
         start = index - index % ARITY
-        found += [level[at] for at in range(start, min(start + ARITY, len(level))) if at != index]
+        hashes += [level[at] for at in range(start, min(start + ARITY, len(level))) if at != index]
         level, index = _parents(level), index // ARITY
-    return found
+    return hashes
 
 
 def climb(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
@@ -204,19 +204,19 @@ _LINE = re.compile(
 
 def read(line: bytes) -> Link | None:
     """The link on a line, without its line end; None when it is not exactly one."""
-    found = _LINE.fullmatch(line)
-    if found is None:
+    match = _LINE.fullmatch(line)
+    if match is None:
         return None
-    through, chain = int(found["through"]), _unhex(found["chain"])
-    if found["opened"]:
+    through, chain = int(match["through"]), _unhex(match["chain"])
+    if match["opened"]:
         return Link("opened", through, chain)
-    if found["sealed"]:
+    if match["sealed"]:
         return Link("sealed", through, chain)
-    if found["seq"]:
-        leaf, stone = _unhex(found["leaf"]), _unhex(found["stone"])
-        return Link("erased", through, chain, seq=int(found["seq"]), leaf=leaf, tombstone=stone)
-    leaves = bytes.fromhex(found["leaves"].decode())
-    top, synced = _unhex(found["root"]), not found["unsynced"]
+    if match["seq"]:
+        leaf, stone = _unhex(match["leaf"]), _unhex(match["stone"])
+        return Link("erased", through, chain, seq=int(match["seq"]), leaf=leaf, tombstone=stone)
+    leaves = bytes.fromhex(match["leaves"].decode())
+    top, synced = _unhex(match["root"]), not match["unsynced"]
     return Link("group", through, chain, root=top, leaves=leaves, synced=synced)
 
 

@@ -153,20 +153,22 @@ class Packs:
         """Writes another pack without what is not wanted in this one, whose lock is held."""
         with pack.open("rb") as file:
             entries = list(_entries(pack, file, 0))
-            kept = [(name, place) for name, place in entries if wanted(name)]
-            freed = sum(place.size for _, place in entries) - sum(place.size for _, place in kept)
-            if len(kept) == len(entries):
+            remaining = [(name, place) for name, place in entries if wanted(name)]
+            freed = sum(place.size for _, place in entries) - sum(
+                place.size for _, place in remaining
+            )
+            if len(remaining) == len(entries):
                 return 0
-            if kept:
-                self._copy(file, kept)
+            if remaining:
+                self._copy(file, remaining)
         self.disk.remove(pack)
         self.disk.sync_folder(self.folder)
         self._forget()
         return freed
 
-    def _copy(self, file: BinaryIO, kept: list[tuple[str, Place]]) -> None:
+    def _copy(self, file: BinaryIO, remaining: list[tuple[str, Place]]) -> None:
         with replacing(self.disk, self._begin()) as fd:
-            for name, place in kept:
+            for name, place in remaining:
                 file.seek(place.start)
                 write_all(self.disk, fd, _entry(name, file.read(place.size)))
 

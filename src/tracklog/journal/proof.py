@@ -76,8 +76,8 @@ def _paths(
     after = before
     while after < through and (group := store.read(after, through - after)):
         for frame in group:
-            found = record(frame) if b',"erased":{' in frame else None
-            erased = found.erased if found else None
+            entry = record(frame) if b',"erased":{' in frame else None
+            erased = entry.erased if entry else None
             leaves.append(bytes.fromhex(erased.leaf) if erased else merkle.leaf(frame))
         after = seq_of(group[-1])
     if len(leaves) != through - before:
@@ -88,32 +88,32 @@ def _paths(
     for seq in inside:
         frame = frames[seq]
         cut = frame.find(EVENT) + len(EVENT)
-        found = record(frame)
-        said = {"tombstone": frame} if found and found.erased else {"head": frame[:cut]}
+        entry = record(frame)
+        content = {"tombstone": frame} if entry and entry.erased else {"head": frame[:cut]}
         path = [each.hex() for each in merkle.path(leaves, seq - before - 1)]
-        yield {"seq": seq, **{key: part.decode() for key, part in said.items()}, "path": path}
+        yield {"seq": seq, **{key: part.decode() for key, part in content.items()}, "path": path}
 
 
 def check_proof(
-    told: Mapping[str, Any], run_lines: Iterable[bytes], anchor: Head | None = None
+    proof: Mapping[str, Any], run_lines: Iterable[bytes], anchor: Head | None = None
 ) -> list[Fault]:
     """What does not fit between an exported run's lines, its proof and an anchor; nothing when all does.
 
     The lines are those of the run in order, without those that were erased.
     """
     try:
-        return list(_check_proof(told, list(run_lines), anchor))
+        return list(_check_proof(proof, list(run_lines), anchor))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return [Fault(0, f"the proof cannot be read: {error!r}")]
 
 
 def _check_proof(
-    told: Mapping[str, Any], run_lines: list[bytes], anchor: Head | None
+    proof: Mapping[str, Any], run_lines: list[bytes], anchor: Head | None
 ) -> Iterator[Fault]:
-    chained, through = bytes.fromhex(told["before"]["chain"]), told["before"]["through"]
+    chained, through = bytes.fromhex(proof["before"]["chain"]), proof["before"]["through"]
     groups: list[tuple[int, int, bytes]] = []
     stones: set[tuple[int, bytes, bytes]] = set()
-    for link in told["links"]:
+    for link in proof["links"]:
         if "root" in link:
             top = bytes.fromhex(link["root"])
             groups.append((through, link["through"], top))
@@ -125,18 +125,18 @@ def _check_proof(
             stones.add((seq, leaf, stone))
             chained = merkle.erasure_link(chained, seq, leaf, stone)
     reached = Head(through, chained.hex())
-    if reached != Head(**told["head"]):
+    if reached != Head(**proof["head"]):
         yield Fault(through, "the links do not lead to the head that the proof names")
     if anchor is not None and reached != anchor:
         yield Fault(through, "the head is not the anchor")
     rest = iter(run_lines)
     starts = [after for after, _, _ in groups]
-    for entry in told["records"]:
+    for entry in proof["records"]:
         seq = entry["seq"]
         if "tombstone" in entry:
             frame = entry["tombstone"].encode()
-            found = record(frame)
-            erased = found.erased if found else None
+            row = record(frame)
+            erased = row.erased if row else None
             leaf = bytes.fromhex(erased.leaf) if erased else b""
             if (seq, leaf, merkle.leaf(frame)) not in stones:
                 yield Fault(seq, "its tombstone is not chained")
@@ -148,8 +148,12 @@ def _check_proof(
             begin = entry["head"].encode()
             frame = line if line.startswith(begin) else begin + line + b"}"
             leaf = merkle.leaf(frame)
-        said = record(frame)
-        if said is None or (said.seq, said.family, said.run) != (seq, told["family"], told["run"]):
+        tombstone = record(frame)
+        if tombstone is None or (tombstone.seq, tombstone.family, tombstone.run) != (
+            seq,
+            proof["family"],
+            proof["run"],
+        ):
             yield Fault(seq, "its frame does not say this number and this run")
         at = bisect_left(starts, seq) - 1
         path = [bytes.fromhex(each) for each in entry["path"]]
@@ -160,15 +164,15 @@ def _check_proof(
         ):
             yield Fault(seq, "was changed")
     if next(rest, None) is not None:
-        yield Fault(told["records"][-1]["seq"], "is followed by a line that is not proven")
+        yield Fault(proof["records"][-1]["seq"], "is followed by a line that is not proven")
 
 
 def load_proof(text: bytes) -> dict[str, Any]:
     """A proof as it was written."""
     try:
-        told = orjson.loads(text)
+        proof = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise BadFormat(f"the proof is no JSON: {error}", "export the run again") from error
-    if not isinstance(told, dict) or told.get("format") != _FORMAT:
+    if not isinstance(proof, dict) or proof.get("format") != _FORMAT:
         raise BadFormat("this is no proof that this version knows", "export the run again")
-    return told
+    return proof

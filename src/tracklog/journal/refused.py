@@ -65,10 +65,10 @@ def _whole(line: bytes) -> tuple[int, str]:
 
 
 def _entry(line: bytes, refusal: Refusal, size: int, name: str) -> Entry:
-    said = {
+    entry = {
         "problems": [problem._asdict() for problem in refusal.problems],
         "size": size,
         "sha256": name,
         "line": base64.b64encode(line[:KEPT]).decode(),
     }
-    return Entry(refusal.dialect or "", "refused", refusal.run or "", orjson.dumps(said))
+    return Entry(refusal.dialect or "", "refused", refusal.run or "", orjson.dumps(entry))

@@ -50,19 +50,19 @@ def erase(writer: Writer, seq: int, stone: Tombstone) -> Erasure:
         if seq >= writer.first and seq <= writer.through:
             writer.roll()  # only sealed segments are ever rewritten
         path, offset, frame = _find(writer.folder, seq)
-        found = record(frame)
-        if found is None:
+        entry = record(frame)
+        if entry is None:
             raise NoSuchRecord(f"record {seq} is damaged", "run `tracklog verify` on this home")
-        if found.erased is None:
+        if entry.erased is None:
             leaf = merkle.leaf(frame)
             put = tombstone(frame, leaf, *stone)
             writer.announce(seq, leaf, merkle.leaf(put))
             # The record goes last: while it is there, doing it again knows what to look for.
-            also = tuple(_scrub(writer, found.line, stone))
+            also = tuple(_scrub(writer, entry.line, stone))
             _replace(writer, path, offset, len(frame), put)
         else:
-            leaf, also = bytes.fromhex(found.erased.leaf), ()
-    return Erasure(seq, (found.family, found.run), leaf.hex(), also)
+            leaf, also = bytes.fromhex(entry.erased.leaf), ()
+    return Erasure(seq, (entry.family, entry.run), leaf.hex(), also)
 
 
 def prune(
@@ -98,8 +98,8 @@ def prune(
         size = sum(_size(writer.folder, first) for first in drop)
         if not dry:
             _drop(writer, drop, through, at)
-    whole, part = tuple(sorted(gone - left)), tuple(sorted(left))
-    return Pruning(through, through - drop[0] + 1, size, whole, part)
+    complete, part = tuple(sorted(gone - left)), tuple(sorted(left))
+    return Pruning(through, through - drop[0] + 1, size, complete, part)
 
 
 def trim(writer: Writer, segments: int) -> None:
@@ -119,9 +119,9 @@ def _drop(writer: Writer, drop: list[int], through: int, at: str) -> None:
             "run `tracklog verify`, and bring the .chain file back before anything is dropped",
         )
     path = writer.folder / "pruned"
-    said = {"through": through, "chain": link.chain.hex(), "at": at}
+    note = {"through": through, "chain": link.chain.hex(), "at": at}
     earlier = path.read_bytes() if path.exists() else b""
-    write_file(writer.disk, path, earlier + orjson.dumps(said) + b"\n")
+    write_file(writer.disk, path, earlier + orjson.dumps(note) + b"\n")
     for first in drop:
         writer.remove(first)
     writer.disk.sync_folder(writer.folder)
@@ -131,8 +131,8 @@ def _received(writer: Writer, first: int) -> str:
     """When the last record of a segment was received; late when it cannot be read."""
     with segment_path(writer.folder, first).open("rb") as file:
         tail = last_line(file.fileno(), os.fstat(file.fileno()).st_size)
-    found = record(tail[1]) if tail else None
-    return found.received if found else "~"
+    entry = record(tail[1]) if tail else None
+    return entry.received if entry else "~"
 
 
 def _size(folder: Path, first: int) -> int:

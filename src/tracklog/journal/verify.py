@@ -67,11 +67,11 @@ class _Verifying(Comparing):
 
     def _format(self, path: Path) -> None:
         try:
-            said = path.read_bytes()
+            content = path.read_bytes()
         except FileNotFoundError:
             self.fault(0, "the file `format` is missing")
             return
-        if said not in [b"%d\n" % format for format in FORMATS]:
+        if content not in [b"%d\n" % format for format in FORMATS]:
             self.fault(0, f"the file `format` does not say {FORMAT}")
 
     def _beginning(self, known: list[int]) -> None:
@@ -157,8 +157,8 @@ class _Verifying(Comparing):
         seq = through
         for _, line in lines(frames.fd, end, frames.size):
             seq += 1
-            found = record(line)
-            if (found is None or found.seq != seq) and b"\0" not in line:
+            entry = record(line)
+            if (entry is None or entry.seq != seq) and b"\0" not in line:
                 self.fault(through + 1, "a line that was never recorded stands in its place")
                 return
         if end < frames.size and not self.report.faults:
@@ -196,16 +196,16 @@ class _Frames:
 
     def take(self, through: int | None) -> list[bytes]:
         """The lines up to that number, those without a number among them."""
-        found: list[bytes] = []
+        frames: list[bytes] = []
         while (line := self._next()) is not None:
             seq = seq_of(line)
             if through is not None and seq > through:
                 self.held = line
                 break
-            found.append(line)
+            frames.append(line)
             if seq == through:
                 break
-        return found
+        return frames
 
     def skip(self, through: int) -> None:
         self.take(through)
@@ -214,11 +214,11 @@ class _Frames:
         if self.held is not None:
             line, self.held = self.held, None
             return line
-        found = next(self.lines, None)
-        if found is None:
+        item = next(self.lines, None)
+        if item is None:
             return None
-        self.read = found[0] + len(found[1]) + 1
-        return found[1]
+        self.read = item[0] + len(item[1]) + 1
+        return item[1]
 
 
 def _bytes(fd: int, start: int, stop: int) -> bytes:
@@ -232,9 +232,9 @@ def snapshot(folder: Path) -> dict[int, tuple[int, int]]:
 
 
 def _sizes(folder: Path) -> dict[int, tuple[int, int]]:
-    found = {}
+    sizes = {}
     for first in firsts(folder):
         links = chain_path(folder, first)
         size = links.stat().st_size if links.exists() else 0
-        found[first] = segment_path(folder, first).stat().st_size, size
-    return found
+        sizes[first] = segment_path(folder, first).stat().st_size, size
+    return sizes

@@ -63,7 +63,7 @@ def groups(source: ByteSource, cap: int = CAP) -> Iterator[list[Line]]:
     passed = None  # the running hash of a line that is longer than the cap
     new = tuple.__new__
 
-    def line(last: bytes, whole: bool) -> list[Line]:
+    def line(last: bytes, complete: bool) -> list[Line]:
         total, name = size + len(last), ""
         if total > cap:
             over = passed or _hash(parts)
@@ -77,7 +77,7 @@ def groups(source: ByteSource, cap: int = CAP) -> Iterator[list[Line]]:
         parts.clear()
         if not data.strip() and total <= cap:
             return []
-        return [Line(number, offset, data, total, whole, bom, name)]
+        return [Line(number, offset, data, total, complete, bom, name)]
 
     while chunk := source.read(CHUNK):
         *pieces, rest = chunk.split(b"\n")
@@ -86,7 +86,7 @@ def groups(source: ByteSource, cap: int = CAP) -> Iterator[list[Line]]:
             # The common line takes the short path: it came in one read, and nothing has to be
             # removed.
             if size or number == 1 or piece[-1:] in b"\r" or piece.isspace() or len(piece) > cap:
-                group += line(piece, whole=True)
+                group += line(piece, complete=True)
             else:
                 group.append(new(Line, (number, offset, piece, len(piece), True, False, "")))
             number, offset, size, passed = number + 1, offset + size + len(piece) + 1, 0, None
@@ -100,7 +100,7 @@ def groups(source: ByteSource, cap: int = CAP) -> Iterator[list[Line]]:
             parts[:] = [_beginning(parts)]
         if group:
             yield group
-    if size and (last := line(b"", whole=False)):
+    if size and (last := line(b"", complete=False)):
         yield last
 
 

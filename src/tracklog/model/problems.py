@@ -185,17 +185,17 @@ def _untagged(branches: Sequence[Sequence[ValidationError]], depth: int) -> Prob
         [e for e in branch if len(e.instance_path) == depth + 1 and e.kind.name in VALUED]
         for branch in branches
     ]
-    missed = [error for found in tags for error in found]
+    missed = [error for errors in tags for error in errors]
     if not all(tags) or len({error.instance_path[-1] for error in missed}) != 1:
         return None
     options: list[Any] = []
     for error in missed:
         kind = _kind(error)
         options += [kind.expected_value] if kind.name == "const" else kind.options
-    shown = _shown(cast("Any", missed[0].instance))
+    value = _shown(cast("Any", missed[0].instance))
     return Problem(
         pointer(missed[0].instance_path),
-        f"{shown} is not one of the {len(options)} allowed values",
+        f"{value} is not one of the {len(options)} allowed values",
         _meant(missed[0].instance, options) or "one of: " + ", ".join(map(str, options)),
     )
 
@@ -315,8 +315,8 @@ def _meant(value: Any, options: Sequence[Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    shown = json.dumps(value, ensure_ascii=False)
-    return shown if len(shown) <= SHOWN else shown[: SHOWN - 1] + "…"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
 def _article(name: str) -> str:

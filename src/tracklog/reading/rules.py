@@ -26,25 +26,25 @@ class RunRules:
     def check(self, dialect: Dialect, event: Event) -> Sequence[Finding]:
         """The findings at the next event of the run."""
         self.count += 1
-        found: Sequence[Finding] = event.odd
+        findings: Sequence[Finding] = event.odd
         if event.id is not None and dialect.policy.identity == "keep":
             if (dialect.name, event.id) in self._ids:
                 message = f"{event.id} was heard before with another line"
-                found = [*found, Finding(dialect.policy.reused, message, "error")]
+                findings = [*findings, Finding(dialect.policy.reused, message, "error")]
             self._ids.add((dialect.name, event.id))
         try:
             state, more = dialect.rules(self._states.get(dialect.name), event)
         except Exception as error:  # noqa: BLE001  # one record must not stop the others
-            return [*found, failure(f"the dialect {dialect.name}", error)]
+            return [*findings, failure(f"the dialect {dialect.name}", error)]
         self._states[dialect.name] = state
-        return [*found, *more] if found else more
+        return [*findings, *more] if findings else more
 
     def at_rest(self, dialects: Dialects) -> list[Finding]:
         """The findings that remain if nothing more comes."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for name, state in self._states.items():
             try:
-                found += dialects[name].rest(state)
+                findings += dialects[name].rest(state)
             except Exception as error:  # noqa: BLE001  # one dialect must not stop the others
-                found.append(failure(f"the dialect {name}", error))
-        return found
+                findings.append(failure(f"the dialect {name}", error))
+        return findings

@@ -120,32 +120,32 @@ class Subscription:
         return self
 
     def __next__(self) -> Entry | Gap:
-        while (found := self._take()) is None:
+        while (event := self._take()) is None:
             if self._ended:
                 raise StopIteration
             self._open(self._queue.get())
-        return found
+        return event
 
     def __aiter__(self) -> AsyncIterator[Entry | Gap]:
         return self
 
     async def __anext__(self) -> Entry | Gap:
-        while (found := self._take()) is None:
+        while (event := self._take()) is None:
             if self._ended:
                 raise StopAsyncIteration
             await self._arrival()
-        return found
+        return event
 
     def get(self, timeout: float | None = None) -> Entry | Gap | None:
         """The next entry, or None on a timeout or at the end."""
         until = None if timeout is None else time.monotonic() + timeout
-        while (found := self._take()) is None and not self._ended:
+        while (event := self._take()) is None and not self._ended:
             left = None if until is None else max(0.0, until - time.monotonic())
             try:
                 self._open(self._queue.get(timeout=left))
             except Empty:
                 return None
-        return found
+        return event
 
     def heal(self, gap: Gap) -> Iterator[Entry | Gap]:
         """Read the events of a gap from the file; those that the file cannot give stay a gap."""
@@ -188,8 +188,8 @@ class Subscription:
     def _take(self) -> Entry | Gap | None:
         """The next entry that is available without waiting."""
         while True:
-            if (found := next(self._ready, None)) is not None:
-                return found
+            if (event := next(self._ready, None)) is not None:
+                return event
             try:
                 self._open(self._queue.get_nowait())
             except Empty:
@@ -415,8 +415,8 @@ class FanOut:
         """Remove one subscriber."""
         with self.lock:
             if not subscription.closed:
-                kept = tuple(each for each in self._subscribers if each is not subscription)
-                self._subscribers = kept
+                others = tuple(each for each in self._subscribers if each is not subscription)
+                self._subscribers = others
                 self._dropped_before += subscription._dropped
             subscription._end()
 

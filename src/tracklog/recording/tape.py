@@ -60,11 +60,11 @@ class Divergence:
 
     def __str__(self) -> str:
         who = f" of {self.lane}" if self.lane else ""
-        said = f"a {self.kind} call{who} was not recorded: {short(self.asked, 200)}"
+        text = f"a {self.kind} call{who} was not recorded: {short(self.asked, 200)}"
         if self.recorded is not None:
-            said = f"a {self.kind} call{who} differs: {short(self.asked, 200)}"
-            said += f"; recorded was: {short(self.recorded.asked, 200)}"
-        return said
+            text = f"a {self.kind} call{who} differs: {short(self.asked, 200)}"
+            text += f"; recorded was: {short(self.recorded.asked, 200)}"
+        return text
 
 
 class Tape:
@@ -92,15 +92,15 @@ class Tape:
     def play(self, kind: str, asked: Any, lane: str | None = None) -> RecordedAnswer | None:
         """The recorded answer; where there is none, None for a live call, or a TapeMiss."""
         with self._mutex:
-            found = self._find(kind, asked, lane)
-            if found is None:
+            answer = self._find(kind, asked, lane)
+            if answer is None:
                 self._note(kind, lane, asked, None)
             else:
-                self._waiting[kind][found.lane].remove(found)
+                self._waiting[kind][answer.lane].remove(answer)
                 self.served += 1
-                if found.asked is not None and not same(found.asked, asked):
-                    self._note(kind, lane, asked, found)
-                return found
+                if answer.asked is not None and not same(answer.asked, asked):
+                    self._note(kind, lane, asked, answer)
+                return answer
         if self._miss == "live":
             return None
         raise TapeMiss(
@@ -152,9 +152,12 @@ def tape_report(tapes: Iterable[Tape]) -> dict[str, Any]:
         for tape in tapes
         for each in tape.unconsumed
     ]
-    said: dict[str, Any] = {"served": sum(tape.served for tape in tapes), "divergences": len(left)}
-    said |= {"first": left[0]} if left else {}
-    return {**said, "unconsumed": rest}
+    report: dict[str, Any] = {
+        "served": sum(tape.served for tape in tapes),
+        "divergences": len(left),
+    }
+    report |= {"first": left[0]} if left else {}
+    return {**report, "unconsumed": rest}
 
 
 def for_any_lane(recorded: Iterable[RecordedAnswer]) -> Iterator[RecordedAnswer]:
@@ -240,17 +243,17 @@ class _Listener:
             self._replies[lane]["calls"].append(call)
 
     def _return(self, seq: int, lane: str | None, fact: Returned) -> None:
-        found = self._calls.pop(fact.call_id, None)
-        if found is None:
+        call = self._calls.pop(fact.call_id, None)
+        if call is None:
             return
-        asked = {"tool": found[1].tool, "input": found[1].input}
+        asked = {"tool": call[1].tool, "input": call[1].input}
         answer: dict[str, Any] = {"output": fact.output}
         if fact.error is not None:
             answer["error"] = fact.error
         if fact.ok is not None:
             answer["ok"] = fact.ok
         self._found.append(
-            RecordedAnswer(kind="tool", lane=found[1].tool, asked=asked, answer=answer, seq=seq)
+            RecordedAnswer(kind="tool", lane=call[1].tool, asked=asked, answer=answer, seq=seq)
         )
         self._flush(lane)  # the next message answers the tool
 

@@ -99,7 +99,7 @@ class ExporterSuite:
     def test_what_it_says_it_keeps_is_in_it_and_what_it_drops_is_not(
         self, kind: type[Fact]
     ) -> None:
-        fact, said = filled(kind)
+        fact, values = filled(kind)
         first: list[Fact] = [Began(what="run"), Began(what="step", step=fact.step)]
         if isinstance(fact, Returned):
             first.append(Called(tool="t", call_id=fact.call_id))
@@ -111,7 +111,7 @@ class ExporterSuite:
             run = export_run_of_facts(*first, fact, _words("after", "user"))
             out = self.written(run, **options).decode()
             fates = self.exporter.fates(self.exporter.chosen(options))
-            for name, value in said.items():
+            for name, value in values.items():
                 fate = fates.get(f"{kind.__name__}.{name.rstrip('_')}", "dropped")
                 if fate in ("kept", "carried"):
                     assert stands(value, out), (name, fate, options)
@@ -130,13 +130,13 @@ def _flight_of(records: Sequence[Record]) -> ExportRun:
 
 
 def _recorded(facts: Iterable[Fact]) -> list[Record]:
-    found = []
+    records = []
     for n, fact in enumerate(facts):
         origin = {"writer": "test", "fidelity": fact.fidelity}
         at = f"2026-05-05T{n // 3600:02}:{n // 60 % 60:02}:{n % 60:02}Z"
         line = native.line(fact, id=f"id-{n}", run="a-run", at=at, origin=origin)
-        found.append(Record(n + 1, at, "tracklog", "tracklog", "a-run", line))
-    return found
+        records.append(Record(n + 1, at, "tracklog", "tracklog", "a-run", line))
+    return records
 
 
 _BROKEN = [
@@ -172,21 +172,21 @@ _LISTS = {"blocks", "scores", "winning_models", "options"}
 
 def filled(kind: type[Fact]) -> tuple[Fact, dict[str, Any]]:
     """A fact that says everything, and each field that can be found again by its value."""
-    said: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for n, item in enumerate(fields(kind)):
         of = str(item.type)
         is_enum = item.name in _ENUMS and not (kind is Noted and item.name == "kind")
         if is_enum or item.name in _LISTS or "bool" in of:
             continue
-        said[item.name] = f"sentinel{n:02}z"
+        values[item.name] = f"sentinel{n:02}z"
         if "Mapping" in of:
-            said[item.name] = {"name": f"sentinel{n:02}z"}
+            values[item.name] = {"name": f"sentinel{n:02}z"}
         elif "float" in of or "int" in of:
-            said[item.name] = 7000 + n + (0.5 if "float" in of else 0)
-    said["fidelity"] = "inferred"
+            values[item.name] = 7000 + n + (0.5 if "float" in of else 0)
+    values["fidelity"] = "inferred"
     more = _FILLED.get(kind, {})
-    said |= {name: value for name, value in more.items() if name in said or name == "blocks"}
-    return kind(**{**_REQUIRED.get(kind, {}), **more, **said}), said
+    values |= {name: value for name, value in more.items() if name in values or name == "blocks"}
+    return kind(**{**_REQUIRED.get(kind, {}), **more, **values}), values
 
 
 _REQUIRED: Mapping[type[Fact], dict[str, Any]] = {

@@ -52,8 +52,8 @@ class ImporterSuite:
     def files(self, where: Path) -> list[Path]:
         """The samples, copied to a place where they can be damaged."""
         root = built(self.samples, where / "samples")
-        found = [path for path in sorted(root.rglob("*")) if path.is_file()]
-        return [path for path in found if self.recognised(path)]
+        paths = [path for path in sorted(root.rglob("*")) if path.is_file()]
+        return [path for path in paths if self.recognised(path)]
 
     def recognised(self, path: Path) -> bool:
         return self.importer.recognise(path, path.read_bytes()[: 64 << 10]) > 0
@@ -91,13 +91,13 @@ class ImporterSuite:
         random = Random(1)  # noqa: S311  # damage, not secrets
         for path in self.files(tmp_path):
             data = path.read_bytes()
-            whole = told_by(self.importer, path)[0]
+            lines = told_by(self.importer, path)[0]
             for _ in range(self.rounds):
                 path.write_bytes(data[: random.randrange(len(data) + 1)])
                 first, place, _ = told_by(self.importer, path, final=False)
                 path.write_bytes(data)
                 rest, _, _ = told_by(self.importer, path, place)
-                assert first + rest == whole
+                assert first + rest == lines
 
     def test_whatever_is_cut_shuffled_or_flipped_nothing_raises(self, tmp_path: Path) -> None:
         random = Random(2)  # noqa: S311  # damage, not secrets

@@ -42,13 +42,13 @@ class IndexSuite(ABC):
     def test_what_was_applied_can_be_asked(self, index: Index) -> None:
         assert (index.cursor, index.notes) == (0, {"made": "here"})
         states = [("runs", "b", 3, b'{"n":1}'), ("runs", "a", 2, b'{"n":2}')]
-        found = Found(3, "family", "run", Finding("odd", "an odd thing", "error"))
-        index.apply(3, [*states, ("other", "a", 1, b"{}")], [found], [Words(3, "hello world")])
+        row = Found(3, "family", "run", Finding("odd", "an odd thing", "error"))
+        index.apply(3, [*states, ("other", "a", 1, b"{}")], [row], [Words(3, "hello world")])
         assert index.cursor == 3
         assert index.load([("runs", "a"), ("runs", "z")]) == {("runs", "a"): b'{"n":2}'}
         assert index.states("runs") == [("a", b'{"n":2}'), ("b", b'{"n":1}')]
         assert index.newest("runs") == [("b", b'{"n":1}'), ("a", b'{"n":2}')]
-        assert index.findings() == [found]
+        assert index.findings() == [row]
         assert index.search(["world"]) == [3]
 
     def test_names_are_remembered(self, index: Index) -> None:
@@ -78,10 +78,10 @@ class IndexSuite(ABC):
         assert index.states("runs", prefix="a:", after="a:1", limit=1) == [("a:2", b"{}")]
 
     def test_findings_are_the_newest_first_and_of_one_run_if_asked(self, index: Index) -> None:
-        found = [Found(n, "f", f"r{n % 2}", Finding("odd", str(n))) for n in range(1, 7)]
-        index.apply(6, [], found)
-        assert index.findings() == found[::-1]
-        assert index.findings(("f", "r1"), 2) == [found[4], found[2]]
+        rows = [Found(n, "f", f"r{n % 2}", Finding("odd", str(n))) for n in range(1, 7)]
+        index.apply(6, [], rows)
+        assert index.findings() == rows[::-1]
+        assert index.findings(("f", "r1"), 2) == [rows[4], rows[2]]
         assert index.findings(("g", "r1")) == []
 
     def test_a_state_without_json_is_gone(self, index: Index) -> None:
@@ -140,8 +140,8 @@ class IndexSuite(ABC):
         assert index.search(["word"]) == [1]
 
     def test_clear_forgets_everything(self, index: Index) -> None:
-        found = Found(1, "f", "r", Finding("odd", ""))
-        index.apply(1, [("runs", "a", 1, b"{}")], [found], [Words(1, "word")])
+        row = Found(1, "f", "r", Finding("odd", ""))
+        index.apply(1, [("runs", "a", 1, b"{}")], [row], [Words(1, "word")])
         index.clear({"agents": {"n": 0}}, {"made": "there"})
         assert (index.cursor, index.notes) == (0, {"made": "there"})
         assert (index.states("runs"), index.findings(), index.search(["word"])) == ([], [], [])
@@ -158,12 +158,12 @@ class IndexSuite(ABC):
     def test_what_a_state_leaves_out_is_usual_or_in_its_key(self, index: Index) -> None:
         usual = {"family": "", "run": "", "n": 0, "yes": False, "list": [], "it's": "it's"}
         index.clear({"runs": usual}, {"made": "here"})
-        kept = {
+        columns = {
             "f:r:1": b"{}",
             "f:r\x1fa:b": b'{"n":1,"yes":true}',
             "f:\x1b1": b'{"run":"\\u001f"}',
         }
-        index.apply(3, [("runs", key, 3, state) for key, state in kept.items()])
+        index.apply(3, [("runs", key, 3, state) for key, state in columns.items()])
         rows = index.query("SELECT * FROM runs ORDER BY key").rows
         assert rows == [
             ("f:\x1b1", 3, "f", "\x1f", 0, 0, "[]", "it's"),

@@ -115,9 +115,9 @@ class RefusedSuite(_Opened):
     def test_a_refused_line_is_stored_with_its_problems(self, storage: Storage) -> None:
         refused = Refused(storage.refused)
         refused.keep([(b"no json", Refusal((Problem("/a", "is missing", "add it"),)))])
-        (found,) = refused
-        assert (line_of(found), found["size"]) == (b"no json", 7)
-        assert found["problems"][0]["message"] == "is missing"
+        (line,) = refused
+        assert (line_of(line), line["size"]) == (b"no json", 7)
+        assert line["problems"][0]["message"] == "is missing"
 
     def test_the_oldest_are_dropped(self, storage: Storage) -> None:
         refused = Refused(storage.refused)

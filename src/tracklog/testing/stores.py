@@ -106,8 +106,8 @@ class StoreSuite(ABC):
     def test_one_run_can_be_read_alone(self, store: Store) -> None:
         for number in range(30):
             store.append(frames_of([b'{"n":%d}' % number], run=f"r{number % 3}"))
-        found = store.read(0, 100, ("spoken", "r1"))
-        assert [frame.seq_of(each) for each in found] == list(range(2, 31, 3))
+        frames = store.read(0, 100, ("spoken", "r1"))
+        assert [frame.seq_of(each) for each in frames] == list(range(2, 31, 3))
         assert [frame.seq_of(each) for each in store.read(10, 2, ("spoken", "r1"))] == [11, 14]
         assert store.read(0, 100, ("other", "r1")) == []
         assert store.read(0, 100, ("spoken", "never")) == []
@@ -244,8 +244,8 @@ class StoreSuite(ABC):
 
         def admit(intake: Intake) -> None:
             for at in range(0, len(lines), 4):
-                found = intake.admit(lines[at : at + 4], native.dialect.name)
-                verdicts.extend(each.verdict for each in found)
+                part = intake.admit(lines[at : at + 4], native.dialect.name)
+                verdicts.extend(each.verdict for each in part)
 
         threads = [threading.Thread(target=admit, args=(intake,)) for intake in intakes]
         for thread in threads:
@@ -280,8 +280,8 @@ class StoreSuite(ABC):
         before = store.head()
         done = store.erase(2, reason="asked for", by="op", at=_AT, id="e2")
         assert (done.seq, done.run) == (2, ("spoken", "r1"))
-        found = [record.erased for record in frame.records(store.read(0, 10))]
-        assert [each and (each.leaf, each.id) for each in found] == [None, (done.leaf, "e2"), None]
+        stones = [record.erased for record in frame.records(store.read(0, 10))]
+        assert [each and (each.leaf, each.id) for each in stones] == [None, (done.leaf, "e2"), None]
         assert store.erase(2, reason="again", by="op", at=_AT).leaf == done.leaf
         report = verify_store(store, before)
         assert (report.verdict, report.erased) == ("proven", [2])

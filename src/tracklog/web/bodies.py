@@ -155,8 +155,8 @@ async def _gathered(
                 await _unpack(piece, unpacking, messages, share)
                 if not more:
                     return unpacking.finish()
-        except Trouble as found:
-            trouble, unpacking = found, None
+        except Trouble as error:
+            trouble, unpacking = error, None
             pieces.clear()
             share.set(0)
     if trouble is not None:

@@ -145,9 +145,9 @@ class Throttle:
             self._failures.popleft()
         own = [at for at, who in self._failures if who == address]
         every = [at for at, _ in self._failures]
-        for found, most in ((own, _FAILURES_EACH), (every, _FAILURES_ALL)):
-            if len(found) >= most:
-                seconds = max(1, round(found[-most] + _MINUTE - now))
+        for failures, most in ((own, _FAILURES_EACH), (every, _FAILURES_ALL)):
+            if len(failures) >= most:
+                seconds = max(1, round(failures[-most] + _MINUTE - now))
                 raise Trouble(
                     429,
                     "too many wrong tokens were given",
@@ -171,12 +171,12 @@ def host_of(header: str) -> str | None:
     It is parsed as a whole, as RFC 3986 writes a host and a port: nothing before it, nothing
     after it, an IPv6 address in brackets.
     """
-    found = _HOST.fullmatch(header.strip(" \t").lower())
-    if found is None or int(found["port"] or 0) > 65535:
+    match = _HOST.fullmatch(header.strip(" \t").lower())
+    if match is None or int(match["port"] or 0) > 65535:
         return None
-    if found["six"] is not None:
-        return found["six"] if _is_address(found["six"]) and ":" in found["six"] else None
-    return str(found["name"]).removesuffix(".") or None
+    if match["six"] is not None:
+        return match["six"] if _is_address(match["six"]) and ":" in match["six"] else None
+    return str(match["name"]).removesuffix(".") or None
 
 
 def _name(host: str) -> str:

@@ -70,8 +70,8 @@ async def _told(engine: "Engine", log: "RunLog", *, as_json: bool) -> None:
         waits = (log.snapshot.interrupt or {}).get("interruptId")
         if waits not in (None, asked) and not as_json:
             asked = waits
-            told = f"it waits: tracklog answer {asked} {_answer(log)} --run {log.name}"
-            click.secho(terminal.plain(told), fg="yellow", err=True)
+            text = f"it waits: tracklog answer {asked} {_answer(log)} --run {log.name}"
+            click.secho(terminal.plain(text), fg="yellow", err=True)
         if engine.is_left(log):
             raise TracklogError(f"{log.name} cannot be run here", "the lines above show why")
         await log.wait(LOOK)
@@ -89,7 +89,7 @@ def _answer(log: "RunLog") -> str:
 def _line(event: Body) -> str:
     payload = event["payload"]
     who = payload.get("agentId") or payload.get("toolId") or ""
-    said = next((payload[word] for word in WORDS if payload.get(word)), "")
-    told = said if isinstance(said, str) else short(said, 200) or ""
+    value = next((payload[word] for word in WORDS if payload.get(word)), "")
+    text = value if isinstance(value, str) else short(value, 200) or ""
     head = f"{event['type']:<24} {event.get('nodeId', ''):<16}"
-    return f"{head} {who} {' '.join(told.split())}".rstrip()
+    return f"{head} {who} {' '.join(text.split())}".rstrip()

@@ -114,8 +114,8 @@ def play(
         if conductor.done:
             raise click.ClickException(f"the run {conductor.run} has ended; name another --run")
         if not as_json:
-            told = f"the run is {conductor.run}; Ctrl-C ends it"
-            click.secho(terminal.plain(told), dim=True, err=True)
+            text = f"the run is {conductor.run}; Ctrl-C ends it"
+            click.secho(terminal.plain(text), dim=True, err=True)
         try:
             conductor.play(pause)
         except BudgetExceeded as bound:
@@ -267,12 +267,10 @@ class StagePrinter:
 
     def _ruling(self, payload: Body) -> None:
         if "accused" in payload:
-            found = "and is right" if payload.get("correct") else "and is wrong"
-            self._paragraph("", f"accuses {payload['accused']} {found}")
-        for shown in payload.get("reveal", ()):
-            self._paragraph(
-                "", f"{shown['agent']} was {shown['role']}: {shown['secret']}", dim=True
-            )
+            judgement = "and is right" if payload.get("correct") else "and is wrong"
+            self._paragraph("", f"accuses {payload['accused']} {judgement}")
+        for line in payload.get("reveal", ()):
+            self._paragraph("", f"{line['agent']} was {line['role']}: {line['secret']}", dim=True)
         if payload.get("no_contest"):
             self._paragraph("", "no contest")
 

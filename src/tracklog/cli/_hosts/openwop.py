@@ -152,8 +152,8 @@ def serve(
         collector = Collector(opened, guard=door)
         collector.hosts["openwop"] = app
         address, taken = bound.getsockname()[:2]
-        shown = f"[{address}]" if ":" in address else address
-        where = f"http://{shown}:{taken}"
+        name = f"[{address}]" if ":" in address else address
+        where = f"http://{name}:{taken}"
 
         def ready() -> None:
             click.echo(f"the host is at {where} and keeps its record in {home}")

@@ -86,10 +86,10 @@ def run_flow(
     from tracklog.hosts.workflow.ground import read
 
     loaded = read(flow)
-    told = dict(map(given, inputs))
+    values = dict(map(given, inputs))
     with _Host(home, loaded, run_id, record=record) as host:
         played = host.tape(tape, by, on_miss) if tape else None
-        outcome = host.run(told, played)
+        outcome = host.run(values, played)
         code = CODES.get(outcome.status, 1)
         if played is not None and say_report(host.report(tape or "")):
             code = max(code, 1)
@@ -127,8 +127,8 @@ class _Host:
         from tracklog.hosts.workflow.replaying import tape_of
 
         with _home.reading(self._path) as home:
-            found, self._tape_of = tape_of(Log(home), name, by, miss, self.tapes)
-        return found
+            tape, self._tape_of = tape_of(Log(home), name, by, miss, self.tapes)
+        return tape
 
     def report(self, source: str) -> dict[str, Any]:
         """The report of the tape; it is also noted beside the run."""
@@ -137,12 +137,12 @@ class _Host:
         from tracklog.hosts._notes import put
         from tracklog.recording import tape as tapes
 
-        told = tapes.tape_report(self.tapes)
+        report = tapes.tape_report(self.tapes)
         if self._record:
             with _home.writing(self._path) as home:
                 run = (awf.dialect.family, self._run_id)
-                put(Log(home), run, tapes.TAPE_LABEL, {"source": source, **told})
-        return told
+                put(Log(home), run, tapes.TAPE_LABEL, {"source": source, **report})
+        return report
 
     def run(self, inputs: dict[str, Any], tape: "Tape | None") -> "Outcome":
         """Run it; Ctrl-C and a request to end stop the current step, and that is recorded."""

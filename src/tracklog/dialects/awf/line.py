@@ -64,7 +64,7 @@ def canonical(body: Body) -> bytes:
         raise InvalidEvent("the event is nested too deeply", "is it part of itself?") from error
     # Simple splitters break lines at the first three characters; the others cannot be encoded in
     # UTF-8.
-    return ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", line).encode()
+    return ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", line).encode()
 
 
 def _check_json(value: Any, pointer: str) -> None:

@@ -97,7 +97,7 @@ def _spoken(event: Event, step: str | None) -> Iterator[Fact]:
     payload = event.body["payload"]
     blocks: list[Block] = payload["blocks"]
     roles = _roles(payload["role"], blocks)
-    said: Body = {
+    fields: Body = {
         "step": step,
         "message_id": event.id,
         "model": text(payload.get("model")),
@@ -105,7 +105,7 @@ def _spoken(event: Event, step: str | None) -> Iterator[Fact]:
     }
     if not blocks:
         reported: Fidelity = "reported" if payload["role"] == "assistant" else "observed"
-        yield Said(role=payload["role"], blocks=(), fidelity=reported, **said)
+        yield Said(role=payload["role"], blocks=(), fidelity=reported, **fields)
 
     def voice(place: int) -> tuple[str, str]:
         block = blocks[place]
@@ -124,7 +124,7 @@ def _spoken(event: Event, step: str | None) -> Iterator[Fact]:
                 role=roles[places[0]],
                 blocks=tuple(blocks[place] for place in places),
                 fidelity=_fidelity(first),
-                **said,
+                **fields,
             )
 
 
@@ -207,9 +207,9 @@ def _returned(event: Event, step: str | None) -> Fact:
     )
 
 
-def _is_error(told: Block, output: Any) -> bool:
+def _is_error(block: Block, output: Any) -> bool:
     inner = output.get("is_error") if isinstance(output, dict) else None
-    return told.get("is_error") is True or inner is True
+    return block.get("is_error") is True or inner is True
 
 
 GO_KEYS = {"Content": "content", "Type": "type", "Text": "text", "IsError": "is_error"}

@@ -67,18 +67,18 @@ UUID4 = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a
 def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
     fresh = state is None
     state = state or _State()
-    found = [*_check_seq(state, event, fresh), *_check_bookends(state, event)]
-    found += _check_envelope(state, event, fresh)
+    findings = [*_check_seq(state, event, fresh), *_check_bookends(state, event)]
+    findings += _check_envelope(state, event, fresh)
     if event.kind not in KINDS:
-        found += _once(state, "unknown-type", event.kind, f"the event type {event.kind!r}")
-        return state, found
-    found += _check_payload(state, event)
+        findings += _once(state, "unknown-type", event.kind, f"the event type {event.kind!r}")
+        return state, findings
+    findings += _check_payload(state, event)
     word = event.kind.partition(".")[0]
     if word == "step":
-        found += _check_step(state, event)
+        findings += _check_step(state, event)
     elif word in ("message", "tool"):
-        found += _check_tools(state, event)
-    return state, found
+        findings += _check_tools(state, event)
+    return state, findings
 
 
 def _once(state: _State, name: str, key: str, about: str) -> Iterator[Finding]:
@@ -214,15 +214,15 @@ def _pair(state: _State, call: bool, ids: set[str], name: str) -> Iterator[Findi
 
 
 def rest(state: _State) -> list[Finding]:
-    found = [
+    findings = [
         Finding("step-open", f"{path!r} began (seq {seq}) and never ended")
         for seq, (_, path, _) in state.open.items()
     ]
-    found += [
+    findings += [
         Finding("tool-dangling", f"the call {id} of {name} has no result", "info")
         for id, name in state.called.items()
         if id not in state.returned
     ]
     if not state.ended:
-        found.append(Finding("no-end", "no run.completed"))
-    return found
+        findings.append(Finding("no-end", "no run.completed"))
+    return findings

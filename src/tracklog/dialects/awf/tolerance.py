@@ -15,30 +15,30 @@ STAND_IN: Body = {"name": "", "kind": ""}
 
 def tolerate(body: Body) -> tuple[Body, list[Finding]]:
     """Apply the tolerances that one line needs, with a finding for each."""
-    found: list[Finding] = []
-    body = _read_time(body, found)
+    findings: list[Finding] = []
+    body = _read_time(body, findings)
     kind = text(body.get("type")) or ""
     brief = bool(kind) and "iteration" not in body
     if brief:
-        found.append(Finding("no-iteration", f"{kind} without iteration, read as 0"))
+        findings.append(Finding("no-iteration", f"{kind} without iteration, read as 0"))
         body = body | {"iteration": 0}
         if kind == "step.call_workflow.completed" and "child_run_id" not in body:
-            found.append(Finding("no-child", f"{kind} without child_run_id"))
+            findings.append(Finding("no-child", f"{kind} without child_run_id"))
             body |= {"child_run_id": ""}
     if kind in ("run.started", "run.completed") and body.get("payload", "") in (None, {}):
         empty = body["payload"] is None
         name, word = ("payload-null", "a null") if empty else ("payload-empty", "an empty")
-        found.append(Finding(name, f"{kind} with {word} payload"))
-        return body | {"payload": STAND_IN}, found
+        findings.append(Finding(name, f"{kind} with {word} payload"))
+        return body | {"payload": STAND_IN}, findings
     payload = body.get("payload")
     if kind in KINDS and isinstance(payload, dict):
-        read_payload = _read_brief(body, kind, payload, found) if brief else payload
-        read_payload = _read_payload(kind, read_payload, found)
+        read_payload = _read_brief(body, kind, payload, findings) if brief else payload
+        read_payload = _read_payload(kind, read_payload, findings)
         body = body if read_payload is payload else body | {"payload": read_payload}
-    return body, found
+    return body, findings
 
 
-def _read_brief(body: Body, kind: str, payload: Body, found: list[Finding]) -> Body:
+def _read_brief(body: Body, kind: str, payload: Body, findings: list[Finding]) -> Body:
     """The payload of a line that has only the keys of the transcript's guide.
 
     Such a line has no `iteration`. The other keys, which only the field reference names, are
@@ -67,7 +67,7 @@ def _read_brief(body: Body, kind: str, payload: Body, found: list[Finding]) -> B
     filled = {key: value for key, value in filled.items() if key not in payload}
     if not filled:
         return payload
-    found.append(Finding("brief-payload", f"{kind} without {', '.join(filled)} in its payload"))
+    findings.append(Finding("brief-payload", f"{kind} without {', '.join(filled)} in its payload"))
     return payload | filled
 
 
@@ -98,34 +98,34 @@ LOCAL = re.compile(
 )
 
 
-def _read_time(body: Body, found: list[Finding]) -> Body:
+def _read_time(body: Body, findings: list[Finding]) -> Body:
     local = LOCAL.fullmatch(text(body.get("timestamp")) or "")
     if not local:
         return body
-    whole, fraction, offset = local.groups()
+    seconds, fraction, offset = local.groups()
     try:
-        moved = datetime.fromisoformat(whole + offset).astimezone(UTC)
+        moved = datetime.fromisoformat(seconds + offset).astimezone(UTC)
     except (ValueError, OverflowError):
         return body  # no such day: the check reports it
-    found.append(Finding("time-local", f"{local[0]} was read in UTC", "info"))
+    findings.append(Finding("time-local", f"{local[0]} was read in UTC", "info"))
     return body | {"timestamp": f"{moved.isoformat()[:19]}{fraction or ''}Z"}
 
 
-def _read_payload(kind: str, payload: Body, found: list[Finding]) -> Body:
+def _read_payload(kind: str, payload: Body, findings: list[Finding]) -> Body:
     if kind.startswith("tool.") and "blocks" not in payload:
-        return _restated(kind, payload, found)
+        return _restated(kind, payload, findings)
     if "blocks" in payload and payload["blocks"] is None:
-        found.append(Finding("blocks-null", "blocks is null, read as empty"))
+        findings.append(Finding("blocks-null", "blocks is null, read as empty"))
         return payload | {"blocks": []}
     blocks = payload.get("blocks")
     if not isinstance(blocks, list):
         return payload
-    whole = [read_block(block, found) for block in blocks]
-    same = all(new is old for new, old in zip(whole, blocks, strict=True))
-    return payload if same else payload | {"blocks": whole}
+    read = [read_block(block, findings) for block in blocks]
+    same = all(new is old for new, old in zip(read, blocks, strict=True))
+    return payload if same else payload | {"blocks": read}
 
 
-def _restated(kind: str, payload: Body, found: list[Finding]) -> Body:
+def _restated(kind: str, payload: Body, findings: list[Finding]) -> Body:
     """A tool payload with the one block that repeats it, where it has none."""
     name, id, fidelity = (payload.get(key) for key in ("name", "call_id", "fidelity"))
     words = isinstance(name, str) and isinstance(id, str) and isinstance(fidelity, str)
@@ -137,18 +137,18 @@ def _restated(kind: str, payload: Body, found: list[Finding]) -> Body:
         block["tool_input"] = payload["input"]
     else:
         block |= {"type": "tool_result", "tool_content": payload["output"]}
-    found.append(Finding("no-blocks", f"{kind} without blocks, read as the one that repeats it"))
+    findings.append(Finding("no-blocks", f"{kind} without blocks, read as the one that repeats it"))
     return {other: None} | payload | {"blocks": [block]}
 
 
-def read_block(block: Any, found: list[Finding]) -> Any:
+def read_block(block: Any, findings: list[Finding]) -> Any:
     name = block.get("type") if isinstance(block, dict) else None
     if not isinstance(name, str) or name not in BLOCK_KEYS or "opaque" in block:
         return block
     absent = [key for key in BLOCK_KEYS[name] if key not in block]
     if not absent:
         return block
-    found.append(Finding("block-key", f"a {name} block without {', '.join(absent)}"))
+    findings.append(Finding("block-key", f"a {name} block without {', '.join(absent)}"))
     empty: Body = {"tool_input": None, "tool_content": None}
     if name == "stream":
         empty["chunk"] = block.get("text", "")

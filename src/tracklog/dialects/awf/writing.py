@@ -41,14 +41,14 @@ def write(fact: Fact, scene: Scene) -> Body | None:
         return None
     kind, payload, extra = sentence
     path = "" if kind.startswith("run.") else (fact.step or fact.agent or "").replace("/", "%2F")
-    whole, _, fraction = scene.at.removesuffix("Z").partition(".")
+    seconds, _, fraction = scene.at.removesuffix("Z").partition(".")
     body: Body = {
         "seq": scene.seq,
         "run_id": _run(scene.run),
         "type": kind,
         "path": path,
         "iteration": 0,
-        "timestamp": f"{whole}.{fraction[:6]:0<6}Z",
+        "timestamp": f"{seconds}.{fraction[:6]:0<6}Z",
         "payload": payload,
         **extra,
     }
@@ -104,13 +104,13 @@ def _write_end(fact: Ended) -> Body:
     error = fact.error if isinstance(fact.error, str) else fact.reason
     if fact.passed is False:
         error = error or fact.outcome or "failed"
-    said = {
+    fields = {
         "error": error if fact.passed is False else None,
         "status": status,
         "exit_code": fact.exit_code,
         "duration_ms": None if fact.seconds is None else fact.seconds * 1000,
     }
-    return {key: value for key, value in said.items() if value is not None}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def _mark(fact: Fact) -> str:
@@ -120,8 +120,8 @@ def _mark(fact: Fact) -> str:
 def _write_message(fact: Said) -> tuple[str, Body, Body]:
     role = "user" if fact.role in ("user", "system", "world") else "assistant"
     blocks = [_write_block(block, fact) for block in fact.blocks]
-    said = {"model": fact.model, "stop_reason": fact.stop_reason}
-    extra = {key: value for key, value in said.items() if value is not None}
+    fields = {"model": fact.model, "stop_reason": fact.stop_reason}
+    extra = {key: value for key, value in fields.items() if value is not None}
     return f"message.{role}", {"role": role, "blocks": blocks, **extra}, {}
 
 
@@ -129,16 +129,16 @@ def _write_block(block: Block, fact: Said) -> Body:
     """AWF-26: only the six types are written; any other block is put into a stream block."""
     name = text(block.get("type")) or ""
     mark = {"fidelity": _mark(fact)}
-    found: list[Finding] = []
-    whole: Body = read_block(dict(block), found)
-    if name not in BLOCK_KEYS or not all(_fits(key, whole) for key in BLOCK_KEYS[name]):
+    findings: list[Finding] = []
+    full: Body = read_block(dict(block), findings)
+    if name not in BLOCK_KEYS or not all(_fits(key, full) for key in BLOCK_KEYS[name]):
         chunk = json.dumps(dict(block), ensure_ascii=False)
         return {"type": "stream", **mark, "chunk": chunk, "provider_type": name}
     if fact.role == "thought" and name == "text":
-        return {"type": "thinking", **mark, "thinking": whole["text"]}
+        return {"type": "thinking", **mark, "thinking": full["text"]}
     part = {"part": "system_prompt"} if fact.role == "system" and name == "text" else {}
-    whole |= mark | part
-    return arranged_block(whole)
+    full |= mark | part
+    return arranged_block(full)
 
 
 def _fits(key: str, block: Body) -> bool:
@@ -150,8 +150,8 @@ def _write_call(fact: Called) -> Body:
     body: Body = {"name": fact.tool, "call_id": fact.call_id, "input": fact.input, "output": None}
     body |= {"fidelity": _mark(fact)}
     body |= {"blocks": [{"type": "tool_use", "fidelity": _mark(fact), **use}]}
-    said = {"provider_call_id": fact.provider_call_id, "tool_server": fact.tool_server}
-    return body | {key: value for key, value in said.items() if value is not None}
+    fields = {"provider_call_id": fact.provider_call_id, "tool_server": fact.tool_server}
+    return body | {key: value for key, value in fields.items() if value is not None}
 
 
 def _write_result(fact: Returned, scene: Scene) -> Body:
@@ -168,10 +168,10 @@ def _write_result(fact: Returned, scene: Scene) -> Body:
 
 
 def _write_cost(fact: Spent) -> Body:
-    said = {
+    fields = {
         "provider": fact.provider,
         "model": fact.model,
         "usage": dict(fact.usage) if fact.usage else None,
         "cost_usd": fact.cost_usd,
     }
-    return {key: value for key, value in said.items() if value is not None}
+    return {key: value for key, value in fields.items() if value is not None}

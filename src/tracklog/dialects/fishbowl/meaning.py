@@ -19,8 +19,8 @@ def facts(event: Event) -> Iterator[Fact]:
             yield from _said(event, payload)
             yield _decided(event, payload)
         case _:
-            said = list(_said(event, payload))
-            yield from said or [
+            texts = list(_said(event, payload))
+            yield from texts or [
                 Noted(
                     agent=_agent(event),
                     step=_turn(event),
@@ -98,5 +98,5 @@ def _finished(run: str, payload: Body) -> Iterator[Fact]:
 
 def _counts(payload: Body) -> dict[str, int] | None:
     """The governor's totals, as far as they are numbers."""
-    told = {key: number(payload.get(key)) for key in ("turns", "tokens")}
-    return {key: int(n) for key, n in told.items() if n is not None and 0 <= n < 2**53} or None
+    counts = {key: number(payload.get(key)) for key in ("turns", "tokens")}
+    return {key: int(n) for key, n in counts.items() if n is not None and 0 <= n < 2**53} or None

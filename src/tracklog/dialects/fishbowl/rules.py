@@ -25,37 +25,37 @@ class _State:
 def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
     state = state or _State()
     body, payload = event.body, event.body["payload"]
-    found = _check_bookends(state, event)
+    findings = _check_bookends(state, event)
     if body["turn"] < state.turn:
         message = f"turn {body['turn']} after turn {state.turn}"
-        found.append(Finding("turn-decreased", message, "error"))
+        findings.append(Finding("turn-decreased", message, "error"))
     state.turn = max(state.turn, body["turn"])
     if event.kind in ROLES and not text(payload.get("text")):
-        found.append(Finding("text-missing", f"{event.kind} without a text"))
+        findings.append(Finding("text-missing", f"{event.kind} without a text"))
     match event.kind:
         case "run.started":
             _set_stage(state, payload)
         case "judge.verdict":
-            found += _check_verdict(state, payload)
+            findings += _check_verdict(state, payload)
             state.verdict = payload
         case "run.finished":
-            found += _check_finish(state, payload)
+            findings += _check_finish(state, payload)
             state.correctable = payload.get("reason") == "budget" and not payload.get("winner")
             state.ends += 1
-    return state, found
+    return state, findings
 
 
 def _check_bookends(state: _State, event: Event) -> list[Finding]:
-    found = []
+    findings = []
     if event.kind == "run.started":
         if state.begun:
-            found.append(Finding("second-start", "a second run.started in this run", "error"))
+            findings.append(Finding("second-start", "a second run.started in this run", "error"))
     elif not state.begun:
-        found.append(Finding("no-start", f"the run begins with {event.kind}, not run.started"))
+        findings.append(Finding("no-start", f"the run begins with {event.kind}, not run.started"))
     state.begun = True
     if state.ends and not (state.correctable and _corrects(state, event)):
-        found.append(Finding("after-end", f"{event.kind} after run.finished", "error"))
-    return found
+        findings.append(Finding("after-end", f"{event.kind} after run.finished", "error"))
+    return findings
 
 
 def _corrects(state: _State, event: Event) -> bool:
@@ -93,11 +93,11 @@ def _check_verdict(state: _State, payload: Body) -> Iterator[Finding]:
 
 
 def _check_accusation(state: _State, payload: Body) -> Iterator[Finding]:
-    said = [key for key in ("accused", "correct") if key in payload]
-    if said and state.contest not in (None, "versus"):
-        yield Finding("accused-misplaced", f"{' and '.join(said)} outside a versus competition")
-    if len(said) == 1:
-        yield Finding("accused-alone", f"{said[0]} without its other half")
+    keys = [key for key in ("accused", "correct") if key in payload]
+    if keys and state.contest not in (None, "versus"):
+        yield Finding("accused-misplaced", f"{' and '.join(keys)} outside a versus competition")
+    if len(keys) == 1:
+        yield Finding("accused-alone", f"{keys[0]} without its other half")
     if not isinstance(payload.get("accused", ""), str):
         yield Finding("accused-form", "accused is not a string")
     if not isinstance(payload.get("correct", True), bool):
@@ -149,9 +149,9 @@ def _check_finish(state: _State, payload: Body) -> Iterator[Finding]:
         # BOWL-50: never guessed
         yield Finding("winning-model", "a team won, and yet winning_model names one model")
     if reason == "verdict" and state.verdict is not None:
-        ruled, told = state.verdict.get("winner") or None, payload.get("winner") or None
-        if ruled != told:
-            yield Finding("winner-mismatch", f"the verdict names {ruled}, run.finished {told}")
+        ruled, winner = state.verdict.get("winner") or None, payload.get("winner") or None
+        if ruled != winner:
+            yield Finding("winner-mismatch", f"the verdict names {ruled}, run.finished {winner}")
 
 
 def rest(state: _State) -> list[Finding]:

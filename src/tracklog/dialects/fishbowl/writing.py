@@ -123,14 +123,14 @@ def _words(block: Any) -> str | None:
 
 
 def _write_verdict(fact: Decided) -> Body:
-    spoken = fact.verdict if isinstance(fact.verdict, str) else fact.reason
-    if not spoken:  # BOWL-26: a verdict has a text, if only the one that was recorded
-        spoken = json.dumps(fact.verdict, ensure_ascii=False) if fact.verdict else fact.name
-    payload: Body = {"text": spoken or "decided"}
+    words = fact.verdict if isinstance(fact.verdict, str) else fact.reason
+    if not words:  # BOWL-26: a verdict has a text, if only the one that was recorded
+        words = json.dumps(fact.verdict, ensure_ascii=False) if fact.verdict else fact.name
+    payload: Body = {"text": words or "decided"}
     if fact.no_contest:
         return payload | {"no_contest": True}
-    said = {"winner": fact.winner, "accused": fact.accused, "correct": fact.correct}
-    payload |= {key: value for key, value in said.items() if value is not None}
+    fields = {"winner": fact.winner, "accused": fact.accused, "correct": fact.correct}
+    payload |= {key: value for key, value in fields.items() if value is not None}
     return payload | ({"scores": dict(fact.scores)} if fact.scores is not None else {})
 
 

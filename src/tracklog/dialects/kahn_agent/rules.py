@@ -39,79 +39,83 @@ class _State:
 
 def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
     state = state or _State()
-    found: list[Finding] = []
+    findings: list[Finding] = []
     body, name = event.body, event.body.get("agent_id")
     if event.kind == "audit_checkpoint" and "agent_id" not in body:
-        found.append(
+        findings.append(
             Finding("agent-id-absent", "no agent_id: read as about the run; write null instead")
         )
     if name is None:
-        return state, found
+        return state, findings
     agent = state.agents.setdefault(name, _Agent())
     if agent.ended:
-        found.append(Finding("after-end", f"{name} has an event after its agent_run_end", "error"))
+        findings.append(
+            Finding("after-end", f"{name} has an event after its agent_run_end", "error")
+        )
     if event.kind == "agent_run_start":
         if agent.begun:
-            found.append(Finding("second-start", f"{name} starts a second time", "error"))
+            findings.append(Finding("second-start", f"{name} starts a second time", "error"))
         # A new start after an end begins a new lifecycle with new totals.
         agent = state.agents[name] = _Agent(begun=True, step=agent.step)
     elif not agent.begun:
         agent.begun = True
-        found.append(Finding("no-start", f"{name} begins with {event.kind}, not agent_run_start"))
+        findings.append(
+            Finding("no-start", f"{name} begins with {event.kind}, not agent_run_start")
+        )
     if "step" in body:
         if body["step"] < agent.step:
             message = f"{name}: step {body['step']} after step {agent.step}"
-            found.append(Finding("step-decreased", message, "error"))
+            findings.append(Finding("step-decreased", message, "error"))
         agent.step = max(agent.step, body["step"])
     match event.kind:
         case "agent_transition":
-            _check_move(name, agent, body, found)
+            _check_move(name, agent, body, findings)
         case "tool_invocation":
             agent.tools += 1
         case "audit_checkpoint":
             agent.audits += 1
         case "agent_run_end":
-            _check_end(name, agent, body, found)
+            _check_end(name, agent, body, findings)
             agent.ended = True
-    return state, found
+    return state, findings
 
 
-def _check_move(name: str, agent: _Agent, body: Body, found: list[Finding]) -> None:
+def _check_move(name: str, agent: _Agent, body: Body, findings: list[Finding]) -> None:
     before, to = body["from"], body["to"]
     if not agent.moved and before != "thinking":
         message = f"{name}: the first status is {before}, not thinking"
-        found.append(Finding("first-status", message, "error"))
+        findings.append(Finding("first-status", message, "error"))
     elif agent.moved and before != agent.status:
         message = f"{name} moved from {before}, but was {agent.status}"
-        found.append(Finding("from-mismatch", message, "error"))
+        findings.append(Finding("from-mismatch", message, "error"))
     if (before, to) not in EDGES:
         message = f"{name}: {before} -> {to} is no legal move"
-        found.append(Finding("illegal-transition", message, "error"))
+        findings.append(Finding("illegal-transition", message, "error"))
     # An impossible transition is accepted: the status follows the last `to`.
     agent.status, agent.moved = to, True
 
 
-def _check_end(name: str, agent: _Agent, body: Body, found: list[Finding]) -> None:
+def _check_end(name: str, agent: _Agent, body: Body, findings: list[Finding]) -> None:
     outcome = body["outcome"]
     if outcome != "aborted" and agent.status not in TERMINAL:
         message = f"{name} ended as {outcome} while {agent.status}"
         # KAHN-49: an agent that leaves its scope gracefully may end while it decides what to do
         # next.
         graceful = outcome == "escaped" and agent.status == "thinking"
-        found.append(Finding("end-from-status", message, "info" if graceful else "error"))
+        findings.append(Finding("end-from-status", message, "info" if graceful else "error"))
     if outcome == "converged" and agent.status != "converged":
         message = f"{name}: outcome converged, last status {agent.status}"
-        found.append(Finding("outcome-status", message))
+        findings.append(Finding("outcome-status", message))
     for key, counted in (
         ("total_tool_calls", agent.tools),
         ("total_audit_checkpoints", agent.audits),
     ):
         if body[key] != counted:
             message = f"{name}: {key} is {body[key]}, the log shows {counted}"
-            found.append(Finding("totals", message, "error"))
+            findings.append(Finding("totals", message, "error"))
     if body["audits_passed"] + body["audits_failed"] > body["total_audit_checkpoints"]:
         message = f"{name}: more audits passed and failed than there were checkpoints"
-        found.append(Finding("audit-totals", message, "error"))
+        findings.append(Finding("audit-totals", message, "error"))
 
 
 def rest(state: _State) -> list[Finding]:

@@ -44,8 +44,8 @@ def write(fact: Fact, scene: Scene) -> Body | None:
             return {**base, **(_write_move(asked, agent, memory) or {}), **reason, **words}
         case Answered() if memory["status"] == BLOCKED:
             answered = Moved(from_=BLOCKED, to="thinking", phase="working")
-            told = {"reason": f"operator_response:{fact.question_id}", "answer": fact.answer}
-            return {**base, **(_write_move(answered, agent, memory) or {}), **told}
+            fields = {"reason": f"operator_response:{fact.question_id}", "answer": fact.answer}
+            return {**base, **(_write_move(answered, agent, memory) or {}), **fields}
         case Called():
             scene.memory[f"tool {fact.call_id}"] = (fact.tool, fact.input)
         case Returned():

@@ -5,14 +5,16 @@ from tracklog.model.event import Body, Finding
 
 def lint_graph(graph: Body) -> list[Finding]:
     """K32: the rules of a graph that its schema cannot express."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     edges: dict[str, list[str]] = {}
     for node in graph["nodes"]:
         if node["id"] in edges:
-            found.append(Finding("node-id-reused", f"two nodes are called {node['id']}", "error"))
+            findings.append(
+                Finding("node-id-reused", f"two nodes are called {node['id']}", "error")
+            )
         edges[node["id"]] = [*edges.get(node["id"], ()), *node["depends_on"]]
     for name, parents in edges.items():
-        found += [
+        findings += [
             Finding(
                 "unknown-dependency", f"{name} depends on {parent}, which is not there", "error"
             )
@@ -20,10 +22,10 @@ def lint_graph(graph: Body) -> list[Finding]:
             if parent not in edges
         ]
     if all(node["depends_on"] for node in graph["nodes"]):
-        found.append(Finding("no-root", "no node without dependencies", "error"))
+        findings.append(Finding("no-root", "no node without dependencies", "error"))
     if cycle := _cycle(edges):
-        found.append(Finding("cycle", f"a cycle: {' -> '.join(cycle)}", "error"))
-    return found
+        findings.append(Finding("cycle", f"a cycle: {' -> '.join(cycle)}", "error"))
+    return findings
 
 
 def _cycle(edges: dict[str, list[str]]) -> list[str]:

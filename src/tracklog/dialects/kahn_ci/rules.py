@@ -37,91 +37,91 @@ class State:
 
 def rules(state: State | None, event: Event) -> tuple[State, list[Finding]]:
     state = state or State()
-    found: list[Finding] = []
+    findings: list[Finding] = []
     body = event.body
     if state.ended:
-        found.append(Finding("after-end", "an event after run_end", "error"))
+        findings.append(Finding("after-end", "an event after run_end", "error"))
     if event.kind == "run_start":
         if state.begun:
-            found.append(Finding("second-start", "a second run_start in this run", "error"))
+            findings.append(Finding("second-start", "a second run_start in this run", "error"))
         state.begun = True
     elif not state.begun:
         state.begun = True
-        found.append(Finding("no-start", f"the run begins with {event.kind}, not run_start"))
+        findings.append(Finding("no-start", f"the run begins with {event.kind}, not run_start"))
     match event.kind:
         case "node_transition" if "to" in body:
-            _check_move(state, body, found)
+            _check_move(state, body, findings)
         case "node_attempt":
-            _check_attempt(state, body, found)
+            _check_attempt(state, body, findings)
         case "run_end":
-            _check_end(state, body, found)
+            _check_end(state, body, findings)
             state.ended = True
-    return state, found
+    return state, findings
 
 
-def _check_move(state: State, body: Body, found: list[Finding]) -> None:
+def _check_move(state: State, body: Body, findings: list[Finding]) -> None:
     node, to = body["node_id"], body["to"]
     was = state.status.get(node, "pending")
     before = body.get("from", was)
     if before != was:
-        found.append(
+        findings.append(
             Finding("from-mismatch", f"{node} moved from {before}, but was {was}", "error")
         )
     if (before, to) not in EDGES:
-        found.append(
+        findings.append(
             Finding("illegal-transition", f"{node}: {before} -> {to} is no legal move", "error")
         )
     if to == "running":
         if "attempt" not in body:
-            found.append(Finding("attempt-missing", f"{node} -> running without attempt"))
+            findings.append(Finding("attempt-missing", f"{node} -> running without attempt"))
         else:
             state.untried[node, body["attempt"]] = None
     elif "attempt" in body:
-        found.append(Finding("attempt-misplaced", f"{node} -> {to} carries attempt"))
+        findings.append(Finding("attempt-misplaced", f"{node} -> {to} carries attempt"))
     # An impossible transition is accepted: the status follows the last `to`.
     state.status[node] = to
 
 
-def _check_attempt(state: State, body: Body, found: list[Finding]) -> None:
+def _check_attempt(state: State, body: Body, findings: list[Finding]) -> None:
     node, attempt = body["node_id"], body["attempt"]
     expected = state.attempts.get(node, 0) + 1
     if attempt != expected:
-        found.append(
+        findings.append(
             Finding("attempt-order", f"{node}: attempt {attempt} where {expected} was next")
         )
     state.attempts[node] = attempt
     state.tried += 1
     state.untried.pop((node, attempt), None)
     if attempt == 1 and "backoff_s" in body:
-        found.append(Finding("backoff-first", f"{node}: backoff_s on attempt 1"))
+        findings.append(Finding("backoff-first", f"{node}: backoff_s on attempt 1"))
     results, converged = body.get("done_when_results", ()), body.get("converged")
     clean = all(result["rc"] == 0 for result in results)
     if converged and attempt > 1:
         state.flaky.add(node)
     if converged and not clean:
-        found.append(
+        findings.append(
             Finding("converged-mismatch", f"{node}: converged, though a check failed", "error")
         )
     for result in results:
         if "tail" in result and result["rc"] == 0:
-            found.append(Finding("tail-misplaced", f"{node}: a tail beside rc 0"))
+            findings.append(Finding("tail-misplaced", f"{node}: a tail beside rc 0"))
         elif result.get("truncated") and "tail" not in result:
-            found.append(Finding("tail-misplaced", f"{node}: truncated without a tail"))
+            findings.append(Finding("tail-misplaced", f"{node}: truncated without a tail"))
 
 
-def _check_end(state: State, body: Body, found: list[Finding]) -> None:
+def _check_end(state: State, body: Body, findings: list[Finding]) -> None:
     for status in ("done", "failed", "blocked"):
-        shown = sum(value == status for value in state.status.values())
-        if state.status and body.get(status, shown) != shown:
-            found.append(
-                Finding("totals", f"{status} is {body[status]}, the log shows {shown}", "error")
+        count = sum(value == status for value in state.status.values())
+        if state.status and body.get(status, count) != count:
+            findings.append(
+                Finding("totals", f"{status} is {body[status]}, the log shows {count}", "error")
             )
     if state.tried and body.get("total_attempts", state.tried) != state.tried:
         message = f"total_attempts is {body['total_attempts']}, the log shows {state.tried}"
-        found.append(Finding("totals", message, "error"))
+        findings.append(Finding("totals", message, "error"))
     if state.tried and body.get("flake_retries", len(state.flaky)) != len(state.flaky):
         message = f"flake_retries is {body['flake_retries']}, the log shows {len(state.flaky)}"
-        found.append(Finding("flake-count", message))
+        findings.append(Finding("flake-count", message))
     counted = {"done", "failed", "blocked"} <= body.keys()
     derived = outcome_of(*(body.get(key, 0) for key in DECISIVE)) if counted else body["outcome"]
     same = body["outcome"] == derived or (
@@ -129,26 +129,26 @@ def _check_end(state: State, body: Body, found: list[Finding]) -> None:
         "flake_retries" not in body and {body["outcome"], derived} == {"clean", "clean_with_flake"}
     )
     if not same:
-        found.append(
+        findings.append(
             Finding("outcome-mismatch", f"outcome {body['outcome']}, the counts give {derived}")
         )
     if body.get("exit_code") == 0:
-        found.append(Finding("exit-code-zero", "exit_code 0 is never written"))
+        findings.append(Finding("exit-code-zero", "exit_code 0 is never written"))
     elif "exit_code" in body and body["outcome"] in ("clean", "clean_with_flake"):
-        found.append(Finding("exit-code-misplaced", f"{body['outcome']} with an exit_code"))
+        findings.append(Finding("exit-code-misplaced", f"{body['outcome']} with an exit_code"))
     elif "exit_code" not in body and body["outcome"] in ("stuck", "catastrophic"):
         # K14: a partial without it is tolerated
-        found.append(Finding("exit-code-missing", f"{body['outcome']} without exit_code"))
+        findings.append(Finding("exit-code-missing", f"{body['outcome']} without exit_code"))
 
 
 def rest(state: State) -> list[Finding]:
-    found = [
+    findings = [
         Finding("attempt-missing", f"{node} went to running (attempt {n}), no node_attempt follows")
         for node, n in state.untried
     ]
     if not state.ended:
-        found.append(Finding("no-end", "no run_end", "info"))
-    return found
+        findings.append(Finding("no-end", "no run_end", "info"))
+    return findings
 
 
 def outcome_of(done: int, failed: int, blocked: int, flake_retries: int) -> Outcome:

@@ -15,8 +15,8 @@ def write(fact: Fact, scene: Scene) -> Body | None:
     memory = scene.memory
     nodes = memory.setdefault("nodes", {})
     name, _, attempt = (fact.step or "").rpartition("#")
-    whole = isinstance(fact, Began | Ended) and fact.what == "agent"
-    node = slug((fact.agent if whole else fact.step) or "", NODE_ID, "node")
+    is_agent = isinstance(fact, Began | Ended) and fact.what == "agent"
+    node = slug((fact.agent if is_agent else fact.step) or "", NODE_ID, "node")
     match fact:
         case Began(what="run"):
             return {
@@ -81,8 +81,8 @@ def _end(fact: Ended, memory: dict[str, Any]) -> dict[str, Any]:
     if fact.passed is False and not counts["failed"] and not counts["blocked"]:
         counts["failed"] = 1
     counts |= {key: n for key, n in (fact.counts or {}).items() if key in TOTALS}
-    told = [word for word in OUTCOMES if word == fact.outcome]
-    outcome = told[0] if told else outcome_of(*(counts.get(key, 0) for key in DECISIVE))
+    known = [word for word in OUTCOMES if word == fact.outcome]
+    outcome = known[0] if known else outcome_of(*(counts.get(key, 0) for key in DECISIVE))
     end: dict[str, Any] = {"outcome": outcome, **counts}
     end["total_duration_s"] = float(fact.seconds or 0)
     clean = outcome in ("clean", "clean_with_flake")

@@ -84,10 +84,10 @@ def tolerate(body: Body) -> tuple[Body, list[Finding]]:
     if isinstance(kind, str) and isinstance(payload, dict):
         mended["payload"] = payload = dict(payload)
         odd += _mend(kind, mended, payload)
-    found = [finding("tolerated-envelope", message) for message in odd]
+    findings = [finding("tolerated-envelope", message) for message in odd]
     if isinstance(kind, str) and isinstance(payload, dict):
-        found += _drop_classes(kind, payload)
-    return (mended, found) if found else (body, [])
+        findings += _drop_classes(kind, payload)
+    return (mended, findings) if findings else (body, [])
 
 
 def _mend(kind: str, body: Body, payload: Body) -> Iterator[str]:
@@ -151,8 +151,8 @@ def facts(event: Event) -> Iterator[Fact]:
         case "agent.toolReturned":
             yield _returned(payload, step, agent)
         case "agent.reasoned":
-            said = first(payload, "reasoning", "trace", "summary")
-            thought = {"type": "thinking", "thinking": said}
+            reasoning = first(payload, "reasoning", "trace", "summary")
+            thought = {"type": "thinking", "thinking": reasoning}
             yield Said(agent=agent, step=step, role="thought", blocks=(thought,))
         case "conversation.opened" | "conversation.exchanged" | "conversation.closed":
             turn = turn_of(event.kind, payload)

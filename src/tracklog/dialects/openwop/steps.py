@@ -43,8 +43,8 @@ def _on_node_started(check: RuleCheck) -> None:
 
 def _on_node_completed(check: RuleCheck) -> None:
     node = check.state.nodes.get(check.node)
-    shown = "decision" in check.payload.get("outputs", {})
-    if node is not None and node.type_id == SUPERVISOR and shown and not node.directed:
+    has_decision = "decision" in check.payload.get("outputs", {})
+    if node is not None and node.type_id == SUPERVISOR and has_decision and not node.directed:
         message = f"{check.node} ends with a decision that is not in the log"
         check.add("effect-before-decision", message)
 
@@ -105,10 +105,10 @@ def _on_returned(check: RuleCheck) -> None:
     elif check.event.cause != called[0]:
         message = f"{call} returns with cause {check.event.cause}, its call is {called[0]}"
         check.add("tool-causation", message)
-    came = "result" in payload or "outcome" in payload
-    if came and "error" in payload:
+    has_result = "result" in payload or "outcome" in payload
+    if has_result and "error" in payload:
         check.add("result-and-error", f"{call} returns a result and an error")
-    elif not came and "error" not in payload:
+    elif not has_result and "error" not in payload:
         check.add("neither-result-nor-error", f"{call} returns neither a result nor an error")
     _check_tool(check)
 

@@ -34,10 +34,10 @@ SPEAKERS = {"user": "user", "system": "host:system", "world": "host:world"}
 
 
 def write(fact: Fact, scene: Scene) -> Body | None:
-    said = _say(fact, scene)
-    if said is None:
+    event = _say(fact, scene)
+    if event is None:
         return None
-    kind, node, payload, cause = said
+    kind, node, payload, cause = event
     body: Body = {
         "eventId": _cut(scene.id),
         "runId": _cut(scene.run),
@@ -170,14 +170,14 @@ def _write_began(fact: Began, scene: Scene, node: str) -> Sentence | None:
 
 
 def _write_ended(fact: Ended, scene: Scene, node: str) -> Sentence | None:
-    alive, whole = scene.memory.get("run"), fact.what == "run"
+    alive, is_run = scene.memory.get("run"), fact.what == "run"
     if fact.what == "agent" and alive is not None:
         alive.discard(fact.agent)
-        whole = not alive
-    if whole and scene.memory.setdefault("ended", scene.id) != scene.id:
+        is_run = not alive
+    if is_run and scene.memory.setdefault("ended", scene.id) != scene.id:
         return None
-    scope = "run" if whole else "node"
-    payload: Body = {} if whole else {"nodeId": node}
+    scope = "run" if is_run else "node"
+    payload: Body = {} if is_run else {"nodeId": node}
     if fact.outcome == "cancelled":
         kind = f"{scope}.cancelled"
         payload |= {"reason": fact.reason} if fact.reason else {}
@@ -187,7 +187,7 @@ def _write_ended(fact: Ended, scene: Scene, node: str) -> Sentence | None:
     else:
         kind = f"{scope}.completed"
         payload["outputs"] = {"outcome": fact.outcome} if fact.outcome else {}
-    return kind, None if whole else node, payload, None
+    return kind, None if is_run else node, payload, None
 
 
 def _error(error: Any, code: str, message: str | None) -> Body:
@@ -279,12 +279,12 @@ def _write_said(fact: Said, scene: Scene, node: str) -> Sentence:
 
 def _epoch(at: str) -> int:
     """Milliseconds since 1970; 0 before that."""
-    whole = millis(at)
-    if whole < "1970":
+    time = millis(at)
+    if time < "1970":
         return 0
-    minute = datetime.fromisoformat(f"{whole[:16]}:00+00:00")
+    minute = datetime.fromisoformat(f"{time[:16]}:00+00:00")
     # The seconds are added separately: the last minute of a day may have 61.
-    return int(minute.timestamp()) * 1000 + int(whole[17:19]) * 1000 + int(whole[20:23])
+    return int(minute.timestamp()) * 1000 + int(time[17:19]) * 1000 + int(time[20:23])
 
 
 def _write_decided(fact: Decided, scene: Scene, node: str) -> Sentence:
@@ -329,8 +329,8 @@ def _write_noted(fact: Noted, scene: Scene, node: str) -> Sentence:
         return fact.kind, fact.step, fact.data, cause
     level = "error" if fact.label in ("error", "refusal") else "info"
     fields = {"label": fact.label, "kind": fact.kind, "data": fact.data}
-    kept = {key: value for key, value in fields.items() if value is not None}
-    note: Body = {"level": level, "message": fact.text or fact.label, "fields": kept}
+    values = {key: value for key, value in fields.items() if value is not None}
+    note: Body = {"level": level, "message": fact.text or fact.label, "fields": values}
     if fact.agent:
         note["agentId"] = _agent(fact.agent)
     return "log.appended", fact.step, note, None

@@ -34,7 +34,7 @@ FIELDS = {fact.__name__: (fact, _fields(fact)) for fact in FACTS}
 def facts(event: Event) -> Iterator[Fact]:
     body = event.body
     fact, keys = FIELDS[event.kind]
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         name: tuple(body[key]) if is_tuple else body[key]
         for key, (name, is_tuple) in keys.items()
         if key in body
@@ -42,8 +42,8 @@ def facts(event: Event) -> Iterator[Fact]:
     if "mapping" in body["origin"]:
         # A mapping writes a call and its return as two lines, so an id that it made is valid in the
         # run.
-        said.pop("synthetic_id", None)
-    yield fact(**said, fidelity=body["origin"]["fidelity"])
+        values.pop("synthetic_id", None)
+    yield fact(**values, fidelity=body["origin"]["fidelity"])
 
 
 SPAN = re.compile("[0-9a-f]{32}/[0-9a-f]{16}")
@@ -75,10 +75,10 @@ def source(event: Event) -> SourceRecord | None:
 
 
 def _taken_back(body: Body) -> str | None:
-    said = body.get("data")
-    if body["label"] != "withdrawn" or not isinstance(said, dict):
+    data = body.get("data")
+    if body["label"] != "withdrawn" or not isinstance(data, dict):
         return None
-    return text(said.get("from"))
+    return text(data.get("from"))
 
 
 @lru_cache(maxsize=256)

@@ -26,38 +26,38 @@ class _State:
 def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
     state = state or _State()
     body = event.body
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if state.torn:
         _complete(state, body["origin"])
     if body.get("copied"):
-        return state, found
+        return state, findings
     _place_span(state, body)
     match event.kind:
         case "Began" if body["what"] == "run":
             state.ended = False
         case "Ended" if body["what"] == "run":
             if state.ended:
-                found.append(Finding("second-end", "the run ends a second time"))
+                findings.append(Finding("second-end", "the run ends a second time"))
             state.ended = True
         case "Called":
             state.called.add(body["call_id"])
         case "Returned":
-            _check_return(state, body, found)
+            _check_return(state, body, findings)
         case "Asked":
             state.asked.add(body["question_id"])
         case "Answered" if body["question_id"] not in state.asked:
             # The answer to a question of another family is expected in the log of that family.
             if "family" not in body:
                 message = f"{body['question_id']} is answered, but was not asked"
-                found.append(Finding("answer-without-question", message))
+                findings.append(Finding("answer-without-question", message))
         case "Noted" if body["label"] == "finding":
             raised, origin = _raised(body), body["origin"]
             if raised.name == "torn-tail" and "path" in origin:
                 place = (origin.get("offset", 0), origin.get("raw", ""), raised)
                 state.torn[origin["path"]] = place
             else:
-                found.append(raised)
-    return state, found
+                findings.append(raised)
+    return state, findings
 
 
 def _complete(state: _State, origin: Body) -> None:
@@ -84,13 +84,13 @@ def _is_span(key: Any) -> bool:
     return isinstance(key, str) and len(key) == 49 and SPAN.fullmatch(key) is not None
 
 
-def _check_return(state: _State, body: Body, found: list[Finding]) -> None:
+def _check_return(state: _State, body: Body, findings: list[Finding]) -> None:
     call = body["call_id"]
     # A source may report the result of a call without its begin, under an id that the mapping made.
     if call not in state.called and body.get("synthetic_id") is not True:
-        found.append(Finding("return-without-call", f"{call} returns, but was not called"))
+        findings.append(Finding("return-without-call", f"{call} returns, but was not called"))
     elif call in state.returned:
-        found.append(Finding("second-return", f"{call} returns a second time"))
+        findings.append(Finding("second-return", f"{call} returns a second time"))
     state.returned.add(call)
 
 
@@ -112,4 +112,4 @@ def rest(state: _State) -> list[Finding]:
         Finding("parent-not-seen", f"span {span} is a parent, and was not seen", "info")
         for span in sorted(state.parents - state.spans)
     ]
-    return [*open_calls, *orphans, *(found for _, _, found in state.torn.values())]
+    return [*open_calls, *orphans, *(finding for _, _, finding in state.torn.values())]

@@ -99,13 +99,13 @@ class Block(Shape, json_schema_extra=_own_keys):
 
     @model_validator(mode="after")
     def _has_its_own_keys(self) -> Self:
-        said = self.model_extra or {}
-        if "opaque" in said:
+        extra = self.model_extra or {}
+        if "opaque" in extra:
             return self
         for key in BLOCK_KEYS.get(self.type, ()):
-            if key not in said:
+            if key not in extra:
                 raise ValueError(f"a {self.type} block without {key}")
-            if key in WORDS and not _is_text(said[key]):
+            if key in WORDS and not _is_text(extra[key]):
                 raise ValueError(f"{key} of a {self.type} block is no text")
         return self
 
@@ -303,14 +303,14 @@ class Linked(Frame, json_schema_extra=LINKS):
 
     @model_validator(mode="after")
     def _has_both_ends(self) -> Self:
-        said = self.model_fields_set
+        keys = self.model_fields_set
         if self.kind in ("handoff", "message"):
-            whole = {"from_", "to"} <= said
+            complete = {"from_", "to"} <= keys
         elif self.kind == "alias":
-            whole = {"system", "alias"} <= said
+            complete = {"system", "alias"} <= keys
         else:
-            whole = bool({"parent", "child", "other"} & said)
-        if not whole:
+            complete = bool({"parent", "child", "other"} & keys)
+        if not complete:
             raise ValueError(f"a {self.kind} link without both its ends")
         return self
 

@@ -17,9 +17,9 @@ def _spelling(fact: type[Fact]) -> tuple[Callable[[Fact], tuple[Any, ...]], list
     """A getter of all fields of a fact; for each field its key on a line, and the value that is
     left out.
     """
-    told = [item for item in fields(fact) if item.name != "fidelity"]
-    keys = [(item.name.rstrip("_"), item.default) for item in told]
-    return attrgetter(*(item.name for item in told)), keys
+    items = [item for item in fields(fact) if item.name != "fidelity"]
+    keys = [(item.name.rstrip("_"), item.default) for item in items]
+    return attrgetter(*(item.name for item in items)), keys
 
 
 _SPELLINGS = {fact: _spelling(fact) for fact in FACTS}
@@ -29,11 +29,11 @@ def body_of(fact: Fact) -> Body:
     """The part of a line that a fact fills: the fields that have a value."""
     kind = type(fact)
     values, keys = _SPELLINGS[kind]
-    said: Body = {"fact": kind.__name__}
+    body: Body = {"fact": kind.__name__}
     for (key, default), value in zip(keys, values(fact), strict=True):
         if value is not default and value != default:
-            said[key] = value
-    return said
+            body[key] = value
+    return body
 
 
 def line(
@@ -46,10 +46,10 @@ def line(
     **more: Any,
 ) -> bytes:
     """A fact as a line; `more` holds the keys that every line may have: family, cause, extra."""
-    said = body_of(fact)
-    head = {"id": id, "run": run, "at": at, "fact": said.pop("fact")}
-    whole = {**head, **said, **more, "origin": origin}
-    return orjson.dumps({key: value for key, value in whole.items() if value is not None})
+    body = body_of(fact)
+    head = {"id": id, "run": run, "at": at, "fact": body.pop("fact")}
+    full = {**head, **body, **more, "origin": origin}
+    return orjson.dumps({key: value for key, value in full.items() if value is not None})
 
 
 def line_id(writer: str, mapping: str, run: str, record: bytes, k: int = 0, n: int = 0) -> str:
@@ -63,17 +63,17 @@ def line_id(writer: str, mapping: str, run: str, record: bytes, k: int = 0, n: i
 
 
 def write(fact: Fact, scene: Scene) -> Body | None:
-    said = orjson.loads(orjson.dumps(body_of(fact)))
-    match said["fact"]:
+    body = orjson.loads(orjson.dumps(body_of(fact)))
+    match body["fact"]:
         case "Moved":
-            said["from"] = said["from"] or scene.memory.get(f"status {fact.agent}", "unknown")
-            scene.memory[f"status {fact.agent}"] = said["to"]
+            body["from"] = body["from"] or scene.memory.get(f"status {fact.agent}", "unknown")
+            scene.memory[f"status {fact.agent}"] = body["to"]
         case "Spent":
-            said["key"] = said.get("key") or scene.id
+            body["key"] = body.get("key") or scene.id
         case "Answered":
-            said.setdefault("answer", None)
-        case "Decided" if not {"verdict", "score"} & said.keys():
-            said["verdict"] = None
+            body.setdefault("answer", None)
+        case "Decided" if not {"verdict", "score"} & body.keys():
+            body["verdict"] = None
     origin = {"writer": "convert", "fidelity": fact.fidelity}
     time = {"at": scene.at} if scene.timed else {}
-    return {"id": scene.id, "run": scene.run, **time, **said, "origin": origin}
+    return {"id": scene.id, "run": scene.run, **time, **body, "origin": origin}

@@ -68,7 +68,7 @@ def check_format(home: Path) -> int:
     """The format of a home, 0 when it has none yet; one that this version cannot read is refused."""
     path = home / "format"
     try:
-        said = path.read_bytes()
+        content = path.read_bytes()
     except FileNotFoundError:
         return 0
     except NotADirectoryError:
@@ -77,11 +77,11 @@ def check_format(home: Path) -> int:
             "name another place with --home or TRACKLOG_HOME",
         ) from None
     for format in FORMATS:
-        if said.strip() == b"%d" % format:
+        if content.strip() == b"%d" % format:
             return format
-    shown = said[:20].decode(errors="replace").strip()
+    text = content[:20].decode(errors="replace").strip()
     raise BadFormat(
-        f"{path} says {shown!r}, and this version knows the formats up to {FORMAT}",
+        f"{path} says {text!r}, and this version knows the formats up to {FORMAT}",
         "use the version of tracklog that wrote this home, or a newer one",
     )
 
@@ -97,7 +97,7 @@ def firsts(folder: Path) -> list[int]:
 
 def orphans(folder: Path) -> list[tuple[int, int]]:
     """The first and the last record of each segment that is gone though its chain is there."""
-    known, found = set(firsts(folder)), []
+    known, files = set(firsts(folder)), []
     for path in sorted(folder.glob("*.chain")):
         if not path.stem.isdigit() or int(path.stem) in known:
             continue
@@ -105,8 +105,8 @@ def orphans(folder: Path) -> list[tuple[int, int]]:
         with path.open("rb") as file:
             link = last_link(file.fileno(), os.fstat(file.fileno()).st_size)
         if link is not None and link.through >= first:
-            found.append((first, link.through))
-    return found
+            files.append((first, link.through))
+    return files
 
 
 class Pruned(NamedTuple):
@@ -125,8 +125,8 @@ def pruned(folder: Path) -> Pruned | None:
         return None
     for line in reversed(lines):
         try:
-            said = orjson.loads(line)
-            return Pruned(said["through"], bytes.fromhex(said["chain"]), said["at"])
+            note = orjson.loads(line)
+            return Pruned(note["through"], bytes.fromhex(note["chain"]), note["at"])
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
             continue
     return None
@@ -173,8 +173,8 @@ def last_line(fd: int, size: int, skip: int = 0) -> tuple[int, bytes] | None:
 
 def last_link(fd: int, size: int) -> Link | None:
     """The last whole line of a chain file."""
-    found = last_line(fd, size)
-    return found and merkle.read(found[1])
+    line = last_line(fd, size)
+    return line and merkle.read(line[1])
 
 
 def place(fd: int, size: int, seq: int) -> int:
@@ -210,13 +210,13 @@ def _place(
     low, high, best = 0, size, size
     while high - low > 1 << 16:
         middle = (low + high) // 2
-        found = _numbered(fd, middle, high, pattern)
-        if found is None:
+        place = _numbered(fd, middle, high, pattern)
+        if place is None:
             high = middle
-        elif found[1] < seq:
-            low = found[0]
+        elif place[1] < seq:
+            low = place[0]
         else:
-            high, best = middle, found[0]
+            high, best = middle, place[0]
     for offset, line in lines(fd, low, best):
         if number(line) >= seq:
             return offset
@@ -228,10 +228,10 @@ def _numbered(fd: int, start: int, stop: int, pattern: re.Pattern[bytes]) -> tup
     span = 1 << 12
     while True:
         block = os.pread(fd, min(span, stop - start + 32), start)
-        found = pattern.search(block)
-        if found:
-            offset = start + found.start() + 1
-            return (offset, int(found[1])) if offset < stop else None
+        match = pattern.search(block)
+        if match:
+            offset = start + match.start() + 1
+            return (offset, int(match[1])) if offset < stop else None
         if span >= stop - start + 32:
             return None
         span *= 4
@@ -283,13 +283,13 @@ def whole_groups(
     """
     count, end, leaves = 0, start, list[bytes]()
     for offset, line in lines(fd, start, stop):
-        found = record(line)
+        entry = record(line)
         wanted = through + len(leaves) + 1
-        if found is None or found.seq != wanted or (leaves and found.group) or b"\0" in line:
+        if entry is None or entry.seq != wanted or (leaves and entry.group) or b"\0" in line:
             break
         if not leaves:
-            count = _REGROUP if format == 1 else found.group or 1
-        leaves.append(bytes.fromhex(found.erased.leaf) if found.erased else merkle.leaf(line))
+            count = _REGROUP if format == 1 else entry.group or 1
+        leaves.append(bytes.fromhex(entry.erased.leaf) if entry.erased else merkle.leaf(line))
         end = offset + len(line) + 1
         if len(leaves) == count:
             through += count

@@ -74,8 +74,8 @@ class Runs:
             for numbers in places:
                 body += _little(numbers).tobytes()
             at = len(body)
-        said = {"first": self.first, "through": self.through, "size": self.size, "chain": chain}
-        head = orjson.dumps({**said, "crc": zlib.crc32(body), "runs": rows})
+        fields = {"first": self.first, "through": self.through, "size": self.size, "chain": chain}
+        head = orjson.dumps({**fields, "crc": zlib.crc32(body), "runs": rows})
         temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
         try:
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -127,13 +127,13 @@ def load_runs(path: Path, first: int, size: int, chain: str) -> SavedRuns | None
             length, check = map(int, file.readline(64).split())
             head = file.read(length)
             start = file.tell() + 1
-            said = orjson.loads(head)
+            fields = orjson.loads(head)
             body = file.read()[1:]
-        if zlib.crc32(head) != check or zlib.crc32(body) != said["crc"]:
+        if zlib.crc32(head) != check or zlib.crc32(body) != fields["crc"]:
             return None
-        if said["first"] != first or said["size"] != size or said["chain"] != chain:
+        if fields["first"] != first or fields["size"] != size or fields["chain"] != chain:
             return None
-        rows = {(family, run): (at, count) for family, run, at, count in said["runs"]}
+        rows = {(family, run): (at, count) for family, run, at, count in fields["runs"]}
         return SavedRuns(path, version, first, start, rows)
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -11,11 +11,11 @@ from tracklog.journal.disk import Disk, write_file
 def pieces(home: Path) -> list[Path]:
     """The files in quarantine that nobody has accepted yet, by name."""
     try:
-        found = sorted(path for path in (home / "quarantine").iterdir() if path.is_file())
+        paths = sorted(path for path in (home / "quarantine").iterdir() if path.is_file())
     except FileNotFoundError:
         return []
-    accepted = set(_accepted(home)) if found else set()
-    return [path for path in found if _name(path) not in accepted]
+    accepted = set(_accepted(home)) if paths else set()
+    return [path for path in paths if _name(path) not in accepted]
 
 
 def accept(home: Path, files: Sequence[Path], *, by: str, at: str) -> None:
@@ -36,10 +36,10 @@ def _accepted(home: Path) -> list[str]:
         lines = (home / "accepted").read_bytes().splitlines()
     except FileNotFoundError:
         return []
-    found = []
+    names = []
     for line in lines:
         try:
-            found.append(orjson.loads(line)["file"])
+            names.append(orjson.loads(line)["file"])
         except (orjson.JSONDecodeError, KeyError, TypeError):
             continue  # a damaged line accepts nothing
-    return found
+    return names

@@ -74,23 +74,23 @@ class Reader:
         """
         with self._lock:
             last, known = self._look(), self._firsts
-        found: list[bytes] = []
+        frames: list[bytes] = []
         room = _MOST
         for at in range(max(0, bisect_right(known, after + 1) - 1), len(known)):
             first = known[at]
             bound = known[at + 1] - 1 if at + 1 < len(known) else last
             try:
-                part = _Part(first, max(after, first - 1), bound, limit - len(found), room)
-                room = self._frames(part, run, found)
+                part = _Part(first, max(after, first - 1), bound, limit - len(frames), room)
+                room = self._frames(part, run, frames)
             except FileNotFoundError:  # pruned while we read
                 with self._lock:
                     self._firsts = firsts(self.folder)
                     if first in self._firsts:
                         raise
-                return found or self.read(after, limit, run)
-            if len(found) >= limit or room <= 0:
+                return frames or self.read(after, limit, run)
+            if len(frames) >= limit or room <= 0:
                 break
-        return found
+        return frames
 
     def wait(self, after: int, timeout: float | None = None) -> bool:
         """Whether there is a record behind `after`, as soon as there is or when time is up."""
@@ -190,19 +190,19 @@ class Reader:
             os.close(self._chain)
         self._chain, self._seen, self._sealed = -1, -1, False
 
-    def _frames(self, part: "_Part", run: Run | None, found: list[bytes]) -> int:
+    def _frames(self, part: "_Part", run: Run | None, frames: list[bytes]) -> int:
         """Adds the frames of one segment; the bytes that there is still room for."""
         if part.after >= part.bound:
             return part.room
         fd = os.open(segment_path(self.folder, part.first), os.O_RDONLY | os.O_CLOEXEC)
         try:
             if run is None:
-                return self._sequel(fd, part, found)
-            return self._of_run(fd, part, run, found)
+                return self._sequel(fd, part, frames)
+            return self._of_run(fd, part, run, frames)
         finally:
             os.close(fd)
 
-    def _sequel(self, fd: int, part: "_Part", found: list[bytes]) -> int:
+    def _sequel(self, fd: int, part: "_Part", frame_list: list[bytes]) -> int:
         first, after, bound, limit, room = part
         state = os.fstat(fd)
         offset = self._cursors.get((first, state.st_ino, after), -1)
@@ -225,7 +225,7 @@ class Reader:
                 if not frames:
                     continue
             after, limit = seq_of(frames[-1]), limit - len(frames)
-            found += frames
+            frame_list += frames
         if clean:
             self._remember((first, state.st_ino, after), offset)
         return room
@@ -236,7 +236,7 @@ class Reader:
             if len(self._cursors) > 1024:
                 self._cursors.popitem(last=False)
 
-    def _of_run(self, fd: int, part: "_Part", run: Run, found: list[bytes]) -> int:
+    def _of_run(self, fd: int, part: "_Part", run: Run, frame_list: list[bytes]) -> int:
         """A sidecar that is stale is noticed at the first frame that is elsewhere.
 
         One that an erasure has removed or another process has replaced is loaded again; one that
@@ -249,7 +249,7 @@ class Reader:
                     return part.room
                 frames = _fetch(fd, places, part)
                 if frames is not None:
-                    found += frames[0]
+                    frame_list += frames[0]
                     return frames[1]
             with self._lock:
                 self._drop(part.first)
@@ -337,7 +337,7 @@ def _fetch(fd: int, places: Places, part: _Part) -> tuple[list[bytes], int] | No
     marks, offsets = places
     at = bisect_left(marks, (part.after + 1 - part.first) << 32)
     end = min(bisect_left(marks, (part.bound + 1 - part.first) << 32), at + part.limit)
-    found: list[bytes] = []
+    frames: list[bytes] = []
     room = part.room
     while at < end and room > 0:
         start, stop, upto = offsets[at], offsets[at], at
@@ -350,7 +350,7 @@ def _fetch(fd: int, places: Places, part: _Part) -> tuple[list[bytes], int] | No
             frame = block[offset - start : close]
             if seq_of(frame) != part.first + (mark >> 32) or block[close : close + 1] != b"\n":
                 return None
-            found.append(frame)
+            frames.append(frame)
         room -= stop - start
         at = upto
-    return found, room
+    return frames, room

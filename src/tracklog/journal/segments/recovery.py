@@ -186,40 +186,40 @@ class OpenSegment:
         NUL bytes, and a line without its end, were never written whole: from there on the chain
         is made anew from the segment. Any other line that cannot be read is damage, and stays.
         """
-        said = os.pread(self._links, os.fstat(self._links).st_size, 0)
-        if merkle.lost_its_end(said):
+        content = os.pread(self._links, os.fstat(self._links).st_size, 0)
+        if merkle.lost_its_end(content):
             write_all(self.disk, self._links, b"\n")  # it stays a line of its own
-            said += b"\n"
-        nul = said.find(0)
-        whole = said[: said.rfind(b"\n", 0, nul if nul >= 0 else len(said)) + 1]
-        found: list[tuple[merkle.Link, int]] = []
-        end = len(whole)
-        for line in reversed(whole.split(b"\n")[:-1]):
-            link = None if found and b'"synced":false' in line else merkle.read(line)
+            content += b"\n"
+        nul = content.find(0)
+        lines = content[: content.rfind(b"\n", 0, nul if nul >= 0 else len(content)) + 1]
+        links: list[tuple[merkle.Link, int]] = []
+        end = len(lines)
+        for line in reversed(lines.split(b"\n")[:-1]):
+            link = None if links and b'"synced":false' in line else merkle.read(line)
             if link is not None:
-                found.append((link, end))
+                links.append((link, end))
                 if link.synced:
                     break
             end -= len(line) + 1
-        if not found:
-            if not said and os.fstat(self._segment).st_size:
+        if not links:
+            if not content and os.fstat(self._segment).st_size:
                 self._note_lost_chain()
             before = merkle.Link("opened", self.first - 1, self._before())
-            found = [(before, 0)]
-            if not whole:
-                said = whole = merkle.opened(before.through, before.chain)
+            links = [(before, 0)]
+            if not lines:
+                content = lines = merkle.opened(before.through, before.chain)
                 self.disk.truncate(self._links, 0)
-                write_all(self.disk, self._links, whole)
-                found = [(before, len(whole))]
-        (last, end), (synced, synced_end) = found[0], found[-1]
-        damaged = end < len(whole)
+                write_all(self.disk, self._links, lines)
+                links = [(before, len(lines))]
+        (last, end), (synced, synced_end) = links[0], links[-1]
+        damaged = end < len(lines)
         if damaged:
             self._find(
                 "chain-damaged",
                 f"the chain of segment {self.first} cannot be read behind record {last.through}: "
                 "it stays as it is, and new records go behind it; run `tracklog doctor`",
             )
-        return _Known(last, len(whole), synced, synced_end, said[len(whole) :], damaged)
+        return _Known(last, len(lines), synced, synced_end, content[len(lines) :], damaged)
 
     def _note_lost_chain(self) -> None:
         """A chain is on disk before its segment is made: that it is gone is no crash's doing."""
@@ -240,8 +240,8 @@ class OpenSegment:
 
     def _lacks_its_end(self, through: int, size: int) -> bool:
         """Whether a record is the last of the open segment, whole but for its line end."""
-        found = last_line(self._segment, size)
-        start = found[0] + len(found[1]) + 1 if found else 0
+        line = last_line(self._segment, size)
+        start = line[0] + len(line[1]) + 1 if line else 0
         last = record(os.pread(self._segment, size - start, start))
         return last is not None and last.seq == through
 
@@ -395,11 +395,11 @@ class OpenSegment:
         start = self._synced - self._synced % _PAGE
         fd = self.disk.open(segment_path(self.folder, self.first), os.O_RDWR)
         try:
-            whole = True
+            complete = True
             os.lseek(fd, start, os.SEEK_SET)
             while start < self._end:
                 block = os.pread(fd, min(CHUNK, self._end - start), start)
-                whole = whole and bool(block) and b"\0" not in block
+                complete = complete and bool(block) and b"\0" not in block
                 if not block:
                     break
                 write_all(self.disk, fd, block)
@@ -408,7 +408,7 @@ class OpenSegment:
         finally:
             self.disk.close(fd)
         self._doubtful = False
-        if whole:
+        if complete:
             self._synced = self._end
         else:
             self._recover()
@@ -423,9 +423,9 @@ class OpenSegment:
         return path
 
     def _find(self, name: str, message: str) -> None:
-        found = Finding(name, message)
-        if found not in self.findings:
-            self.findings.append(found)
+        finding = Finding(name, message)
+        if finding not in self.findings:
+            self.findings.append(finding)
 
 
 class _Known(NamedTuple):
@@ -445,5 +445,5 @@ class _Known(NamedTuple):
 
 def _has_damage(rest: bytes) -> bool:
     """Whether a line stands there that is whole, was not lost with the power, and is no link."""
-    whole = rest.split(b"\n")[:-1]
-    return any(0 not in line and merkle.read(line) is None for line in whole)
+    lines = rest.split(b"\n")[:-1]
+    return any(0 not in line and merkle.read(line) is None for line in lines)

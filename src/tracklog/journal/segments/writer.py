@@ -72,8 +72,8 @@ class Writer(OpenSegment):
         if not expected:
             return {}
         lasts, end = last_records.read(self._lock, expected), self.through
-        found = {run: min(end, last) for run, last in lasts.items() if last > expected[run]}
-        return {run: last for run, last in found.items() if last > expected[run]}
+        moved = {run: min(end, last) for run, last in lasts.items() if last > expected[run]}
+        return {run: last for run, last in moved.items() if last > expected[run]}
 
     def lasts(self, runs: Collection[Run]) -> dict[Run, int]:
         """For each run a number behind which it has no record, since this process began."""
@@ -247,18 +247,18 @@ class _Exclusive:
 
 
 def _translated(error: OSError, writer: Writer) -> NotAppended:
-    said = error.strerror or str(error)
+    reason = error.strerror or str(error)
     if error.errno in _FULL:
         return JournalFull(
-            f"{writer.folder} cannot grow: {said}; nothing of this group was kept",
+            f"{writer.folder} cannot grow: {reason}; nothing of this group was kept",
             "free some space, for example with `tracklog prune --older-than 30d`, and send it again",
         )
     if writer._doubtful:
         return NotDurable(
-            f"the disk under {writer.folder} did not confirm a write: {said}",
+            f"the disk under {writer.folder} did not confirm a write: {reason}",
             "this group was not kept; send it again, and look at the disk's health",
         )
     return StoreBroken(
-        f"{error.filename or writer.folder} cannot be written: {said}",
+        f"{error.filename or writer.folder} cannot be written: {reason}",
         "check the folder's owner and mode, and that its disk is mounted and healthy",
     )

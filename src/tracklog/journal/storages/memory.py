@@ -85,8 +85,8 @@ class MemoryBlobs:
         return self._contents[name][0]
 
     def size(self, name: str) -> int | None:
-        found = self._contents.get(name)
-        return len(found[0]) if found else None
+        content = self._contents.get(name)
+        return len(content[0]) if content else None
 
     def list(self) -> Iterator[str]:
         return iter(sorted(self._contents))

@@ -41,12 +41,12 @@ class Group(NamedTuple):
 
     def lasts(self, first: int) -> dict[Run, int]:
         """The last record of each run, when `first` is the number of the first frame."""
-        found: dict[Run, int] = {}
+        lasts: dict[Run, int] = {}
         seq = first - 1
         for run, count in self.runs:
             seq += count
-            found[run] = seq
-        return found
+            lasts[run] = seq
+        return lasts
 
 
 class Erasure(NamedTuple):

@@ -105,8 +105,8 @@ class FileStore:
             if moved := self._moved(writer, group.expected):
                 raise overtaken(moved)
             if group.frames:
-                kept, lasts = self.durability, group.lasts(first)
-                sync = kept == "sync" or (lifecycle and kept == "lifecycle")
+                durability, lasts = self.durability, group.lasts(first)
+                sync = durability == "sync" or (lifecycle and durability == "lifecycle")
                 writer.append(group.frames, lasts, sync)
                 for run, last in lasts.items():
                     self._own[hash(run)] = last
@@ -148,8 +148,8 @@ class FileStore:
             self._before = self.last, set(map(hash, self.runs()))
         through, before = self._before
         noted = self.writer.lasts(runs) if self.writer else dict.fromkeys(runs, self.last)
-        found = [run for run in runs if hash(run) in before or noted[run] > through]
-        return dict.fromkeys(found, self.last) if found else {}
+        wanted = [run for run in runs if hash(run) in before or noted[run] > through]
+        return dict.fromkeys(wanted, self.last) if wanted else {}
 
     def runs(self) -> set[Run]:
         return {run for first in firsts(self.reader.folder) for run in self.reader.runs(first)}

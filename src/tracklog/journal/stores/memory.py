@@ -106,8 +106,8 @@ class MemoryStore:
     def erase(self, seq: int, *, reason: str, by: str, at: str, id: str | None = None) -> Erasure:
         with self._grew:
             self._check_open()
-            found = self.read(seq - 1, 1)
-            old = record(found[0]) if found else None
+            frames = self.read(seq - 1, 1)
+            old = record(frames[0]) if frames else None
             if old is None or old.seq != seq:
                 raise NoSuchRecord(
                     f"there is no record {seq}", "`tracklog tail` shows the numbers that there are"
@@ -115,8 +115,8 @@ class MemoryStore:
             run, also = (old.family, old.run), list[str]()
             if old.erased is not None:
                 return Erasure(seq, run, old.erased.leaf, ())
-            leaf = merkle.leaf(found[0])
-            put = tombstone(found[0], leaf, reason, by, at, id)
+            leaf = merkle.leaf(frames[0])
+            put = tombstone(frames[0], leaf, reason, by, at, id)
             line, _ = merkle.erased(self._chain, self.last, seq, leaf, merkle.leaf(put))
             self._chained(line)
             self._frames[seq - self.first] = put

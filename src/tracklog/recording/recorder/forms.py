@@ -90,9 +90,11 @@ class Form:
             canonical({"payload": payload})
         except InvalidEvent as error:
             return error  # NaN, which the schema accepts as null
-        found = problems.of(self.validator.iter_errors(payload), self.schema, payload)
-        faults = "; ".join(f"payload{each.pointer}: {each.message}" for each in found)
-        return InvalidEvent(f"{self.kind}: {faults}", found[0].hint if found else JSON_HINT)
+        problem_list = problems.of(self.validator.iter_errors(payload), self.schema, payload)
+        faults = "; ".join(f"payload{each.pointer}: {each.message}" for each in problem_list)
+        return InvalidEvent(
+            f"{self.kind}: {faults}", problem_list[0].hint if problem_list else JSON_HINT
+        )
 
     def _arranged(self, payload: dict[str, Any]) -> bytes:
         """Refuse missing and misleading keys, then put all keys in order."""

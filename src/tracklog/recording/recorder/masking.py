@@ -76,11 +76,11 @@ def _checked(masked: Any, event: Body) -> bytes:
 
 def _hidden(event: Body) -> Body:
     """The event with every free text replaced: the content is hidden, the event stays."""
-    shown = {key: value for key, value in event.items() if key in ENVELOPE}
-    shown["payload"] = _hide(event["payload"], words=True)
+    envelope = {key: value for key, value in event.items() if key in ENVELOPE}
+    envelope["payload"] = _hide(event["payload"], words=True)
     ours = ("step_seq", "attempt", "elapsed_ms", "seam", "lost", "span_id", "parent_span_id")
     extras = {key: value for key, value in event.items() if key not in ENVELOPE}
-    return shown | {
+    return envelope | {
         key: value if key in ours else _hide(value, words=False) for key, value in extras.items()
     }
 
@@ -118,10 +118,10 @@ def shorten(line: bytes, limit: int) -> bytes:
     """
     event = loads(line)
     while len(line) > limit:
-        found = max(_texts(event["payload"]), key=lambda text: text.size, default=None)
-        if found is None or found.size <= SHORTEST:
+        longest = max(_texts(event["payload"]), key=lambda text: text.size, default=None)
+        if longest is None or longest.size <= SHORTEST:
             break
-        _cut(found, len(line) - limit)
+        _cut(longest, len(line) - limit)
         line = canonical(event)
     return line
 

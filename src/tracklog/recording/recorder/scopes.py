@@ -129,8 +129,8 @@ class Scope:
         self, blocks: Sequence[Block] = (), *, status: str = "ok", **extras: Any
     ) -> Entry | None:
         """The answer of the agent, also when it failed, was killed, or is empty."""
-        said = {"role": "assistant", "blocks": list(blocks), "status": status, **extras}
-        return self._emit("message.assistant", said)
+        fields = {"role": "assistant", "blocks": list(blocks), "status": status, **extras}
+        return self._emit("message.assistant", fields)
 
     def tool_call(
         self, name: str, call_id: str, input: Any = None, *,
@@ -295,8 +295,8 @@ class StepScope(Scope):
         if self.output is not None:
             closing["had_output"] = bool(self.output)
         if self.capture_output:
-            told = {"output": self.output, "stderr": self.stderr}
-            closing |= {key: value for key, value in told.items() if value is not None}
+            fields = {"output": self.output, "stderr": self.stderr}
+            closing |= {key: value for key, value in fields.items() if value is not None}
         return closing
 
 

@@ -44,12 +44,12 @@ def read(path: Path, ours: str) -> Tail:
     """Read the tail of the file; `ours` is the beginning of the producer mark in our first lines."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
-        whole = _line_start(file, size)
-        file.seek(whole)
-        rest = file.read(size - whole)
-        tail = _after(Tail(whole=whole, rest=rest), _object(_last_line(file, whole)))
+        start = _line_start(file, size)
+        file.seek(start)
+        rest = file.read(size - start)
+        tail = _after(Tail(whole=start, rest=rest), _object(_last_line(file, start)))
         if not tail.last_seq or not _ours(file, ours):
-            tail = _scan(file, Tail(whole=whole, rest=rest))
+            tail = _scan(file, Tail(whole=start, rest=rest))
     return _after(tail, _object(rest))
 
 
@@ -63,27 +63,27 @@ def mend(file: AppendFile, tail: Tail) -> Seam | None:
     if _object(tail.rest) is not None:
         file.append(b"\n")
         return Seam(tail.last_seq, "missing_lf")
-    kept = quarantine(file, tail.whole, tail.rest)
+    copy = quarantine(file, tail.whole, tail.rest)
     file.cut(tail.whole)
     file.sync()
-    return Seam(tail.last_seq, "torn_tail", len(tail.rest), kept.name)
+    return Seam(tail.last_seq, "torn_tail", len(tail.rest), copy.name)
 
 
 def quarantine(file: AppendFile, offset: int, torn: bytes) -> Path:
     """Copy incomplete bytes to a file beside the original, on disk before this returns."""
     path = file.path
-    kept = path.with_name(f"{path.stem}.torn-{offset}")
+    copy = path.with_name(f"{path.stem}.torn-{offset}")
     attempt = 1
     while True:
         try:
-            appendfile.create(kept, torn, file.disk)
+            appendfile.create(copy, torn, file.disk)
         except FileExistsError:
-            if kept.read_bytes() == torn:
-                return kept  # an earlier attempt got this far
+            if copy.read_bytes() == torn:
+                return copy  # an earlier attempt got this far
             attempt += 1
-            kept = path.with_name(f"{path.stem}.torn-{offset}-{attempt}")
+            copy = path.with_name(f"{path.stem}.torn-{offset}-{attempt}")
         else:
-            return kept
+            return copy
 
 
 def _line_start(file: BinaryIO, end: int) -> int:
@@ -91,9 +91,9 @@ def _line_start(file: BinaryIO, end: int) -> int:
     while end > 0:
         start = max(0, end - CHUNK)
         file.seek(start)
-        found = file.read(end - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
         end = start
     return 0
 

@@ -44,11 +44,11 @@ class Tee:
             return
         try:
             os.fchmod(fd, 0o600)
-            for found in self._subscription:
-                if isinstance(found, Gap):
-                    log.warning("the copy %s lacks seq %d to %d", self.path, *found.range)
+            for event in self._subscription:
+                if isinstance(event, Gap):
+                    log.warning("the copy %s lacks seq %d to %d", self.path, *event.range)
                 else:
-                    write_all(DISK, fd, found.raw)
+                    write_all(DISK, fd, event.raw)
         except OSError as error:
             self._fail(error)
         finally:

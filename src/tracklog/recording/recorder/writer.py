@@ -77,20 +77,20 @@ class Writer:
             self.path, options.lock, strict_perms=options.strict_perms, disk=options.disk
         )
         try:
-            found = tail.read(self.path, MARK)
-            self._check_end(found)
-            seam = tail.mend(file, found)
+            end = tail.read(self.path, MARK)
+            self._check_end(end)
+            seam = tail.mend(file, end)
             if seam is not None:
                 file.sync()
         except BaseException:
             file.close()
             raise
         self._seam = seam
-        self.last = self.first = self.durable = found.last_seq
-        self._index.append((found.last_seq + 1, file.size))
-        self.resumes = found.last_seq > 0
-        if options.integrity == "chain" or found.chain:
-            self._chain, self._alters = found.chain, True
+        self.last = self.first = self.durable = end.last_seq
+        self._index.append((end.last_seq + 1, file.size))
+        self.resumes = end.last_seq > 0
+        if options.integrity == "chain" or end.chain:
+            self._chain, self._alters = end.chain, True
         self._follows = True
         self.file = file
 
@@ -177,8 +177,8 @@ class Writer:
                     return
                 yield entry
 
-    def _check_end(self, found: tail.Tail) -> None:
-        if found.finished and not self.options.resume:
+    def _check_end(self, end: tail.Tail) -> None:
+        if end.finished and not self.options.resume:
             raise TranscriptFinished(
                 f"the run {self.run_id} has ended", "open it with resume=True to go on with it"
             )

@@ -40,25 +40,25 @@ def verify_chain(path: str | Path, anchor: str | None = None) -> Proof:
     """
     head, count, unchained = "", 0, 0
     last: Line | None = None
-    met = None if anchor is None else False
+    reached = None if anchor is None else False
     with Path(path).open("rb") as file:
         for line in split(file, sys.maxsize):
-            found = LINK.search(line.data)
-            if found is None and not count:
+            match = LINK.search(line.data)
+            if match is None and not count:
                 unchained, last = unchained + 1, line
                 continue
-            bare = line.data[: found.start()] + b"}" if found else b""
-            if found is None or sha256(head.encode() + bare).hexdigest() != found[1].decode():
+            bare = line.data[: match.start()] + b"}" if match else b""
+            if match is None or sha256(head.encode() + bare).hexdigest() != match[1].decode():
                 # The first link may not match because the line before has lost its own link.
                 at = line if count or last is None else last
-                return Proof(count, unchained, head, _flaw(at, whole=found is not None), met)
-            head, count = found[1].decode(), count + 1
-            met = met or head == anchor if anchor is not None else None
-    return Proof(count, unchained, head, None, met)
+                return Proof(count, unchained, head, _flaw(at, complete=match is not None), reached)
+            head, count = match[1].decode(), count + 1
+            reached = reached or head == anchor if anchor is not None else None
+    return Proof(count, unchained, head, None, reached)
 
 
-def _flaw(line: Line, *, whole: bool) -> Flaw:
-    message = "its link does not match the line before" if whole else "it has lost its link"
+def _flaw(line: Line, *, complete: bool) -> Flaw:
+    message = "its link does not match the line before" if complete else "it has lost its link"
     if not line.whole:
         message = "it is incomplete"
     return Flaw("chain", line.number, line.offset, message, "error")

@@ -50,8 +50,8 @@ class Follow:
     async def __aiter__(self) -> AsyncIterator[TranscriptEvent | Flaw]:
         while True:
             over = self._stop()
-            for found in self.poll():
-                yield found
+            for event in self.poll():
+                yield event
             if over:
                 return
             await asyncio.sleep(self._poll)
@@ -90,9 +90,9 @@ class Follow:
         if b"\n" not in chunk:
             self._held.append(chunk)
             return
-        *whole, rest = (self.pending + chunk).split(b"\n")
+        *lines, rest = (self.pending + chunk).split(b"\n")
         self._held = []
-        for raw in whole:
+        for raw in lines:
             number, offset = self._number, self._offset
             self._number, self._offset = number + 1, offset + len(raw) + 1
             bom = offset == 0 and raw.startswith(BOM)
@@ -103,9 +103,9 @@ class Follow:
                 yield from self._new(read_line(line, strict=self._strict))
         self._held = [rest] if rest else []
 
-    def _new(self, found: Iterator[TranscriptEvent | Flaw]) -> Iterator[TranscriptEvent | Flaw]:
+    def _new(self, events: Iterator[TranscriptEvent | Flaw]) -> Iterator[TranscriptEvent | Flaw]:
         """The events not yielded before: after a rotation, only those after the cursor."""
-        for each in found:
+        for each in events:
             if isinstance(each, TranscriptEvent):
                 run, seq = each.body.get("run_id"), each.seq or 0
                 if self._catching_up and self._cursor is not None:

@@ -124,8 +124,8 @@ def _glued(text: str, habit: Habit) -> Iterator[tuple[Body, bytes]]:
     decode = json.JSONDecoder(parse_constant=refuse_constant).raw_decode
     place, adjacent = 0, True
     for _ in range(TRIES):
-        found = habit.starts.search(text, place)
-        start = place if adjacent and text.startswith("{", place) else found and found.start()
+        match = habit.starts.search(text, place)
+        start = place if adjacent and text.startswith("{", place) else match and match.start()
         if start is None:
             return
         try:
@@ -133,8 +133,8 @@ def _glued(text: str, habit: Habit) -> Iterator[tuple[Body, bytes]]:
         except (ValueError, RecursionError):
             place, adjacent = start + 1, False
             continue
-        whole = adjacent and isinstance(body, dict)
-        if whole or habit.fits(body):
+        complete = adjacent and isinstance(body, dict)
+        if complete or habit.fits(body):
             yield body, text[start:place].encode("utf-8", "surrogatepass")
             adjacent = True
             place += len(text[place:]) - len(text[place:].lstrip())
@@ -150,11 +150,11 @@ def _repeated_keys(raw: bytes, body: Body) -> list[str]:
     twice: list[str] = []
 
     def notice(pairs: list[tuple[str, Any]]) -> Body:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        body = dict(pairs)
+        if len(body) < len(pairs):
             counts = Counter(key for key, _ in pairs)
             twice.extend(key for key, count in counts.items() if count > 1)
-        return found
+        return body
 
     json.loads(raw, object_pairs_hook=notice)
     return twice

@@ -29,12 +29,12 @@ class File:
 
     def rest(self) -> list[Finding]:
         """The findings at the end of the file."""
-        found = []
+        findings = []
         if len(self._runs) > 1:
-            found.append(Finding("run-id-mixed", f"{len(self._runs)} runs in one file"))
+            findings.append(Finding("run-id-mixed", f"{len(self._runs)} runs in one file"))
         if self._runs and self.path.stem not in self._runs:
-            found.append(Finding("file-name", f"{self.path.name} is not named after its run"))
-        return found
+            findings.append(Finding("file-name", f"{self.path.name} is not named after its run"))
+        return findings
 
 
 def kept(path: Path) -> File | None:
@@ -47,15 +47,15 @@ def kept(path: Path) -> File | None:
 
 def lint(path: str | Path) -> list[Flaw]:
     """Every flaw and every finding of one file, in the order of the file; nothing is refused."""
-    lint, file, found = Lint([dialect]), File(Path(path)), []
+    lint, file, results = Lint([dialect]), File(Path(path)), []
     for each in Reader(file.path):
         if isinstance(each, Flaw):
-            found.append(each)
+            results.append(each)
         elif isinstance(each.event, Event):
             findings = [*lint.add(each.event), *file.add(each.event)]
-            found += [_flaw(finding, each) for finding in findings]
+            results += [_flaw(finding, each) for finding in findings]
     rest = [*(finding for _, _, finding in lint.rest()), *file.rest()]
-    return found + [Flaw(each.name, 0, 0, each.message, each.level) for each in rest]
+    return results + [Flaw(each.name, 0, 0, each.message, each.level) for each in rest]
 
 
 def _flaw(finding: Finding, reading: TranscriptEvent) -> Flaw:

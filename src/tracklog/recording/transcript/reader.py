@@ -100,8 +100,8 @@ class Reader:
         """All events and all flaws."""
         events: list[TranscriptEvent] = []
         flaws: list[Flaw] = []
-        for found in self:
-            (events if isinstance(found, TranscriptEvent) else flaws).append(found)  # type: ignore[arg-type]  # sorted by kind
+        for event in self:
+            (events if isinstance(event, TranscriptEvent) else flaws).append(event)  # type: ignore[arg-type]  # sorted by kind
         return events, flaws
 
 
@@ -168,9 +168,9 @@ def _faults(reading: TranscriptEvent, body: Body) -> Iterator[Finding]:
     refusal = reading.event
     if isinstance(refusal, Event):
         return
-    expected, found = CLASSES[reading.type.partition(".")[0]], payload_class(body.get("payload"))
-    if found != expected:
-        message = f"the payload of {reading.type} is of class {found}, not {expected}"
+    expected, actual = CLASSES[reading.type.partition(".")[0]], payload_class(body.get("payload"))
+    if actual != expected:
+        message = f"the payload of {reading.type} is of class {actual}, not {expected}"
         yield Finding("payload_mismatch", message)
         return
     for problem in refusal.problems:
@@ -237,8 +237,8 @@ def _read_pretty(data: bytes, strict: bool) -> Iterator[TranscriptEvent | Flaw]:
     text = data.decode("utf-8", "replace")
     decode = json.JSONDecoder().raw_decode
     place = 0
-    while found := _OBJECT_AT_LINE_START.search(text, place):
-        start = found.start()
+    while match := _OBJECT_AT_LINE_START.search(text, place):
+        start = match.start()
         number, offset = text.count("\n", 0, start) + 1, len(text[:start].encode())
         try:
             body, place = decode(text, start)

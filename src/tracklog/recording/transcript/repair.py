@@ -162,10 +162,10 @@ def _transport(line: Line) -> Iterator[str]:
 def _unsplittable(text: bytes) -> bytes:
     if text.isascii():
         return text
-    found = text.decode("utf-8", "surrogatepass")
+    content = text.decode("utf-8", "surrogatepass")
     for raw, escaped in SPLITTERS.items():
-        found = found.replace(raw, escaped)
-    return found.encode("utf-8", "surrogatepass")
+        content = content.replace(raw, escaped)
+    return content.encode("utf-8", "surrogatepass")
 
 
 def _join(line: Line, following: list[Line]) -> tuple[Mended | None, int]:
@@ -176,10 +176,10 @@ def _join(line: Line, following: list[Line]) -> tuple[Mended | None, int]:
             return None, 0
         text, number = text + rb"\n" + more.data, more.number
         try:
-            whole = isinstance(loads(text), dict)
+            complete = isinstance(loads(text), dict)
         except (ValueError, RecursionError):
             continue
-        if whole:
+        if complete:
             message = f"{used + 1} physical lines were one line with raw line breaks"
             place = (line.number, line.offset)
             return Mended(*place, "healed", ("newline",), message, (text,)), used

@@ -19,25 +19,25 @@ class RunNode:
 
 def tree(runs: Mapping[str, TranscriptRun]) -> tuple[list[RunNode], list[Finding]]:
     """The roots, and the inconsistencies: missing files, wrong parents, two parents, cycles."""
-    found: list[Finding] = []
-    parents = _parents(runs, found)
+    findings: list[Finding] = []
+    parents = _parents(runs, findings)
     nodes = {run_id: RunNode(run_id, runs.get(run_id)) for run_id in {**runs, **parents}}
     roots: list[RunNode] = []
     for run_id, node in nodes.items():
         parent = parents.get(run_id)
         if parent is None or _loops(run_id, parents):
             if parent is not None:
-                found.append(
+                findings.append(
                     Finding("link-cycle", f"{run_id} is called from inside itself", "error")
                 )
                 parents[run_id] = None
             roots.append(node)
         else:
             nodes[parent].children.append(node)
-    return roots, found
+    return roots, findings
 
 
-def _parents(runs: Mapping[str, TranscriptRun], found: list[Finding]) -> dict[str, str | None]:
+def _parents(runs: Mapping[str, TranscriptRun], findings: list[Finding]) -> dict[str, str | None]:
     """The caller of each run, by `child_run_id`, checked against `parent_run_id`."""
     parents: dict[str, str | None] = {}
     for run in runs.values():
@@ -47,18 +47,18 @@ def _parents(runs: Mapping[str, TranscriptRun], found: list[Finding]) -> dict[st
                 continue
             if parents.get(child) not in (None, run.run_id):
                 message = f"{child} is called by {parents[child]} and by {run.run_id}"
-                found.append(Finding("link-parent", message))
+                findings.append(Finding("link-parent", message))
                 continue
             parents[child] = run.run_id
             if child not in runs:
-                found.append(Finding("link-child", f"the transcript of {child} is missing"))
+                findings.append(Finding("link-child", f"the transcript of {child} is missing"))
     for run_id, run in runs.items():
-        said, calls = run.parent_run_id, parents.get(run_id)
-        if said != calls and (said in runs or calls is not None):
-            message = f"{run_id} names {said} as its parent, but was called by {calls}"
-            found.append(Finding("link-parent", message))
-        if calls is None and said in runs:
-            parents[run_id] = said
+        named, calls = run.parent_run_id, parents.get(run_id)
+        if named != calls and (named in runs or calls is not None):
+            message = f"{run_id} names {named} as its parent, but was called by {calls}"
+            findings.append(Finding("link-parent", message))
+        if calls is None and named in runs:
+            parents[run_id] = named
     return parents
 
 

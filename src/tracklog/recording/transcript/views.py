@@ -55,8 +55,8 @@ class RunEvent:
     def blocks(self) -> list[Body]:
         """Its content blocks."""
         blocks = self.payload.get("blocks")
-        found = blocks if isinstance(blocks, list) else []
-        return [block for block in found if isinstance(block, dict)]
+        items = blocks if isinstance(blocks, list) else []
+        return [block for block in items if isinstance(block, dict)]
 
 
 @dataclass(slots=True)
@@ -118,10 +118,14 @@ class MessageView(NamedTuple):
         texts = self._texts()
         marked = [block for block in texts if "part" in block]
         if marked:
-            found = next((block for block in marked if block["part"] == name), None)
+            block_of_part = next((block for block in marked if block["part"] == name), None)
         else:  # unmarked: the first is the prompt, the second the system prompt
-            found = texts[place] if len(texts) > place else None
-        return None if found is None or self.role != "user" else str(found.get("text", ""))
+            block_of_part = texts[place] if len(texts) > place else None
+        return (
+            None
+            if block_of_part is None or self.role != "user"
+            else str(block_of_part.get("text", ""))
+        )
 
 
 class TranscriptRun:
@@ -137,19 +141,19 @@ class TranscriptRun:
     @cached_property
     def parent_run_id(self) -> str | None:
         """The parent run, from any of its events: a foreign writer leaves it out on some."""
-        parents = (told.body.get("parent_run_id") for told in self.events)
+        parents = (event.body.get("parent_run_id") for event in self.events)
         return next((parent for parent in parents if isinstance(parent, str) and parent), None)
 
     @cached_property
     def ours(self) -> bool:
         """Whether our recorder wrote it."""
-        return any(is_ours(told.body) for told in self.events if told.type == "run.started")
+        return any(is_ours(event.body) for event in self.events if event.type == "run.started")
 
     @property
     def state(self) -> State:
         """The state of the run; the locks of its files are tested on each call."""
         locked = any(is_locked(path) for path in self.files)
-        return state_of((told.reading.body for told in self.events), locked=locked)
+        return state_of((event.reading.body for event in self.events), locked=locked)
 
     @property
     def segments(self) -> int:
@@ -171,11 +175,13 @@ class TranscriptRun:
     @cached_property
     def messages(self) -> list[MessageView]:
         """Every message, in order."""
-        homes = {id(told): step for step in self.steps for told in step.inside}
+        homes = {id(event): step for step in self.steps for event in step.inside}
         return [
-            MessageView(str(told.payload.get("role", "")), told.blocks, told, homes.get(id(told)))
-            for told in self.events
-            if _class_of(told) == "message"
+            MessageView(
+                str(event.payload.get("role", "")), event.blocks, event, homes.get(id(event))
+            )
+            for event in self.events
+            if _class_of(event) == "message"
         ]
 
     @property
@@ -193,15 +199,15 @@ class TranscriptRun:
         precedence.
         """
         tools = Tools()
-        homes = {id(told): step.path for step in self.steps for told in step.inside}
-        for place, told in enumerate(self.events):
-            home = homes.get(id(told))
-            if told.type == "tool.call":
-                tools.call(place, told.payload, home)
-            elif told.type == "tool.result":
-                tools.result(told.payload)
-            elif _class_of(told) == "message":
-                tools.blocks(place, told.blocks, home)
+        homes = {id(event): step.path for step in self.steps for event in step.inside}
+        for place, event in enumerate(self.events):
+            home = homes.get(id(event))
+            if event.type == "tool.call":
+                tools.call(place, event.payload, home)
+            elif event.type == "tool.result":
+                tools.result(event.payload)
+            elif _class_of(event) == "message":
+                tools.blocks(place, event.blocks, home)
         return tools.once()
 
     def result_of(self, step: TranscriptStep) -> tuple[Any, bool | None]:
@@ -222,16 +228,16 @@ class TranscriptRun:
     ) -> Iterator[RunEvent]:
         """Events of these types, of a step's path, of a tool, between two times (UTC)."""
         wanted = None if types is None else set(types)
-        for told in self.events:
-            if wanted is not None and told.type not in wanted:
+        for event in self.events:
+            if wanted is not None and event.type not in wanted:
                 continue
-            if step is not None and told.body.get("path") != step:
+            if step is not None and event.body.get("path") != step:
                 continue
-            if tool is not None and tool not in _tool_names(told):
+            if tool is not None and tool not in _tool_names(event):
                 continue
-            if (since and (told.at or "") < since) or (until and (told.at or "~") >= until):
+            if (since and (event.at or "") < since) or (until and (event.at or "~") >= until):
                 continue
-            yield told
+            yield event
 
 
 def load(*paths: str | Path) -> tuple[dict[str, TranscriptRun], dict[Path, list[Flaw]]]:
@@ -300,35 +306,35 @@ def _run_id(reading: TranscriptEvent) -> str:
     return run_id if isinstance(run_id, str) else ""
 
 
-def _class_of(told: RunEvent) -> str:
-    fixed = CLASSES.get(told.type.partition(".")[0]) if told.reading.known else None
-    return fixed or payload_class(told.body.get("payload"))
+def _class_of(event: RunEvent) -> str:
+    fixed = CLASSES.get(event.type.partition(".")[0]) if event.reading.known else None
+    return fixed or payload_class(event.body.get("payload"))
 
 
 def _steps(events: list[RunEvent]) -> list[TranscriptStep]:
     """Starts paired with ends: by the number of the start, else the nearest open step."""
     steps: list[TranscriptStep] = []
     by_seq: dict[tuple[int, Any], TranscriptStep] = {}
-    for told in events:
-        if told.type in ("step.started", "step.call_workflow.started"):
-            steps.append(_step(told, started=told))
-            by_seq[told.segment, told.seq] = steps[-1]
+    for event in events:
+        if event.type in ("step.started", "step.call_workflow.started"):
+            steps.append(_step(event, started=event))
+            by_seq[event.segment, event.seq] = steps[-1]
             continue
-        home = by_seq.get((told.segment, told.body.get("step_seq")))
-        if told.type in ("step.completed", "step.call_workflow.completed"):
-            home = home or _nearest(steps, told)
+        home = by_seq.get((event.segment, event.body.get("step_seq")))
+        if event.type in ("step.completed", "step.call_workflow.completed"):
+            home = home or _nearest(steps, event)
             if home is None:
-                steps.append(home := _step(told, started=None))
-            home.completed = told
-        elif not told.type.startswith("run."):
-            home = home or _nearest(steps, told) or _only_agent(steps)
+                steps.append(home := _step(event, started=None))
+            home.completed = event
+        elif not event.type.startswith("run."):
+            home = home or _nearest(steps, event) or _only_agent(steps)
             if home is not None:
-                home.inside.append(told)
+                home.inside.append(event)
     return steps
 
 
-def _step(told: RunEvent, started: RunEvent | None) -> TranscriptStep:
-    body, payload = told.body, told.payload
+def _step(event: RunEvent, started: RunEvent | None) -> TranscriptStep:
+    body, payload = event.body, event.payload
     path, attempt = str(body.get("path", "")), body.get("attempt")
     child = body.get("child_run_id")
     return TranscriptStep(
@@ -343,8 +349,8 @@ def _step(told: RunEvent, started: RunEvent | None) -> TranscriptStep:
     )
 
 
-def _nearest(steps: list[TranscriptStep], told: RunEvent) -> TranscriptStep | None:
-    path, iteration = told.body.get("path"), told.body.get("iteration")
+def _nearest(steps: list[TranscriptStep], event: RunEvent) -> TranscriptStep | None:
+    path, iteration = event.body.get("path"), event.body.get("iteration")
     for step in reversed(steps):
         if step.completed is None and (step.path, step.iteration) == (path, iteration):
             return step
@@ -357,8 +363,8 @@ def _only_agent(steps: list[TranscriptStep]) -> TranscriptStep | None:
     return agents[0] if len(agents) == 1 else None
 
 
-def _tool_names(told: RunEvent) -> set[str]:
-    names = {block.get("tool_name") for block in told.blocks}
-    if _class_of(told) == "tool":
-        names.add(told.payload.get("name"))
+def _tool_names(event: RunEvent) -> set[str]:
+    names = {block.get("tool_name") for block in event.blocks}
+    if _class_of(event) == "tool":
+        names.add(event.payload.get("name"))
     return {name for name in names if isinstance(name, str)}

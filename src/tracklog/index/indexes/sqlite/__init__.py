@@ -131,7 +131,7 @@ class SqliteIndex:
         with self._reading() as ready:
             if ready is None:
                 return {}
-            found = {}
+            states = {}
             by_fold: dict[str, list[str]] = {}
             for fold, key in keys:
                 by_fold.setdefault(fold, []).append(key)
@@ -142,16 +142,16 @@ class SqliteIndex:
                     these = ", ".join("?" * len(part))
                     ask = f"SELECT key, state FROM states WHERE fold = ? AND key IN ({these})"  # noqa: S608  # marks only
                     for key, state in ready.execute(ask, (fold, *part)):
-                        found[fold, _str(key)] = state
-            return found
+                        states[fold, _str(key)] = state
+            return states
 
     def heard(self, names: Iterable[int]) -> dict[int, list[int]]:
         with self._reading() as ready:
             if ready is None:
                 return {}
             ask = "SELECT seq FROM names WHERE name = ? ORDER BY seq"
-            found = ((name, ready.execute(ask, (name,)).fetchall()) for name in names)
-            return {name: [seq for (seq,) in rows] for name, rows in found if rows}
+            answers = ((name, ready.execute(ask, (name,)).fetchall()) for name in names)
+            return {name: [seq for (seq,) in rows] for name, rows in answers if rows}
 
     def apply(
         self,
@@ -185,8 +185,8 @@ class SqliteIndex:
             writer.executemany(
                 "INSERT INTO findings VALUES(?, ?, ?, ?, ?, ?)",
                 (
-                    (seq, family, run, found.name, found.level, found.message)
-                    for seq, family, run, found in findings
+                    (seq, family, run, finding.name, finding.level, finding.message)
+                    for seq, family, run, finding in findings
                 ),
             )
             writer.executemany("INSERT INTO words(rowid, text) VALUES(?, ?)", words)
@@ -363,9 +363,11 @@ class SqliteIndex:
             yield connection
 
     def _refusal(self, error: Exception, seconds: float) -> Exception:
-        code, said = code_of(error), str(error)
+        code, message = code_of(error), str(error)
         if code in DAMAGED:
-            return IndexDamaged(f"the index is damaged: {said}", "`tracklog rebuild` makes it anew")
+            return IndexDamaged(
+                f"the index is damaged: {message}", "`tracklog rebuild` makes it anew"
+            )
         if code == sqlite3.SQLITE_INTERRUPT:
             return BadQuery(f"no answer within {seconds:g} seconds", "ask for less, or by key")
         refused = (
@@ -375,14 +377,15 @@ class SqliteIndex:
             "cannot modify",
             "may not be modified",
         )
-        if any(each in said for each in refused):
+        if any(each in message for each in refused):
             return BadQuery(
-                f"only one SELECT is answered: {said}", "the index is a cache; nothing is changed"
+                f"only one SELECT is answered: {message}",
+                "the index is a cache; nothing is changed",
             )
-        if "no such table" in said:
+        if "no such table" in message:
             names = ", ".join(self._names()) or "none yet; record something first"
-            return BadQuery(said, f"the tables are: {names}")
-        return BadQuery(said, "the index speaks SQLite's SQL")
+            return BadQuery(message, f"the tables are: {names}")
+        return BadQuery(message, "the index speaks SQLite's SQL")
 
     def _names(self) -> list[str]:
         with self._reading() as ready:

@@ -38,8 +38,8 @@ def view(fold: str, fields: Mapping[str, Any]) -> str:
 
 
 def _column(name: str, usual: Any) -> str:
-    kept = f"json_extract(state, {literal('$.' + quoted(name))})"
-    return f"ifnull({kept}, {_BY_KEY.get(name, literal(usual))})"
+    value = f"json_extract(state, {literal('$.' + quoted(name))})"
+    return f"ifnull({value}, {_BY_KEY.get(name, literal(usual))})"
 
 
 def literal(value: Any) -> str:
