@@ -15,6 +15,7 @@ import fnmatch
 import importlib.util
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -317,6 +318,24 @@ def mutants_of(modules: Sequence[str]) -> Iterator[Mutant]:
         yield from sorted(set(finder.mutants))
 
 
+def survivors_in(report: str, every: Sequence[Mutant]) -> Iterator[Mutant]:
+    """The mutants that an earlier report calls survivors, where they stand now.
+
+    The same change of the same module is the same mutant; of several, the one on the nearest line.
+    """
+    for found in re.finditer(r"^survived  ([^:]+):(\d+): (.+)$", report, re.MULTILINE):
+        module, line, change = found[1], int(found[2]), found[3]
+        same = [
+            each
+            for each in every
+            if each.module == module and str(each) == f"{module}:{each.line}: {change}"
+        ]
+        if same:
+            yield min(same, key=lambda each: (abs(each.line - line), each.begin))
+        else:
+            print(f"not there any more: {found[0]}", flush=True)
+
+
 def stages_of(module: str) -> list[list[str]]:
     """The test files of a module, stage by stage."""
     names = next(stages for pattern, stages in TESTS if fnmatch.fnmatch(module, pattern))
@@ -415,10 +434,10 @@ def main() -> int:
     every = list(mutants_of(modules))
     count = len(every)
     random.Random(options.seed).shuffle(every)  # noqa: S311  # no secret
-    drawn = list(islice(filter(compiles, every), options.sample or None))
     if options.again:
-        survivors = options.again.read_text().splitlines()
-        drawn = [each for each in drawn if f"survived  {each}" in survivors]
+        drawn = list(survivors_in(options.again.read_text(), every))
+    else:
+        drawn = list(islice(filter(compiles, every), options.sample or None))
     print(f"{options.room}: {count} mutants, {len(drawn)} drawn", flush=True)
     if options.list:
         print(*drawn, sep="\n")

@@ -813,3 +813,12 @@ def test_a_step_without_a_path_goes_by_its_name(kind):
     for path, step in (("", "build"), ("deploy.build", "deploy.build")):
         facts = facts_of(body_of(kind, path=path, payload=STEP, **child))
         assert {fact.step for fact in facts} == {step}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fidelity"), [("message.user", "observed"), ("message.assistant", "reported")]
+)
+def test_a_message_without_blocks_is_said_by_whom_its_role_names(kind, fidelity):
+    payload = PAYLOADS[kind] | {"blocks": []}
+    (fact,) = dialect.facts(heard(body_of(kind, payload=payload)))
+    assert (fact.role, fact.blocks, fact.fidelity) == (payload["role"], (), fidelity)

@@ -1,13 +1,21 @@
 """The samples are the specification of the dialects: what is good, bad and odd in each."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import orjson
 import pytest
 
 from support import sampling as samples
 from tracklog.dialects.checking import checker
 from tracklog.dialects.rules import Lint
+from tracklog.dialects.schemas import published
+from tracklog.dialects.tracklog import line as native_line
 from tracklog.home import registry
 from tracklog.model.event import Event, Refusal
+from tracklog.model.fact import Noted
+
+ROOT = Path(__file__).parents[2]
 
 
 def heard(path):
@@ -86,3 +94,24 @@ def test_a_valid_line_needs_no_tolerance(path):
     for line in samples.lines_of(path):
         body = orjson.loads(line)
         assert dialect.tolerate(body) == (body, [])
+
+
+def test_every_published_schema_is_the_file_that_is_shipped():
+    for name, schema in published(registry.dialects()).items():
+        shipped = ROOT / "contracts" / "schemas" / f"{name}.schema.json"
+        assert orjson.loads(shipped.read_bytes()) == schema
+
+
+def test_where_a_dialect_has_no_identities_an_id_that_comes_again_is_no_duplicate():
+    dialect = registry.dialect("tracklog")
+    origin = {"writer": "w", "fidelity": "observed"}
+    line = native_line(Noted(label="l"), id="i", run="r", origin=origin)
+    event = checker(dialect)(line)
+    assert event.id == "i"
+    for policy, found in (
+        (dialect.policy, ["duplicate"]),
+        (replace(dialect.policy, identity="none"), []),
+    ):
+        lint = Lint([replace(dialect, policy=policy)])
+        list(lint.add(event))
+        assert [finding.name for finding in lint.add(event)] == found

@@ -596,6 +596,37 @@ def test_the_frames_of_the_diagram_tell_what_they_say_and_no_more():
     assert {*findings(*DIAGRAM, name="ralph")} == {"upstream-key"}
 
 
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ({**CI_END, "convergence_score": 0.5}, True),
+        ({**CI_END, "early_stop_reason": "plateau"}, True),
+        ({**CI_TRY, "convergence_score": 0.5}, True),
+        ({**CI_END, "convergence_score": "high"}, False),
+        (CI_END, False),
+        (CI_TRY, False),
+        ({**CI_START, "convergence_score": 0.5}, False),
+    ],
+)
+def test_either_kiln_slot_shows_that_a_line_is_ralphs(body, shown):
+    assert ralph.shows(body) is shown
+
+
+def test_a_line_that_has_its_event_keeps_a_type_beside_it():
+    event = heard({**RALPH_MOVE, "type": "run_end"}, ralph_check)
+    assert (event.kind, event.odd, event.body["type"]) == ("node_transition", (), "run_end")
+
+
+def test_attempts_that_do_not_say_how_they_ended_leave_flakes_open():
+    tried = {"event": "node_attempt", "run_id": "r1", "node_id": "p-1", "attempt": 1,
+             "ts": BASE["ts"]}  # fmt: skip
+    for outcome, odd in (("clean", False), ("clean_with_flake", False), ("partial", True)):
+        end = {**CI_END, "outcome": outcome, "done": 1, "flake_retries": 3}
+        found = findings(RALPH_START, RALPH_MOVE, tried, end, name="ralph")
+        assert ("worst-outcome" in found) is odd, outcome
+        assert "flake-count" not in found
+
+
 @requirement("RALPH-20", "RALPH-22")
 def test_kiln_slots_are_optional_never_null_and_get_no_default():
     assert heard(RALPH_MOVE, ralph_check).body == RALPH_MOVE

@@ -17,6 +17,7 @@ from tracklog.dialects.openwop.discovery import gate
 from tracklog.dialects.openwop.manifest import AgentManifest, check_manifest
 from tracklog.dialects.openwop.rules import rules_given
 from tracklog.dialects.openwop.spelling import same
+from tracklog.dialects.openwop.writing import redacted
 from tracklog.dialects.rules import Lint
 from tracklog.dialects.schemas import contract, schema_of
 from tracklog.home import registry
@@ -1189,3 +1190,12 @@ def test_a_message_is_dated_to_the_millisecond(at, ts):
     sentence = dialect.write(said, Scene("r", at, 1, "e"))
     assert sentence["payload"]["value"]["ts"] == ts
     assert isinstance(check(orjson.dumps(sentence)), Event)
+
+
+def test_what_looks_like_a_secret_is_redacted_wherever_it_stands():
+    key = "sk-" + "a1B2" * 12
+    assert redacted(f"use {key} now") == "use [REDACTED:key] now"
+    assert redacted([key, {"plain": [key], "api_key": "x", key: 1, "n": 2}]) == [
+        "[REDACTED:key]",
+        {"plain": ["[REDACTED:key]"], "api_key": "[REDACTED:api_key]", "[REDACTED:key]": 1, "n": 2},
+    ]

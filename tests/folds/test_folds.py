@@ -26,6 +26,7 @@ from tracklog.folds import (
     run_of,
     summed,
     text_of,
+    unlifted,
 )
 from tracklog.folds import agents as agents_
 from tracklog.folds import aliases as aliases_
@@ -1476,3 +1477,175 @@ def test_of_two_writers_the_one_that_tells_of_more_output_counts():
 def test_an_ended_run_is_named_in_the_aggregate():
     state = outcomes_.State(run="r", ended=True, outcome="clean", ended_at=NOW)
     assert outcomes_.as_run(state) == {"run_id": "r", "outcome": "clean", "ended_at": NOW}
+
+
+def test_a_value_that_is_a_blob_is_described_by_its_kind_and_size():
+    blob = {"sha256": "0" * 64, "bytes": 1234, "media_type": "image/png", "preview": "PNG"}
+    assert unlifted({"$blob": blob}) == "PNG… (1,234 bytes of image/png)"
+    del blob["media_type"], blob["preview"]
+    assert unlifted({"$blob": blob}) == "(1,234 bytes of bytes)"
+    assert unlifted({"$blob": {"sha256": "0" * 64, "media_type": "text/css"}}) == "(text/css)"
+
+
+def test_without_a_producers_word_steps_take_as_long_as_the_clock_says():
+    begin, end = "2026-05-05T09:00:00.000Z", "2026-05-05T09:00:02.500Z"
+    history = [(told(1, at=begin), Began(what="run")), (told(2, at=end), Ended(what="run"))]
+    assert only(play(steps_.fold, history)).seconds == 2.5
+    history[1] = (told(2, at=end), Ended(what="run", seconds=7.0))
+    assert only(play(steps_.fold, history)).seconds == 7.0
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "command-name",
+        "command-message",
+        "command-args",
+        "command-contents",
+        "local-command-stdout",
+        "local-command-stderr",
+        "local-command-caveat",
+        "bash-input",
+        "bash-stdout",
+        "bash-stderr",
+        "system-reminder",
+        "system_reminder",
+        "system_instruction",
+        "user_instructions",
+        "user-prompt-submit-hook",
+        "environment_context",
+        "environment_details",
+        "session_context",
+        "collaboration_mode",
+        "skill_instructions",
+        "skills_instructions",
+        "INSTRUCTIONS",
+        "ide_opened_file",
+        "ide_selection",
+        "ide_diagnostics",
+        "turn_aborted",
+        "subagent_notification",
+        "task-notification",
+        "current_datetime",
+    ],
+)
+def test_no_title_is_what_a_program_put_into_a_tag(tag):
+    text = f"<{tag} a='b'>not asked\nby anybody</{tag}> Mend the fins"
+    facts = [Said(role="user", blocks=({"type": "text", "text": text},))]
+    assert run_after(numbered(facts))["title"] == "Mend the fins"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "passed"),
+    [([True, True], True), ([True, None], None), ([True, False], False), ([None], None)],
+)
+def test_a_run_of_agents_passed_if_all_of_them_did(verdicts, passed):
+    facts = [Began(what="agent", agent=str(n)) for n, _ in enumerate(verdicts)]
+    facts += [Ended(what="agent", agent=str(n), passed=each) for n, each in enumerate(verdicts)]
+    assert run_after(numbered(facts))["passed"] is passed
+
+
+def test_the_most_frequent_loop_comes_first_and_of_equal_ones_the_last():
+    often = {"a": 3, "b": 5, "c": 3}
+    facts = [Called(tool=tool, call_id=f"{tool}{n}", input={}) for tool in often
+             for n in range(often[tool])]  # fmt: skip
+    states = play(loops_.fold, numbered(facts)).values()
+    assert [row["tool"] for row in loops_.answer(states)] == ["b", "c", "a"]
+
+
+def test_whether_a_run_has_spent_is_known_by_its_spends():
+    (state,) = play(runs_.fold, numbered([Spent(key="k")])).values()
+    assert runs_.has_spent(state) is True
+    (state,) = play(runs_.fold, numbered([Said(role="user", blocks=())])).values()
+    assert runs_.has_spent(state) is False
+
+
+def test_tools_by_the_hour_are_the_sum_over_all_tools():
+    history = [
+        (told(n, at=f"1970-01-01T0{hour}:30:00.000Z"), Called(tool=tool, call_id=str(n)))
+        for n, (tool, hour) in enumerate([("t", 1), ("u", 1), ("t", 3)], 1)
+    ]
+    states = play(tools_.fold, history)
+    rows = summed(tools_.sums(key, state) for key, state in states.items())
+    found = tools_.by_hour(rows.items())
+    assert {hour: row["calls"] for hour, row in found.items()} == {1: 2, 3: 1}
+
+
+def test_runs_are_ranked_by_who_needs_a_person():
+    assert sorted(runs_.RANK, key=runs_.RANK.get) == [
+        "waiting", "failed", "lost", "working", "done",
+    ]  # fmt: skip  # one list
+
+
+def test_a_run_is_found_by_its_own_names_and_by_those_it_calls():
+    facts = [
+        Linked(kind="alias", system="sys", alias="other"),
+        Linked(kind="sub-run", child="below"),
+    ]
+    assert tree_.names(only(play(tree_.fold, numbered(facts)))) == {"r", "other", "below"}
+
+
+def test_turns_of_one_step_are_one_step():
+    steps = ["1", "1", "2", "1"]
+    facts = [Moved(agent="a", step=step, from_=None, to="t", phase="working") for step in steps]
+    assert run_after(numbered(facts))["steps"] == 3
+
+
+@pytest.mark.parametrize(("window", "hours"), [("24h", 24), ("7d", 168)])
+def test_a_window_of_audits_is_exact_to_the_millisecond(window, hours):
+    now = moment(NOW)
+    for before, counted in ((0, True), (-1, False), (hours * 3_600_000 - 1, True),
+                            (hours * 3_600_000, False)):  # fmt: skip
+        state = audits_.State(checkpoint="c", result="pass", at_ms=now - before)
+        assert bool(audits_.answer([state], window, NOW)) is counted, before
+
+
+def test_the_last_activity_of_an_agent_is_told():
+    history = [(told(1, at=None), Began(what="agent", agent="a"))]
+    (row,) = agents_.in_runs(play(agents_.fold, history).values())
+    assert row["last_activity"] == history[0][0].received
+
+
+def test_records_that_were_withdrawn_one_after_another_are_one_span():
+    facts = [Noted(label=str(n)) for n in range(1, 8)]
+    taken = {2, 3, 4, 6}
+    history = [
+        (place._replace(withdrawn=place.seq in taken), fact) for place, fact in numbered(facts)
+    ]
+    assert only(play(runs_.fold, history)).withdrawn == [[2, 4], [6, 6]]
+
+
+@pytest.mark.parametrize("injected", [True, False, None])
+def test_a_message_is_injected_only_if_it_says_so(injected):
+    fact = Said(role="user", blocks=(), injected=injected, message_id="m")
+    assert only(play(conversation_.fold, numbered([fact]))).injected is (injected is True)
+
+
+def test_questions_are_ordered_by_how_much_they_need_a_person():
+    history = numbered(
+        [
+            Answered(question_id="u"),
+            Asked(question_id="a"),
+            Answered(question_id="a", answer="x", by="ann"),
+            Asked(question_id="e", expires="2026-05-06T08:30:00Z"),
+            Asked(question_id="o"),
+        ]
+    )
+    assert [row["state"] for row in questions(history)] == [
+        "open", "expired", "answered", "unasked",
+    ]  # fmt: skip  # one list
+
+
+@pytest.mark.parametrize(("code", "shown"), [(3, 3), (2**80, None), ("3", None), (None, None)])
+def test_the_exit_code_of_a_call_is_told(code, shown):
+    facts = [Called(tool="t", call_id="1"), Returned(call_id="1", ok=False, exit_code=code)]
+    (row,) = calls_.answer(play(calls_.fold, numbered(facts)).values())
+    assert row["exit_code"] == shown
+
+
+def test_where_it_works_is_what_the_run_or_an_agent_says_and_not_a_step():
+    place = {"model": "m", "cwd": "/work", "git": {"branch": "main"}}
+    for what, known in (("run", True), ("agent", True), ("step", False)):
+        row = run_after(numbered([Began(what=what, agent="a", step="1", **place)]))
+        found = (row["model"], row["project"], row["branch"])
+        assert found == (("m", "/work", "main") if known else (None, None, None))
