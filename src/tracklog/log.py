@@ -28,7 +28,7 @@ from tracklog.journal.stores import Durability
 from tracklog.model.errors import NotAppended
 from tracklog.model.event import Event
 from tracklog.model.fact import Fact
-from tracklog.model.lines import mended, split
+from tracklog.model.lines import split, without_half_surrogates
 from tracklog.reading.walk import Reading, walk
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ def body_of(record: Record) -> dict[str, Any]:
 
     `Log.event` has it as the dialect understands it.
     """
-    body: dict[str, Any] = orjson.loads(mended(record.line))
+    body: dict[str, Any] = orjson.loads(without_half_surrogates(record.line))
     return body
 
 

@@ -16,7 +16,7 @@ from tracklog.dialects.checking import (
     batch_checker,
     check,
     checker,
-    door_for,
+    checker_for,
     passed,
     understand,
     upcast,
@@ -154,7 +154,7 @@ def profile_shown(path):
 def test_a_good_line_is_recognised(path):
     profile = profile_shown(path)
     name = profile.name if profile else samples.dialect_of(path)
-    door = door_for(registry.dialects())
+    door = checker_for(registry.dialects())
     for line in samples.lines_of(path):
         event = door(line)
         assert isinstance(event, Event), event
@@ -236,7 +236,7 @@ GUESSED = [
 @pytest.mark.parametrize("path", GUESSED, ids=samples.name_of)
 def test_a_dropped_key_does_not_hide_the_dialect(path):
     dialect = registry.dialect(samples.dialect_of(path))
-    door = door_for(registry.dialects())
+    door = checker_for(registry.dialects())
     for line in samples.lines_of(path):
         body = orjson.loads(line)
         for key in body.keys() - {dialect.kind_key}:

@@ -14,7 +14,7 @@ from tracklog.formats import registry
 from tracklog.formats.importers import run_id
 from tracklog.formats.importing import Importing
 from tracklog.home.home import Home
-from tracklog.testing import told_by
+from tracklog.testing import lines_of_file
 
 SESSION = "cfa1e878-62b5-4e40-b281-bbf9b250d766"
 THREAD = "019982b8-3422-79e0-8b3b-05abaf4f3c3e"
@@ -47,7 +47,7 @@ def named(bodies):
 def read(name, path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text)
-    lines, _, report = told_by(registry.importer(name), path)
+    lines, _, report = lines_of_file(registry.importer(name), path)
     return [orjson.loads(line) for line in lines], report
 
 

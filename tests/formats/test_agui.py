@@ -55,7 +55,7 @@ from tracklog.model.fact import (
     Spent,
 )
 from tracklog.reading.replay import replay
-from tracklog.testing import told_by
+from tracklog.testing import lines_of_file
 
 AGUI = formats.exporter("agui")
 
@@ -148,7 +148,7 @@ def test_the_raw_copy_is_the_line():
 def test_a_stream_is_read_back_by_our_importer(tmp_path):
     path = tmp_path / "run.sse"
     path.write_bytes(b"".join(export(one(*A_TALK), "agui")))
-    lines, _, _ = told_by(formats.importer("agui"), path)
+    lines, _, _ = lines_of_file(formats.importer("agui"), path)
     heard = facts_of(records(lines, "tracklog"))
     words = [block.get("text") for f in heard if isinstance(f, Said) for block in f.blocks]
     assert [each for each in words if each] == ["Please fix it.", "I look.", "Done."]
@@ -167,7 +167,7 @@ def test_where_the_carried_fact_is_broken_the_events_own_words_are_read(name, tm
     broken = whole.replace(b'"fact":"%b"' % name, b'"fact":"%b?"' % name)
     assert broken != whole
     path.write_bytes(broken)
-    lines, _, _ = told_by(formats.importer("agui"), path)
+    lines, _, _ = lines_of_file(formats.importer("agui"), path)
     heard = facts_of(records(lines, "tracklog"))
     words = [block.get("text") for f in heard if isinstance(f, Said) for block in f.blocks]
     assert [each for each in words if each] == ["Please fix it.", "I look.", "Done."]
@@ -338,7 +338,7 @@ def test_a_question_and_what_it_interrupted_are_read_back_once(tmp_path):
     ]
     path = tmp_path / "run.sse"
     path.write_bytes(b"".join(export(one(*facts), "agui")))
-    lines, _, _ = told_by(formats.importer("agui"), path)
+    lines, _, _ = lines_of_file(formats.importer("agui"), path)
     back = facts_of(records(lines, "tracklog"))
 
     def bare(heard):
@@ -391,7 +391,7 @@ def test_a_thread_comes_back_as_the_thread_it_was(tmp_path):
     path = tmp_path / "run.jsonl"
     started = {"type": "RUN_STARTED", "threadId": "th-1", "runId": "r-1"}
     path.write_text(json.dumps(started) + "\n")
-    lines, _, _ = told_by(formats.importer("agui"), path)
+    lines, _, _ = lines_of_file(formats.importer("agui"), path)
     [imported] = export_runs(records(lines, "tracklog"))
     assert stream(imported)[0]["threadId"] == "th-1"
 
@@ -403,7 +403,7 @@ def read_in(events, folder):
     """What our importer makes of events, as bodies of lines, and its report."""
     path = folder / "events.jsonl"
     path.write_text("".join(json.dumps(event) + "\n" for event in events))
-    lines, _, report = told_by(formats.importer("agui"), path)
+    lines, _, report = lines_of_file(formats.importer("agui"), path)
     return [json.loads(line) for line in lines], report
 
 

@@ -147,7 +147,7 @@ def test_a_run_is_told_as_the_sample_has_it(to, golden):
     path = next(p for p in samples.of("good") if samples.name_of(p) == GOLDEN[golden])
     lines, report = converted(sample(path), to)
     text = b"".join(line + b"\n" for line in lines)
-    told = orjson.dumps(report.told(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    told = orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     folder = samples.ROOT / "convert"
     for file, made in (
         (folder / f"{golden}-to-{to}.jsonl", text),
@@ -463,11 +463,11 @@ def test_more_silent_lines_than_can_be_carried_are_dropped_and_said_to_be(monkey
 
 def test_the_report_depends_on_nothing_but_the_records():
     path = next(p for p in samples.of("good") if samples.name_of(p) == "awf/a-whole-run")
-    first = converted(sample(path), "tracklog")[1].told()
+    first = converted(sample(path), "tracklog")[1].as_json()
     for other in samples.of("good"):
         if samples.dialect_of(other) == "awf":
             converted(sample(other), "tracklog")
-    assert converted(sample(path), "tracklog")[1].told() == first
+    assert converted(sample(path), "tracklog")[1].as_json() == first
 
 
 def test_a_value_deeper_than_orjson_writes_is_converted_all_the_same():

@@ -56,7 +56,7 @@ from tracklog.model.fact import (
     Said,
     Spent,
 )
-from tracklog.testing import ExporterSuite, told_by
+from tracklog.testing import ExporterSuite, lines_of_file
 
 NAMES = registry.exporter_names()
 ROOT = Path(__file__).parents[2]
@@ -684,7 +684,7 @@ def test_spans_that_were_imported_are_exported_with_their_own_ids(name, tmp_path
     bodies = [each["body"] for each in sent if "resourceSpans" in each["body"]]
     path = tmp_path / "spans.jsonl"
     path.write_bytes(b"".join(orjson.dumps(body) + b"\n" for body in bodies))
-    lines, _, _ = told_by(registry.importer("otlp"), path)
+    lines, _, _ = lines_of_file(registry.importer("otlp"), path)
     known = {span["spanId"].lower() for body in bodies for span in spans_of(body)}
     (each,) = export_runs(records(lines, "tracklog"))
     request = json.loads(written(each, "otel"))
@@ -974,7 +974,7 @@ def test_a_compaction_is_a_change_of_context():
 def test_a_trajectory_is_read_back_by_our_importer(tmp_path):
     path = tmp_path / "run.json"
     path.write_bytes(written(one(*A_TALK), "atif"))
-    lines, _, _ = told_by(registry.importer("atif"), path)
+    lines, _, _ = lines_of_file(registry.importer("atif"), path)
     heard = facts_of(records(lines, "tracklog"))
     assert [f.tool for f in heard if isinstance(f, Called)] == ["read", "shell"]
     assert {f.output for f in heard if isinstance(f, Returned)} >= {"x = 1"}
@@ -1082,7 +1082,7 @@ def test_cloud_events_are_unwrapped_by_our_importer(tmp_path):
     recorded = told(*A_TALK)
     path = tmp_path / "run.cloudevents.json"
     path.write_bytes(written(export_runs(recorded)[0], "cloudevents"))
-    lines, _, _ = told_by(registry.importer("cloudevents"), path)
+    lines, _, _ = lines_of_file(registry.importer("cloudevents"), path)
     assert [orjson.loads(line) for line in lines] == [orjson.loads(r.line) for r in recorded]
 
 

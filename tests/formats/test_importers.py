@@ -22,7 +22,7 @@ from tracklog.formats.importers._records import DAMAGED, records
 from tracklog.formats.importing import Importing
 from tracklog.home.home import Home
 from tracklog.model.fact import Noted
-from tracklog.testing import ImporterSuite, told_by
+from tracklog.testing import ImporterSuite, lines_of_file
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "importers"
 CLAUDE, CODEX = SAMPLES / "claude", SAMPLES / "codex"
@@ -47,7 +47,7 @@ class TestEveryImporter(ImporterSuite):
 
 
 def told(name, path, **options):
-    lines, _, report = told_by(registry.importer(name), path, **options)
+    lines, _, report = lines_of_file(registry.importer(name), path, **options)
     return [orjson.loads(line) for line in lines], report
 
 
@@ -269,7 +269,7 @@ def test_a_line_of_many_small_values_is_made_light(tmp_path):
     path = write(
         tmp_path / f"{SESSION}.jsonl", claude(message={"role": "user", "content": "hi"}, big=many)
     )
-    lines, _, _ = told_by(registry.importer("claude"), path)
+    lines, _, _ = lines_of_file(registry.importer("claude"), path)
     assert max(map(len, lines)) < 1 << 20
     said = next(body for line in lines if (body := orjson.loads(line))["fact"] == "Said")
     assert said["blocks"][0]["text"] == "hi"
@@ -837,7 +837,7 @@ def test_a_wrong_type_costs_the_field_and_never_the_record(tmp_path, data):
     record = {**claude(kind, 3), **wrong} if name == "claude" else codex(kind, 3, **wrong)
     path = tmp_path / (f"{SESSION}.jsonl" if name == "claude" else ROLLOUT.name)
     first = claude(message={"role": "user", "content": "hi"}) if name == "claude" else meta()
-    lines, _, report = told_by(registry.importer(name), write(path, first, record))
+    lines, _, report = lines_of_file(registry.importer(name), write(path, first, record))
     assert report.records() == 2
     ImporterSuite()._check(lines)
 
@@ -857,7 +857,7 @@ def test_damage_anywhere_loses_no_whole_readable_record(tmp_path, data):
     broken = broken[: data.draw(st.integers(0, len(broken)))]
     path = tmp_path / (f"{SESSION}.jsonl" if name == "claude" else ROLLOUT.name)
     path.write_bytes(broken)
-    told_lines, _, report = told_by(registry.importer(name), path)
+    told_lines, _, report = lines_of_file(registry.importer(name), path)
     readable = [line for line in bytes(broken).split(b"\n") if line.strip() and _is_json(line)]
     assert report.records() >= len(readable)
     ImporterSuite()._check(told_lines)
@@ -885,7 +885,7 @@ def test_a_growing_file_is_brought_in_once_however_it_grew(tmp_path, cuts):
             Importing(home).bring([path], final=place == len(data))
         seen = [orjson.loads(record.line)["id"] for record in home.journal.records()]
     assert seen == [
-        orjson.loads(line)["id"] for line in told_by(registry.importer("claude"), path)[0]
+        orjson.loads(line)["id"] for line in lines_of_file(registry.importer("claude"), path)[0]
     ]
 
 
@@ -1135,7 +1135,7 @@ def test_the_importer_of_the_documentation_works(tmp_path):
     exec(page.split("```python\n")[1].split("```")[0], made)
     slip = {"station": "Paris", "text": "STOP", "sent": "1899-05-05T09:00:00Z"}
     write(tmp_path / "samples" / "slips.jsonl", slip, slip, {"station": "Paris"}, 7)
-    lines, _, report = told_by(made["importer"], tmp_path / "samples" / "slips.jsonl")
+    lines, _, report = lines_of_file(made["importer"], tmp_path / "samples" / "slips.jsonl")
     assert len(lines) == 4
     assert (report.mapped["slip"], report.unknown["slip"]) == (2, 2)
 

@@ -946,7 +946,7 @@ def test_large_values_are_lifted_out_whole(door):
 def test_blobs_that_lines_name_as_their_origin_outlive_pruning(door):
     door.send(traces(span(1, "job")))
     raw = door.lines()[0]["origin"]["raw"]
-    assert raw in door.home._spoken_blobs()
+    assert raw in door.home._named_blobs()
 
 
 def test_nothing_about_persons_is_in_the_lines(door):

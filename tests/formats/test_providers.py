@@ -200,7 +200,7 @@ def test_a_raw_nul_byte_harms_no_line_and_survives(name, tmp_path):
     assert heard.report.nul == 1
     assert heard.report.malformed == 0
     with Recorder.open(run_id(), tmp_path) as recorder, recorder.run("review") as run:
-        run.assistant(heard.blocks, **{**heard.meta, "report": heard.report.told()})
+        run.assistant(heard.blocks, **{**heard.meta, "report": heard.report.as_json()})
     assert b"\0" not in recorder.path.read_bytes()
     message = next(each for each in bodies(recorder.path) if each["type"] == "message.assistant")
     assert message["payload"]["blocks"][0]["text"] == "Rea\0ding it."
@@ -218,7 +218,7 @@ def test_a_call_without_a_result_is_kept_as_it_is(name):
 def test_a_reply_is_recorded_as_blocks(name, tmp_path):
     heard = normalise(name, lines(*SAME[name]))
     with Recorder.open(run_id(), tmp_path) as recorder, recorder.run("review") as run:
-        run.assistant(heard.blocks, **{**heard.meta, "report": heard.report.told()})
+        run.assistant(heard.blocks, **{**heard.meta, "report": heard.report.as_json()})
     message = next(each for each in bodies(recorder.path) if each["type"] == "message.assistant")
     kinds = [block["type"] for block in message["payload"]["blocks"]]
     assert kinds == ["text", "tool_use", "tool_result"]

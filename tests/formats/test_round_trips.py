@@ -35,7 +35,7 @@ from tracklog.formats.importers.otlp import tell_items, wire
 from tracklog.formats.importers.otlp.memory import Memory
 from tracklog.model.event import Event
 from tracklog.model.fact import FACTS, Began, Called, Ended, Linked, Returned, Said, Spent
-from tracklog.testing import told_by
+from tracklog.testing import lines_of_file
 from tracklog.testing.exporters import filled, stands
 
 
@@ -78,7 +78,7 @@ def read_back(way: Way, content: bytes, folder) -> list[bytes]:
         return teller.take()
     path = folder / f"run{registry.exporter(way.format).suffix}"
     path.write_bytes(content)
-    return told_by(registry.importer(way.importer), path)[0]
+    return lines_of_file(registry.importer(way.importer), path)[0]
 
 
 def said_by(fact, at) -> dict:

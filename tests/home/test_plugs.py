@@ -41,7 +41,7 @@ dialect = Dialect(
     read=lambda body: (body.get("station", ""), body.get("kind", ""), *[None] * 5),
     facts=lambda event: iter([Said(role="note", blocks=({"type": "text", "text": event.body["text"]},))]),
     rules=lambda state, event: (state, []),
-    say=lambda fact, scene: None,
+    write=lambda fact, scene: None,
     contract="morse",
 )
 '''

@@ -26,7 +26,7 @@ from tracklog.folds import Fold, Position, conversation, row_key, run_key
 from tracklog.home import registry
 from tracklog.home.home import Home
 from tracklog.index.indexer import Indexer, fingerprint
-from tracklog.index.search_text import marked, spoken, terms
+from tracklog.index.search_text import marked, searchable_text, terms
 from tracklog.intake.intake import Intake
 from tracklog.journal.journal import Entry, Journal
 from tracklog.journal.stores.memory import MemoryStore
@@ -685,8 +685,8 @@ def test_deep_and_odd_values_can_be_searched():
     deep: object = "bottom"
     for _ in range(5000):
         deep = [deep]
-    assert spoken([Called(tool="t", call_id="c", input={"a": deep, "b": [1, None, "two"]})]) == "bottom\ntwo"  # fmt: skip
-    assert spoken([Noted(label="x", text=None)]) == ""
+    assert searchable_text([Called(tool="t", call_id="c", input={"a": deep, "b": [1, None, "two"]})]) == "bottom\ntwo"  # fmt: skip
+    assert searchable_text([Noted(label="x", text=None)]) == ""
 
 
 WRITES = [

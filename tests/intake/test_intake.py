@@ -172,7 +172,7 @@ def test_a_cold_run_is_rebuilt_from_the_journal(journal):
 
 
 def test_memory_is_bounded_and_nothing_is_forgotten_for_it(journal, monkeypatch):
-    monkeypatch.setattr("tracklog.intake.identities.KEPT", 10)
+    monkeypatch.setattr("tracklog.intake.identities.MOST_KNOWN", 10)
     intake = intake_of(journal)
     lines = [spoke(str(n), run=f"stage-{n % 20}") for n in range(100)]
     for line in lines:

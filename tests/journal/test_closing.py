@@ -48,7 +48,7 @@ def noted(run: str, first: int, last: int) -> list[bytes]:
 def test_a_home_that_is_closed_has_closed_every_database(tmp_path, monkeypatch, connections, kept):
     """Those of the index, of its readers, of long runs, and of long runs that left the memory."""
     monkeypatch.setattr("tracklog.intake.identities.LONG", 20)
-    monkeypatch.setattr("tracklog.intake.identities.KEPT", kept)
+    monkeypatch.setattr("tracklog.intake.identities.MOST_KNOWN", kept)
     with Home(tmp_path / "home") as home:
         for n in range(0, 150, 30):
             for run in ("one", "two", "three"):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from tracklog.folds import Position, call_name, said_in, text_of, word
+from tracklog.folds import Position, call_name, text_in, text_of, word
 from tracklog.folds import tree as tree_fold
 from tracklog.home.home import Home
 from tracklog.journal.frame import Record, Run
@@ -41,9 +41,9 @@ RANKS: Mapping[How, int] = {
     "handoff": 6, "sub-run": 7, "order": 8,
 }  # fmt: skip  # one row
 LAST_RESORT = 9
-MOST_KEPT = 60_000
+MOST_CACHED = 60_000
 """Records of runs that are held to be read on: two kilobytes each."""
-MOST_HEARD = 32
+MOST_INPUTS = 32
 """What an agent was told at once, at most: of more, the last are taken for the causes."""
 
 
@@ -93,7 +93,7 @@ class _Resolved(NamedTuple):
 class _Thread:
     """What one agent, or one step where nobody is named, was told and has done."""
 
-    fresh: deque[Tie] = field(default_factory=lambda: deque(maxlen=MOST_HEARD))
+    fresh: deque[Tie] = field(default_factory=lambda: deque(maxlen=MOST_INPUTS))
     """What it was told since it last acted."""
     because: list[Tie] = field(default_factory=list)
     """What it acts upon until it is told something new: its own words, or what it was told."""
@@ -117,7 +117,7 @@ class RunCauses:
         self._askers: dict[str, str] = {}
         self._named: dict[str, list[int]] = {}
         self._threads: dict[str, _Thread] = {}
-        self._common: deque[Tie] = deque(maxlen=MOST_HEARD)
+        self._common: deque[Tie] = deque(maxlen=MOST_INPUTS)
         self._spoke: dict[str, int] = {}
         self._last = 0
         self._began = 0
@@ -128,7 +128,7 @@ class RunCauses:
         self._loose: dict[int, _Resolved] = {}
         """Of those that name a cause: what comes later may be what they name."""
 
-    def hear(self, records: Iterable[Record]) -> bool:
+    def add(self, records: Iterable[Record]) -> bool:
         """Takes the next records in; whether what was told before still stands.
 
         If not, something was erased, or other records count no more: it is to be told anew.
@@ -209,7 +209,7 @@ class RunCauses:
         """What caused this record, as far as this fact of it says."""
         match fact:
             case Said(role="user" | "system" | "world"):
-                if fact.role == "user" and fact.injected is not True and said_in(fact.blocks):
+                if fact.role == "user" and fact.injected is not True and text_in(fact.blocks):
                     node.prompt = node.entry = True
                 elif fact.role != "user" or fact.injected is True:
                     self._follow(seq, node, fact)
@@ -258,12 +258,12 @@ class RunCauses:
     def _act(self, node: Node, fact: Fact, own: set[str]) -> None:
         """An agent acts upon what it was told since it acted last, else as it did before."""
         thread = self._thread(node.position, fact)
-        ties = [tie for tie in self._heard(thread) if not self._is_own(tie, own)]
+        ties = [tie for tie in self._inputs(thread) if not self._is_own(tie, own)]
         node.ties += ties or self._others(thread, node.position, fact) or thread.because
         if not node.ties and self._began:
             node.ties.append(Tie(self._began, "order"))
 
-    def _heard(self, thread: _Thread) -> list[Tie]:
+    def _inputs(self, thread: _Thread) -> list[Tie]:
         if self._common and self._common[-1].seq > thread.acted:
             common = (tie for tie in self._common if tie.seq > thread.acted)
             return sorted({*thread.fresh, *common})
@@ -285,7 +285,7 @@ class RunCauses:
         if node.ties:
             return
         thread = self._thread(node.position, fact)
-        before = self._heard(thread)[-1:] or thread.because[-1:]
+        before = self._inputs(thread)[-1:] or thread.because[-1:]
         place = before[0].seq if before else self._began
         if place and place != seq:
             node.ties.append(Tie(place, "order"))
@@ -360,7 +360,7 @@ class RunCauses:
                     self._began = self._began or seq
                     self._common.append(tie)
                 else:  # a new life: what it was told in another one is over
-                    thread.fresh = deque([tie], MOST_HEARD)
+                    thread.fresh = deque([tie], MOST_INPUTS)
                     thread.because = []
         if isinstance(fact, Said | Called | Returned | Ended | Decided) or not self._last:
             self._last = seq
@@ -458,24 +458,24 @@ class CauseCache:
 
     def __init__(self, journal: Journal, dialects: Dialects) -> None:
         self._journal, self._dialects = journal, dialects
-        self._kept: OrderedDict[Run, RunCauses] = OrderedDict()
+        self._cache: OrderedDict[Run, RunCauses] = OrderedDict()
         self.lock = threading.Lock()
 
     def read(self, run: Run) -> RunCauses:
         """A run up to its last record."""
-        causes = self._kept.pop(run, None)
+        causes = self._cache.pop(run, None)
         if causes is None or next(iter(causes.nodes)) < self._journal.first:
             causes = RunCauses(Walker(self._dialects, rules=False))
         after = next(reversed(causes.nodes), 0)
-        if not causes.hear(self._journal.records(after, run)):
-            causes = self._read_anew(run)
-        if 0 < len(causes.nodes) <= MOST_KEPT:
-            self._kept[run] = causes
-            while sum(len(each.nodes) for each in self._kept.values()) > MOST_KEPT:
-                self._kept.popitem(last=False)
+        if not causes.add(self._journal.records(after, run)):
+            causes = self._reread(run)
+        if 0 < len(causes.nodes) <= MOST_CACHED:
+            self._cache[run] = causes
+            while sum(len(each.nodes) for each in self._cache.values()) > MOST_CACHED:
+                self._cache.popitem(last=False)
         return causes
 
-    def _read_anew(self, run: Run) -> RunCauses:
+    def _reread(self, run: Run) -> RunCauses:
         """A run from its first record on, with all revisions known from the beginning."""
         walker = Walker(self._dialects, rules=False)
         for record in self._journal.records(run=run):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tracklog.answers import Question, key_of, run_param
 from tracklog.folds import conversation as conversation_fold
-from tracklog.folds import rows_of, run_of, said_in
+from tracklog.folds import rows_of, run_of, text_in
 from tracklog.home.home import Home
 from tracklog.model.fact import Said
 
@@ -52,7 +52,7 @@ def conversation(home: Home, run: str) -> list[MessageRow]:
         for record in home.journal.records(run=run_of(key))
         if record.seq in wanted
         for fact in home.facts_in(record)
-        if isinstance(fact, Said) and (words := said_in(fact.blocks))
+        if isinstance(fact, Said) and (words := text_in(fact.blocks))
     }
     return [
         MessageRow(

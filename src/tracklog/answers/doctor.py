@@ -29,7 +29,7 @@ class Check:
     name: str
     state: Literal["ok", "warning", "error"]
     message: str
-    mend: str = ""
+    remedy: str = ""
     """The command that mends it, or what to do."""
 
 
@@ -56,7 +56,7 @@ def doctor(home: Path, now: float) -> Iterator[Check]:
         yield Check("chain", "ok", f"{records} {report.verdict}")
         yield from (Check("note", "ok", note) for note in report.notes)
     else:
-        yield Check("chain", "error", str(report.faults[0]), _mend_chain(home))
+        yield Check("chain", "error", str(report.faults[0]), _rebuild_chain(home))
     yield from _inside(home, now)
 
 
@@ -68,7 +68,7 @@ def accept(home: Path, now: float) -> list[Path]:
     return pieces
 
 
-def _mend_chain(home: Path) -> str:
+def _rebuild_chain(home: Path) -> str:
     """What to do about records that were changed: nothing can compute them back."""
     there = quote(str(home))
     return (
@@ -85,8 +85,8 @@ def _home(home: Path) -> Check:
     except TracklogError as error:
         return Check("home", "error", error.message, error.hint)
     if any((home / "journal").glob("*.jsonl")):
-        mend = f"tracklog record --home {quote(str(home))} </dev/null"
-        return Check("home", "error", f"{home / 'format'} is missing", mend)
+        remedy = f"tracklog record --home {quote(str(home))} </dev/null"
+        return Check("home", "error", f"{home / 'format'} is missing", remedy)
     return Check("home", "warning", f"nothing is recorded at {home} yet", "tracklog import")
 
 
@@ -121,8 +121,8 @@ def _space(home: Path) -> Check:
     if free > LOW:
         return Check("space", "ok", f"{free / (1 << 30):,.1f} GiB free")
     message = f"the disk is nearly full: {free / (1 << 20):,.1f} MiB free"
-    mend = f"make room, or `tracklog prune --older-than 30d --home {quote(str(home))}`"
-    return Check("space", "warning", message, mend)
+    remedy = f"make room, or `tracklog prune --older-than 30d --home {quote(str(home))}`"
+    return Check("space", "warning", message, remedy)
 
 
 def _inside(home: Path, now: float) -> Iterator[Check]:
@@ -131,8 +131,10 @@ def _inside(home: Path, now: float) -> Iterator[Check]:
             "a piece was set aside" if len(torn) == 1 else f"{len(torn)} pieces were set aside"
         )
         there = quote(str(home))
-        mend = f"`ls -l {there}/quarantine` to look, then `tracklog doctor --accept --home {there}`"
-        yield Check("quarantine", "warning", message, mend)
+        remedy = (
+            f"`ls -l {there}/quarantine` to look, then `tracklog doctor --accept --home {there}`"
+        )
+        yield Check("quarantine", "warning", message, remedy)
     else:
         yield Check("quarantine", "ok", "nothing was set aside that was not accepted")
     with Home(home, readonly=True) as opened:

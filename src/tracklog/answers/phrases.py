@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
-from tracklog.folds import said_in, text_of, unlifted
+from tracklog.folds import text_in, text_of, unlifted
 from tracklog.model.fact import (
     Answered,
     Asked,
@@ -48,7 +48,7 @@ def phrase(fact: Fact) -> str:
         case Returned():
             return _returned(fact)
         case Said():
-            return _said(fact)
+            return _message(fact)
         case Decided():
             return _decided(fact)
         case Asked():
@@ -65,15 +65,15 @@ def phrase(fact: Fact) -> str:
     return ""
 
 
-def _said(fact: Said) -> str:
+def _message(fact: Said) -> str:
     """What was said, with what was only thought marked as such."""
     blocks = fact.blocks if isinstance(fact.blocks, tuple | list) else ()
     thoughts = [block for block in blocks if _is_thought(block)]
     if fact.role in ("thought", "belief") or not thoughts:
-        text = _line(said_in(blocks))
+        text = _line(text_in(blocks))
         return f"({fact.role}) {text}" if text and fact.role in ("thought", "belief") else text
-    thought = _line(said_in(thoughts))
-    message = _line(said_in([block for block in blocks if not _is_thought(block)]))
+    thought = _line(text_in(thoughts))
+    message = _line(text_in([block for block in blocks if not _is_thought(block)]))
     return " ".join(filter(None, (f"(thought) {thought}" if thought else "", message)))
 
 

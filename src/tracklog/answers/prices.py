@@ -23,7 +23,7 @@ HINT = (
     '"cache_read": 0.3, "cache_write": 3.75, "cache_write_1h": 6}]}}, in dollars per million tokens'
 )
 
-_FOUND = 10_000  # prices by model and day that are held at most
+_CACHE = 10_000  # prices by model and day that are held at most
 _DATE = re.compile(r"-(?:20[0-9]{2}-?[01][0-9]-?[0-3][0-9]|latest)$")
 
 
@@ -54,16 +54,16 @@ class Prices:
 
     def __init__(self, models: Mapping[str, list[Price]], as_of: str) -> None:
         self._models = models
-        self._found: dict[tuple[str | None, str], Price | None] = {}
+        self._cache: dict[tuple[str | None, str], Price | None] = {}
         self.as_of = as_of
         """The day on which the list was read."""
 
     def cost(self, model: str | None, amounts: Mapping[str, int], day: str) -> Cost | None:
         """What a spend comes to; None where the model has no price on that day."""
-        cache = self._found
+        cache = self._cache
         if (model, day) not in cache:
-            if len(cache) >= _FOUND:
-                cache = self._found = {}
+            if len(cache) >= _CACHE:
+                cache = self._cache = {}
             cache[model, day] = self._price(model, day)
         price = cache[model, day]
         given, output = amounts.get("input_tokens"), amounts.get("output_tokens")

@@ -309,7 +309,7 @@ class RunList:
 
     def _states(self, index: Indexer, newest: int) -> list[State]:
         held, now, changed = self._held, {}, set()
-        for key, state in index.newest_kept("runs", newest):
+        for key, state in index.newest_stored("runs", newest):
             known = held.get(key)
             if known is None or known[0] != state:
                 known = (state, index.thawed("runs", key, state))

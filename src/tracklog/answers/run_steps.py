@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from tracklog.folds import Position, call_name, said_in, text_of
+from tracklog.folds import Position, call_name, text_in, text_of
 from tracklog.model.fact import (
     Answered,
     Asked,
@@ -90,7 +90,7 @@ def _known(seen: set[tuple[Any, ...]], position: Position, fact: Fact) -> bool:
         if isinstance(fact, Called) and fact.provider_call_id is not None:
             ids.append((Called, f"={text_of(fact.provider_call_id)}"))
     elif isinstance(fact, Said) and fact.message_id is not None:
-        ids.append((Said, fact.message_id, fact.role, said_in(fact.blocks)))
+        ids.append((Said, fact.message_id, fact.role, text_in(fact.blocks)))
     known = any(id in seen for id in ids)
     seen.update(ids)
     return known

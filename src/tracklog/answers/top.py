@@ -188,7 +188,7 @@ class Fleet:
             near = self.home.journal.read(max(0, last_seq - NEAR), NEAR, run)
             superseded = self.home.index.silent([record.seq for record in near])
             texts = (
-                summary([fact for fact in facts_in(record, self.home.dialects) if _speaks(fact)])
+                summary([fact for fact in facts_in(record, self.home.dialects) if _has_words(fact)])
                 for record in reversed(near)
                 if record.seq not in superseded
             )
@@ -227,7 +227,7 @@ def _by_need(row: TopAgentRow) -> tuple[int, int]:
     return (runs_fold.RANK.get(row.status, len(runs_fold.RANK)), -row.last_seq)
 
 
-def _speaks(fact: Fact) -> bool:
+def _has_words(fact: Fact) -> bool:
     return not isinstance(fact, QUIET) and fact.copied is not True
 
 

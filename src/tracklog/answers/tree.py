@@ -63,7 +63,7 @@ def _all(home: Home) -> list[tree_fold.Branch]:
     # A run that only ever called tools has no tree state, though it was recorded.
     index = home.index
     states = dict(index.states("tree"))
-    others = {key for key, _ in index.newest_kept("runs", sys.maxsize)}
+    others = {key for key, _ in index.newest_stored("runs", sys.maxsize)}
     known = index.load("runs", others - states.keys())
     return tree_fold.answer(states, None, {key: run.first_seq for key, run in known.items()})
 

@@ -115,7 +115,7 @@ class _Web:
         self._tied: set[str] = set()
         self._nearby: dict[str, list[str]] = {}
         self._places: dict[tuple[str, str], int | None] = {}
-        self._found: dict[int, list[tuple[Tie, str]]] = {}
+        self._ties: dict[int, list[tuple[Tie, str]]] = {}
 
     def causes_in(self, key: str) -> RunCauses:
         if key not in self._causes:
@@ -237,12 +237,12 @@ class _Web:
         """Causes that are named here and stand in another run: one that is tied to this one, or the
         only one that has an event of that name.
         """
-        if seq not in self._found:
+        if seq not in self._ties:
             key = self._of[seq]
             missing = self._causes[key].missing(seq)
             ways = ((how, name, self._far_place(key, how, name, seq)) for how, name in missing)
-            self._found[seq] = [(Tie(at, how), name) for how, name, at in ways if at is not None]
-        return self._found[seq]
+            self._ties[seq] = [(Tie(at, how), name) for how, name, at in ways if at is not None]
+        return self._ties[seq]
 
     def _far_place(self, key: str, how: How, name: str, seq: int) -> int | None:
         for run in self._near(key):

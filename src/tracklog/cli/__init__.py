@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from tracklog import __version__
-from tracklog.cli._terminal import Harmless, colour, say_error
+from tracklog.cli._terminal import Harmless, colour, print_error
 from tracklog.model.errors import TracklogError
 
 USAGE = 2
@@ -148,7 +148,7 @@ def _run() -> object:
         return stop.code
 
 
-def _say_usage(error: click.UsageError) -> None:
+def _print_usage(error: click.UsageError) -> None:
     """Print a usage error like every other error, with a hint.
 
     A path that does not exist is not a usage error.
@@ -163,7 +163,7 @@ def _say_usage(error: click.UsageError) -> None:
         else:
             click.echo(error.ctx.get_usage(), err=True, color=error.ctx.color)
     shouted = message[1:2].isupper()
-    say_error(message if shouted else f"{message[:1].lower()}{message[1:]}", hint)
+    print_error(message if shouted else f"{message[:1].lower()}{message[1:]}", hint)
 
 
 def _exit_code(action: Callable[[], object]) -> int:
@@ -173,13 +173,13 @@ def _exit_code(action: Callable[[], object]) -> int:
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.UsageError as error:
-        _say_usage(error)
+        _print_usage(error)
         code = USAGE
     except click.ClickException as error:
-        say_error(error.message)
+        print_error(error.message)
         code = USAGE
     except TracklogError as error:
-        say_error(error.message, error.hint)
+        print_error(error.message, error.hint)
         code = USAGE
     except (KeyboardInterrupt, click.Abort):
         code = INTERRUPTED
@@ -187,7 +187,7 @@ def _exit_code(action: Callable[[], object]) -> int:
         _give_up_output()
         code = READER_GONE
     except OSError as error:
-        say_error(
+        print_error(
             f"{error.filename or 'reading or writing failed'}: {error.strerror or error}",
             "check that it exists, its owner and mode, and the free space on its disk",
         )

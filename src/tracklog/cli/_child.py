@@ -91,7 +91,7 @@ class Child:
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], output: OutputQueue
     ) -> None:
-        self._heard = output
+        self._queue = output
         self._tail = bytearray()
         self._pumps: list[_Pump] = []
         self._slave: int | None = None
@@ -136,7 +136,7 @@ class Child:
             status = wait_status if pid else None
         for pump in self._pumps:
             pump.finish()
-        self._heard.close()
+        self._queue.close()
         code = os.waitstatus_to_exitcode(status)
         killer = -code if code < 0 else None
         return CommandEnd(None if code < 0 else code, killer, timed_out, bytes(self._tail))
@@ -152,7 +152,7 @@ class Child:
         ours, theirs = self._output()
         self._theirs.append(theirs)
         actions.append((os.POSIX_SPAWN_DUP2, theirs, 1))
-        self._pumps.append(_Pump(ours, 1, self._heard.put))
+        self._pumps.append(_Pump(ours, 1, self._queue.put))
         if _same_file(1, 2):
             actions.append((os.POSIX_SPAWN_DUP2, theirs, 2))  # their order is kept
         elif not os.isatty(2):
@@ -220,7 +220,7 @@ class _Pump(threading.Thread):
 
     def __init__(self, source: int, target: int, tell: Callable[[bytes], None]) -> None:
         super().__init__(name=f"tracklog-pump-{target}", daemon=True)
-        self.source, self.target, self.tell = source, target, tell
+        self.source, self.target, self.deliver = source, target, tell
         self.over = threading.Event()
         """The command has ended: silence then ends its output."""
 
@@ -236,7 +236,7 @@ class _Pump(threading.Thread):
             if not chunk:
                 break
             open_ = self._write(chunk)
-            self.tell(chunk)
+            self.deliver(chunk)
         os.close(self.source)  # a process that still writes there gets an error
 
     def finish(self) -> None:

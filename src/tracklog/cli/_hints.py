@@ -21,7 +21,7 @@ def of_lines(dialect: str | None) -> "Hints":
     return Hints([] if dialect else registry.dialects())
 
 
-def say(hints: "Hints", dialect: str | None, run: str | None) -> str | None:
+def text_of(hints: "Hints", dialect: str | None, run: str | None) -> str | None:
     """The hint that is due for a line, which is also written to stderr."""
     hint = hints.of(dialect, run)
     if hint:

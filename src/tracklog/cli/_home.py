@@ -178,7 +178,7 @@ def asking(home: Path) -> "Iterator[Home]":
     """A home whose index is up to date; warnings are printed."""
     with reading(home) as opened:
         with progress_bar("indexing", MANY) as progress:
-            tell(_caught_up(opened, progress))
+            report(_caught_up(opened, progress))
         yield opened
 
 
@@ -223,7 +223,7 @@ def ago(seconds: float | None) -> str | None:
     return None if seconds is None else stamp(time.time() - seconds)
 
 
-def tell(findings: "Iterable[Finding]") -> None:
+def report(findings: "Iterable[Finding]") -> None:
     """Print warnings to stderr, so that they do not mix with the answer."""
     for finding in findings:
         text = terminal.plain(f"{finding.name}: {finding.message}")
@@ -235,7 +235,7 @@ def writing(home: Path, **options: Any) -> "Home":
     from tracklog.home.home import Home
 
     opened = Home(home, **options)
-    tell(opened.store.findings)
+    report(opened.store.findings)
     warn_of_damage(home)
     return opened
 
@@ -247,9 +247,9 @@ def serving(home: Path, **options: Any) -> "Home":
 
     opened = Home(home, **options)
     for finding in opened.store.findings:
-        logs.say("warning", finding.message, finding=finding.name)
+        logs.log("warning", finding.message, finding=finding.name)
     if damage := damage_of(home):
-        logs.say("warning", damage, hint=BEHIND_DAMAGE)
+        logs.log("warning", damage, hint=BEHIND_DAMAGE)
     return opened
 
 

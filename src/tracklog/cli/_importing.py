@@ -63,7 +63,7 @@ def follow(
             words = ", ".join(f"{count:,} {word}" for word, count in summary.lines.items())
             click.echo(f"{terminal.plain(str(path))}: {words}")
         for place, problems in summary.refused:
-            terminal.say_refused(place, problems)
+            terminal.print_refused(place, problems)
 
     total = ImportSummary()
     files: list[Path] = []
@@ -91,7 +91,7 @@ def follow(
                     )
                 for place, why in summary.unread:
                     if place not in unread:
-                        terminal.say_error(f"{terminal.plain(place)} cannot be read: {why}")
+                        terminal.print_error(f"{terminal.plain(place)} cannot be read: {why}")
                     unread.add(place)
                 if once:
                     break
@@ -125,14 +125,14 @@ def put(
     if as_json:
         terminal.put_json({**summary.as_json(), "dry_run": dry})
     else:
-        for line in _told(summary, dry=dry):
+        for line in _summary_lines(summary, dry=dry):
             click.echo(line)
     for path, why in summary.unread:
-        terminal.say_error(
+        terminal.print_error(
             f"{terminal.plain(path)} cannot be read: {why}", "check its owner and mode"
         )
     for path, problems in summary.refused:
-        terminal.say_refused(path, problems)
+        terminal.print_refused(path, problems)
     for hint in summary.hints:
         click.echo(f"hint: {terminal.plain(hint)}", err=True)
     if redact and (summary.unchanged or summary.lines["duplicate"]):
@@ -140,7 +140,7 @@ def put(
         click.echo(words, err=True)
 
 
-def _told(summary: "ImportSummary", *, dry: bool) -> list[str]:
+def _summary_lines(summary: "ImportSummary", *, dry: bool) -> list[str]:
     size = summary.bytes / 1e6
     files = "1 file" if summary.files == 1 else f"{summary.files:,} files"
     words = f"{files} read ({size:,.1f} MB), {summary.unchanged:,} unchanged"

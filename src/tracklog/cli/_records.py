@@ -37,14 +37,14 @@ def _object(record: "Record") -> dict[str, Any]:
     """The record as JSON; its line is included unchanged, unless it is no JSON any more."""
     import orjson
 
-    from tracklog.model.lines import mended
+    from tracklog.model.lines import without_half_surrogates
 
     head = {"seq": record.seq, "received": record.received, "dialect": record.dialect}
     head |= {"family": record.family, "run": record.run}
     if not record.line:
         return {**head, "event": None}
     try:
-        orjson.loads(mended(record.line))
+        orjson.loads(without_half_surrogates(record.line))
     except orjson.JSONDecodeError:
         return {**head, "event": None, "damaged": True}
     return {**head, "event": orjson.Fragment(record.line)}

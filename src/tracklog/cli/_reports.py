@@ -28,7 +28,7 @@ class CheckReport(Protocol):
 
     def open(self, name: str) -> None: ...
     def judged(self, verdict: "LineVerdict") -> None: ...
-    def found(self, finding: "LocatedFinding") -> None: ...
+    def finding(self, finding: "LocatedFinding") -> None: ...
     def hint(self, hint: str) -> None: ...
     def unread(self, message: str) -> None: ...
     def close(self) -> None: ...
@@ -70,7 +70,7 @@ class TextReport:
             click.echo(f"{'':21}{place}  {terminal.plain(problem.message)}")
             click.echo(f"{'':23}{click.style(terminal.plain(problem.hint), dim=True)}")
 
-    def found(self, finding: "LocatedFinding") -> None:
+    def finding(self, finding: "LocatedFinding") -> None:
         self.counts["found"] += 1
         name, message, level = finding.finding
         colour = {"error": "red", "warning": "yellow", "info": "cyan"}[level]
@@ -132,7 +132,7 @@ class JsonReport:
         }
         terminal.put_json(row)
 
-    def found(self, finding: "LocatedFinding") -> None:
+    def finding(self, finding: "LocatedFinding") -> None:
         name, message, level = finding.finding
         row = {"finding": name, "line": finding.line, "message": message, "level": level}
         row |= {"file": self.name, "dialect": finding.dialect, "run": finding.run}
@@ -164,7 +164,7 @@ class GitHubReport:
         for problem in getattr(verdict.result, "problems", ()):
             self._put("error", verdict.line, REFUSED, _explained(problem))
 
-    def found(self, finding: "LocatedFinding") -> None:
+    def finding(self, finding: "LocatedFinding") -> None:
         name, message, level = finding.finding
         where = f" (run {finding.run})" if finding.line is None and finding.run else ""
         self._put({"info": "notice"}.get(level, level), finding.line, name, message + where)
@@ -222,7 +222,7 @@ class SarifReport:
         for problem in getattr(verdict.result, "problems", ()):
             self._put("error", verdict.line, REFUSED, _explained(problem))
 
-    def found(self, finding: "LocatedFinding") -> None:
+    def finding(self, finding: "LocatedFinding") -> None:
         name, message, level = finding.finding
         where = f" (run {finding.run})" if finding.line is None and finding.run else ""
         self._put({"info": "note"}.get(level, level), finding.line, name, message + where)

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tracklog.cli._terminal import plain, say_error
+from tracklog.cli._terminal import plain, print_error
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,10 +37,10 @@ def tape_options(verb: F) -> F:
     return verb
 
 
-def say_report(report: Mapping[str, Any]) -> bool:
+def print_report(report: Mapping[str, Any]) -> bool:
     """Print where a run differs from its tape; returns whether it does."""
     if "first" in report:
-        say_error(
+        print_error(
             f"the run differs from its tape: {report['first']}", "`tracklog diff` shows both runs"
         )
     for rest in report["unconsumed"]:

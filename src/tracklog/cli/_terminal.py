@@ -288,7 +288,7 @@ def colour() -> bool | None:
     return False if unwanted else None
 
 
-def say_error(message: str, hint: str = "") -> None:
+def print_error(message: str, hint: str = "") -> None:
     """Print an error and its hint."""
     text = "\n".join(map(plain, message.split("\n")))
     click.secho(f"error: {text}", fg="red", err=True, color=colour())
@@ -296,7 +296,7 @@ def say_error(message: str, hint: str = "") -> None:
         click.echo(f"  {plain(hint)}", err=True)
 
 
-def say_refused(place: str, problems: "Iterable[Problem]") -> None:
+def print_refused(place: str, problems: "Iterable[Problem]") -> None:
     """Print a refused line with every reason."""
     click.secho(f"{plain(place)} refused", fg="red", err=True)
     for problem in problems:

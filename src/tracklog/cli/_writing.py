@@ -42,12 +42,12 @@ def put(parts: Iterable[bytes], path: Path | None, *, at_once: bool = False) -> 
         raise
 
 
-def tell(report: "LossReport", *, as_json: bool, err: bool) -> None:
+def print_losses(report: "LossReport", *, as_json: bool, err: bool) -> None:
     """Print the loss report to stderr, so that it does not mix with the output."""
     if as_json:
         stream = sys.stderr if err else sys.stdout
         stream.flush()
-        stream.buffer.write(terminal.for_stream(stream, terminal.json_line(report.told())))
+        stream.buffer.write(terminal.for_stream(stream, terminal.json_line(report.as_json())))
         stream.buffer.flush()
         return
     totals = report.totals()
@@ -67,9 +67,9 @@ def _row(row: dict[str, Any]) -> str:
 
 def refuse(report: "LossReport", *, as_json: bool) -> None:
     """Exit with the list of losses, before anything is written."""
-    terminal.say_error(
+    terminal.print_error(
         "nothing was written: something would be lost",
         "leave --strict out to write it anyway",
     )
-    tell(report, as_json=as_json, err=True)
+    print_losses(report, as_json=as_json, err=True)
     sys.exit(1)

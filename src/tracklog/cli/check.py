@@ -90,18 +90,18 @@ def command(
             for result in _results(name, dialects, max_line or CAP):
                 if isinstance(result, LocatedFinding):
                     failed += result.finding.level in levels
-                    report.found(result)
+                    report.finding(result)
                     continue
                 failed += isinstance(result.result, Refusal)
                 report.judged(result)
                 if result.result.kind in documents:
                     continue
-                if hint := _hints.say(hints, result.result.dialect, result.result.run):
+                if hint := _hints.text_of(hints, result.result.dialect, result.result.run):
                     report.hint(hint)
         except terminal.Unreadable as error:
             unread += 1
             report.unread(error.message)
-            terminal.say_error(error.message)
+            terminal.print_error(error.message)
         else:
             report.close()
     report.end()

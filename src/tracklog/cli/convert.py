@@ -74,4 +74,4 @@ def command(
                 _writing.refuse(first, as_json=as_json)
         _writing.put(lines(losses), output)
     if report or as_json:
-        _writing.tell(losses, as_json=as_json, err=output is None)
+        _writing.print_losses(losses, as_json=as_json, err=output is None)

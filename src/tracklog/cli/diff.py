@@ -29,24 +29,24 @@ class _Words:
         self.width = terminal.width()
 
     def put(self, answer: "DiffAnswer", *, all: bool) -> None:
-        self.say(f"--- {answer.a}", fg="red")
-        self.say(f"+++ {answer.b}", fg="green")
+        self.echo(f"--- {answer.a}", fg="red")
+        self.echo(f"+++ {answer.b}", fg="green")
         counts = answer.counts
         if answer.same:
-            self.say(f"the same: {terminal.count(counts.same, 'step')}, ids and times apart")
+            self.echo(f"the same: {terminal.count(counts.same, 'step')}, ids and times apart")
         else:
             words = [f"{counts.same:,} the same", f"{counts.changed:,} changed"]
             words += [f"{counts.only_a:,} only in the first"]
             words += [f"{counts.only_b:,} only in the second"]
-            self.say(", ".join(words))
+            self.echo(", ".join(words))
             at = answer.at + 1
-            self.say(f"they differ from step {at:,}", bold=True)
+            self.echo(f"they differ from step {at:,}", bold=True)
         rows = answer.rows if all else answer.rows[:SHOWN]
         for row in rows:
             self.row(row)
         if len(answer.rows) > len(rows):
             left = terminal.count(len(answer.rows) - len(rows), "more difference")
-            self.say(f"… {left}; --all shows them", dim=True)
+            self.echo(f"… {left}; --all shows them", dim=True)
         self.deltas(answer.deltas)
 
     def row(self, row: "DiffRow") -> None:
@@ -54,17 +54,17 @@ class _Words:
         for step in (row.a, row.b) if row.kind != "changed" else (row.a,):
             if step is not None:
                 who = f"{step.agent}: " if step.agent else ""
-                self.say(f"{sign} {step.seq:>7}  {step.fact:<9} {who}{step.words}", fg=colour)
+                self.echo(f"{sign} {step.seq:>7}  {step.fact:<9} {who}{step.words}", fg=colour)
         if row.kind != "changed" or row.b is None:
             return
-        self.say(f"  {row.b.seq:>7}  in the second run", dim=True)
+        self.echo(f"  {row.b.seq:>7}  in the second run", dim=True)
         for change in row.changes:
             place = f"{'':11}{change.pointer or 'all of it'}"
-            self.say(place, bold=True)
-            self.say(f"{'':11}- {_short(change.a)}", fg="red")
-            self.say(f"{'':11}+ {_short(change.b)}", fg="green")
+            self.echo(place, bold=True)
+            self.echo(f"{'':11}- {_short(change.a)}", fg="red")
+            self.echo(f"{'':11}+ {_short(change.b)}", fg="green")
         if row.more:
-            self.say(f"{'':11}… {terminal.count(row.more, 'more change')}", dim=True)
+            self.echo(f"{'':11}… {terminal.count(row.more, 'more change')}", dim=True)
 
     def deltas(self, deltas: "dict[str, DiffDelta]") -> None:
         rows = [(name, each) for name, each in deltas.items() if each.a or each.b]
@@ -79,7 +79,7 @@ class _Words:
         ]
         _table.put(rows, columns, "")
 
-    def say(self, text: str, **look: Any) -> None:
+    def echo(self, text: str, **look: Any) -> None:
         text = terminal.plain(text)
         if self.width is not None:
             text = terminal.fitted(text, self.width).rstrip()

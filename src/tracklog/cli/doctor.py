@@ -48,6 +48,6 @@ def command(home: Path, as_json: bool, accepting: bool) -> None:
         click.echo(
             f"{click.style(f'{check.state:<8}', fg=colour)} {check.name:<12} {check.message}"
         )
-        if check.mend:
-            click.echo(f"{'':21} {check.mend}")
+        if check.remedy:
+            click.echo(f"{'':21} {check.remedy}")
     sys.exit(1 if wrong else 0)

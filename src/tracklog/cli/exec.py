@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracklog.cli import _child, _home
-from tracklog.cli._terminal import say_error
+from tracklog.cli._terminal import print_error
 from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def command(
         raise click.UsageError("--tee-raw keeps every byte, so it cannot go with --redact")
     if shutil.which(command[0]) is None:
         there = Path(command[0]).exists()
-        say_error(
+        print_error(
             f"{command[0]} {'cannot be run' if there else 'is not found'}",
             "check its name and its mode; everything after -- is run unchanged",
         )
@@ -85,7 +85,9 @@ def command(
     try:
         child = _child.Child(command, environment, output)
     except OSError as error:
-        say_error(f"{command[0]} cannot be run: {error.strerror}", "is it a program, or a script?")
+        print_error(
+            f"{command[0]} cannot be run: {error.strerror}", "is it a program, or a script?"
+        )
         sys.exit(NOT_EXECUTABLE)
     options = {"provider": provider, "tee_raw": tee_raw, "redact": redact}
     clerk = _Clerk(output, home, command, {**options, "run_id": run_id, "parent_run_id": parent})
@@ -146,10 +148,10 @@ class _Clerk(threading.Thread):
         options: Mapping[str, Any],
     ) -> None:
         super().__init__(name="tracklog-clerk", daemon=True)
-        self._heard, self._home, self._command = output, home, command
+        self._output, self._home, self._command = output, home, command
         self._options = options
         self._ended: tuple[ReplyStatus, _child.CommandEnd] | None = None
-        self._is_told = threading.Event()
+        self._is_reported = threading.Event()
         self._failure: Exception | None = None
 
     def run(self) -> None:
@@ -161,19 +163,19 @@ class _Clerk(threading.Thread):
     def end(self, status: "ReplyStatus", ended: _child.CommandEnd) -> None:
         """Wait until everything is recorded, with a limit; errors are printed."""
         self._ended = (status, ended)
-        self._is_told.set()
+        self._is_reported.set()
         until = time.monotonic() + PATIENCE
         while self.is_alive() and time.monotonic() < until:
             self.join(0.2)
             if signal.sigpending() & {signal.SIGINT, signal.SIGTERM}:
                 break  # the caller has waited long enough
         if self.is_alive():
-            say_error(
+            print_error(
                 "the recording is not finished",
                 "everything written so far is in the transcripts of the home; `tracklog doctor`",
             )
         elif self._failure is not None:
-            say_error(
+            print_error(
                 f"the run was not recorded completely: {self._failure}",
                 "the command itself was not disturbed; `tracklog doctor` looks at the home",
             )
@@ -183,14 +185,14 @@ class _Clerk(threading.Thread):
 
         with Recording(self._home, self._command, **self._options) as recording:
             self._listen(recording)
-            self._is_told.wait()
+            self._is_reported.wait()
             assert self._ended is not None
             status, ended = self._ended
             code = ended.exit_code if ended.signal is None else 128 + ended.signal
             recording.finish(status, code, ended.stderr)
 
     def _listen(self, recording: "Recording") -> None:
-        while (chunk := self._heard.get()) is not None:
+        while (chunk := self._output.get()) is not None:
             if isinstance(chunk, int):
                 recording.miss(chunk)
             else:

@@ -92,7 +92,7 @@ def command(
     if exported.proof is not None and output and output.is_file() and exporter.proof == "beside":
         _writing.put(_json(exported.proof), output.with_name(output.name + ".proof.json"))
     if losses is not None and (report or as_json):
-        _writing.tell(losses, as_json=as_json, err=output is None)
+        _writing.print_losses(losses, as_json=as_json, err=output is None)
 
 
 def _pair(option: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _show(rows: "list[FindingRow]", asked: _question.QuestionCall) -> None:
-    _home.tell(asked.home.journal.findings)
+    _home.report(asked.home.journal.findings)
     columns = [
         _table.Column("seq", lambda row: str(row.seq), right=True),
         _table.Column("level", lambda row: row.level, rank=2),

@@ -95,7 +95,7 @@ def command(
                     if isinstance(read, UnreadableFile):
                         counts["unheard"] += 1
                         message = f"{read.path} cannot be read: {read.why}"
-                        terminal.say_error(message, "check its owner and mode")
+                        terminal.print_error(message, "check its owner and mode")
                     elif isinstance(read, SkippedLink):
                         click.echo(terminal.plain(f"{read.path}: {_importing.LEADS_OUT}"), err=True)
                     else:
@@ -121,7 +121,7 @@ def command(
 def _report(read: "LinesRead", as_json: bool, hints: "Hints") -> "Counter[str]":
     """Print the result for some lines of a file; returns the counts by verdict."""
     counts = Counter[str](each.verdict for each in read.verdicts)
-    texts = [_hints.say(hints, each.dialect, each.run) for each in read.verdicts]
+    texts = [_hints.text_of(hints, each.dialect, each.run) for each in read.verdicts]
     extra = {"hints": list(filter(None, texts))} if any(texts) else {}
     if as_json:
         terminal.put_json({"file": str(read.path), **counts, **extra})
@@ -131,5 +131,5 @@ def _report(read: "LinesRead", as_json: bool, hints: "Hints") -> "Counter[str]":
         click.echo(f"{terminal.plain(str(read.path))}: {words or 'nothing but blank lines'}")
     for line, verdict in zip(read.lines, read.verdicts, strict=True):
         if verdict.problems:
-            terminal.say_refused(f"{read.path}, line {line.number}", verdict.problems)
+            terminal.print_refused(f"{read.path}, line {line.number}", verdict.problems)
     return counts

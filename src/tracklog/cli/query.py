@@ -27,16 +27,16 @@ def _show(answer: "QueryAnswer", asked: _question.QuestionCall) -> None:
     else:
         tables = "SELECT name FROM sqlite_schema WHERE type = 'view'"
         click.echo(f'no rows; `tracklog query "{tables}"` lists the tables', err=True)
-    _say_cut(answer, asked)
+    _report_cut(answer, asked)
 
 
 def _json(answer: "QueryAnswer", asked: _question.QuestionCall) -> list[dict[str, Any]]:
     """A row as an object, by the names of its columns."""
-    _say_cut(answer, asked)
+    _report_cut(answer, asked)
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
 
-def _say_cut(answer: "QueryAnswer", asked: _question.QuestionCall) -> None:
+def _report_cut(answer: "QueryAnswer", asked: _question.QuestionCall) -> None:
     sys.stdout.flush()
     if answer.cut:
         limit = asked.given["limit"]

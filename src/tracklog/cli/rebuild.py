@@ -25,7 +25,7 @@ def command(home: Path, as_json: bool) -> None:
     """Rebuild the index from the journal; this takes time and loses nothing."""
     with _home.reading(home) as opened:
         with progress_bar("indexing") as progress:
-            _home.tell(opened.index.rebuild(progress))
+            _home.report(opened.index.rebuild(progress))
         cursor, last = opened.index.index.cursor, opened.journal.last
     if as_json:
         terminal.put_json({"cursor": cursor, "last": last})

@@ -84,21 +84,21 @@ def command(
         with _home.writing(home, **options) as opened:
             for name in names:
                 try:
-                    for line, verdict in _kept(opened, name, dialect, key, again=again):
+                    for line, verdict in _admit(opened, name, dialect, key, again=again):
                         counts[verdict.verdict] += 1
                         counts["last"] = max(counts["last"], verdict.seq or 0)
-                        hint = _hints.say(hints, verdict.dialect, verdict.run)
+                        hint = _hints.text_of(hints, verdict.dialect, verdict.run)
                         _report(name if files else None, line, verdict, as_json, hint)
                 except terminal.Unreadable as error:
                     unread += 1
-                    terminal.say_error(error.message)
+                    terminal.print_error(error.message)
     finally:
         if counts or not sys.exc_info()[0]:
             _end(counts, as_json)  # also after an interrupt: the results so far are valid
     sys.exit(2 if unread else 1 if counts["refused"] else 0)
 
 
-def _kept(
+def _admit(
     home: "Home", name: str, dialect: str | None, key: str | None, *, again: bool
 ) -> "Iterator[tuple[Line, Verdict]]":
     """The result of each line of an input, as soon as it is durable."""
@@ -171,4 +171,4 @@ def _report(
     if line.bom:
         click.echo(f"{place}: a byte order mark was dropped", err=True)
     if verdict.problems:
-        terminal.say_refused(place, verdict.problems)
+        terminal.print_refused(place, verdict.problems)

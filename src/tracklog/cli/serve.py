@@ -111,7 +111,7 @@ def command(
 
         def ready() -> None:
             click.echo(f"tracklog is at {where} and keeps its record in {home}")
-            logs.say("info", "listening", url=where, home=str(home), durability=durability)
+            logs.log("info", "listening", url=where, home=str(home), durability=durability)
 
         server.serve(collector, bound, ready)
 
@@ -197,5 +197,5 @@ def _token_in(path: Path) -> str:
             "TRACKLOG_TOKEN_FILE must name a file that contains the token",
         ) from None
     if mode & 0o077:
-        logs.say("warning", "others may read the token", hint=f"chmod 600 {path}")
+        logs.log("warning", "others may read the token", hint=f"chmod 600 {path}")
     return token

@@ -25,7 +25,7 @@ TICK = 1.0
 """Seconds after which ages are updated without news."""
 PAUSE = 0.1
 """Seconds between two updates, however much comes."""
-KEPT = 2000
+TEXTS_CACHED = 2000
 """How many records of an open run can be scrolled through."""
 
 
@@ -86,7 +86,7 @@ def _live(home: "Home", fleet: "Fleet", lost_after: float) -> None:
 
 def _watch(home: "Home", screen: "Screen", watcher: "_Watcher") -> None:
     look = _fleet.Look()
-    texts = _Said(home)
+    texts = _Texts(home)
     names = _table.Names(home.runs())
     known = -1
     while True:
@@ -111,7 +111,11 @@ def _watch(home: "Home", screen: "Screen", watcher: "_Watcher") -> None:
 
 
 def _frame(
-    view: "TopAnswer", look: _fleet.Look, names: _table.Names, texts: "_Said", size: tuple[int, int]
+    view: "TopAnswer",
+    look: _fleet.Look,
+    names: _table.Names,
+    texts: "_Texts",
+    size: tuple[int, int],
 ) -> list[str]:
     if look.help:
         return _fleet.help_lines(size)
@@ -125,14 +129,14 @@ def _frame(
     return _fleet.opened(row, look, names, size)
 
 
-class _Said:
+class _Texts:
     """The events of the open run: the last ones, then new ones."""
 
     def __init__(self, home: "Home") -> None:
         self.home = home
         self.run: Run | None = None
         self.at = 0
-        self.kept: deque[str] = deque(maxlen=KEPT)
+        self.kept: deque[str] = deque(maxlen=TEXTS_CACHED)
 
     def lines(self, run: "Run") -> list[str]:
         if run != self.run:
@@ -149,7 +153,7 @@ class _Said:
     def _begin(self, run: "Run") -> int:
         """The record to start at: at most this many records from the run's end, and not too few."""
         state = self.home.index.state("runs", ":".join(run))
-        reach = KEPT
+        reach = TEXTS_CACHED
         while reach < state.last_seq - state.first_seq:
             after: int = state.last_seq - reach
             if len(self.home.journal.read(after, 100, run)) == 100:

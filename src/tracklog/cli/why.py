@@ -37,10 +37,10 @@ def _put(answer: "WhyAnswer", *, whole: bool) -> None:
     show = _Rows()
     chain = [*zip(back, ties, strict=False), (answer.record, ties[-1])]
     rows = [(step, how or ("prompt" if step.prompt else "start")) for step, how in chain]
-    for n in _shown(len(rows) - 1, whole):
+    for n in _visible(len(rows) - 1, whole):
         show.row(*rows[n]) if n is not None else show.gap(len(rows) - 1)
     show.row(*rows[-1], mark="▶", fg="cyan", bold=True)
-    for n in _shown(len(answer.forward), whole):
+    for n in _visible(len(answer.forward), whole):
         if n is None:
             show.gap(len(answer.forward))
         else:
@@ -57,7 +57,7 @@ def _note(text: str) -> None:
     click.secho(text if width is None else click.wrap_text(text, width), fg="yellow")
 
 
-def _shown(count: int, whole: bool) -> list[int | None]:
+def _visible(count: int, whole: bool) -> list[int | None]:
     """The positions of the steps that are shown; None stands for those between."""
     if whole or count <= 2 * NEAR + 1:
         return list(range(count))

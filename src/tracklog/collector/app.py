@@ -10,10 +10,10 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from tracklog.collector import otlp
-from tracklog.collector.desk import AS_OF, Desk
 from tracklog.collector.ingest import BY_ADDRESS
 from tracklog.collector.metrics import Counts
 from tracklog.collector.pages import SAFE, Console
+from tracklog.collector.question_runner import AS_OF, QuestionRunner
 from tracklog.collector.routes import ROUTES
 from tracklog.collector.stream import Hub
 from tracklog.demo import is_demo
@@ -76,12 +76,12 @@ class Collector:
         self.held = Held(self.limits)
         self.rate = Rate(self.limits.events_per_second)
         self.hub = Hub(home, self.limits)
-        self.desk = Desk(home)
+        self.runner = QuestionRunner(home)
         self.counts = Counts()
         self.telemetry = otlp.Telemetry(home)
         self.router = Router(ROUTES)
         self.console = Console()
-        self.door = ThreadPoolExecutor(_THREADS, "door")
+        self.pool = ThreadPoolExecutor(_THREADS, "door")
         self.hosts: dict[str, Mounted] = {}
         """Hosts by name: they start runs here, and some have paths of their own."""
         self.inline = home.store.durability == "os"
@@ -121,7 +121,7 @@ class Collector:
         except TracklogError as error:
             response = otlp.refused(scope["path"], headers, trouble_of(error))
             if response.status_code >= 500:
-                logs.say("error", error.message, route=path, hint=error.hint)
+                logs.log("error", error.message, route=path, hint=error.hint)
         except ClientGone:
             return
         except asyncio.CancelledError:  # the server stops, and has waited long enough
@@ -135,9 +135,9 @@ class Collector:
         except Exception as error:  # noqa: BLE001  # the client is told, the log says where
             short = shortage_of(error) if isinstance(error, OSError) else None
             if short is not None:
-                logs.say("error", short.message, route=path)
+                logs.log("error", short.message, route=path)
             else:
-                logs.say_failure("a request failed", error, route=path, method=scope["method"])
+                logs.log_failure("a request failed", error, route=path, method=scope["method"])
             ours = Trouble(500, "something went wrong here", "see the server's log")
             response = otlp.refused(scope["path"], headers, short or ours)
         if response is not None:
@@ -175,7 +175,7 @@ class Collector:
 
     def close(self) -> None:
         """Close the home after the last request, when everything begun is finished."""
-        self.door.shutdown()
+        self.pool.shutdown()
         self.telemetry.close()
-        self.desk.close()
+        self.runner.close()
         self.home.close()

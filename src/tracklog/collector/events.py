@@ -19,7 +19,7 @@ _PAGE = 16 << 20  # bytes of frames in one page
 
 async def events(collector: "Collector", call: "Call") -> Response:
     home, given = collector.home, call.given
-    return await collector.desk.run(
+    return await collector.runner.run(
         lambda: Response(_page(home, given), media_type="application/json")
     )
 

@@ -7,7 +7,7 @@ import orjson
 from starlette.responses import Response, StreamingResponse
 
 from tracklog.collector.ingest import check_lines, cut, numbered
-from tracklog.dialects.checking import checker, door_for
+from tracklog.dialects.checking import checker, checker_for
 from tracklog.formats import registry as formats
 from tracklog.formats.convert import convert as convert_to
 from tracklog.formats.export import export_run_now
@@ -42,15 +42,15 @@ async def export(collector: "Collector", call: "Call") -> Response:
         wanted = given["report"] or given["strict"]
         return exported, exporter.losses(exported, chosen) if wanted else None
 
-    exported, losses = await collector.desk.ask(prepare)
+    exported, losses = await collector.runner.ask(prepare)
     if given["report"] and losses is not None:
-        return json_response(losses.told())
+        return json_response(losses.as_json())
     if losses is not None and not losses.lossless:
         raise Trouble(
             409,
             "something would be lost",
             "leave `strict` out to get it anyway",
-            report=losses.told(),
+            report=losses.as_json(),
         )
     headers = {**_ALONE, "Content-Disposition": "attachment"}
     kind = exporter.type_of(chosen)
@@ -65,7 +65,7 @@ async def proof(collector: "Collector", call: "Call") -> Response:
         document = proofs.prove(home.store, here(home, run))
         return _checked(home, run, document) if call.given["check"] else document
 
-    return json_response(await collector.desk.run(prove))
+    return json_response(await collector.runner.run(prove))
 
 
 def _checked(home: "Home", run: Run, document: dict[str, Any]) -> dict[str, Any]:
@@ -86,7 +86,7 @@ async def blob(collector: "Collector", call: "Call") -> Response:
     home, name = collector.home, call.names["sha256"]
     if len(name) != 64 or not set(name) <= set("0123456789abcdef"):
         raise Trouble(404, "there is no such blob", "its name is 64 hexadecimal digits")
-    content = await collector.desk.run(lambda: home.blobs.get(name))
+    content = await collector.runner.run(lambda: home.blobs.get(name))
     headers = {**_ALONE, "Content-Disposition": "attachment"}
     return Response(content, 200, headers, "application/octet-stream")
 
@@ -98,7 +98,7 @@ async def convert(collector: "Collector", call: "Call") -> Response:
     body = await bodies.read(call.receive, call.headers, collector.held)
     try:
         check_lines(body, collector.limits)
-        return await collector.desk.run(
+        return await collector.runner.run(
             lambda: Response(_converted(home, to, body, given), media_type="application/json")
         )
     finally:
@@ -120,9 +120,9 @@ def _converted(home: "Home", to: "Dialect", body: bytes, given: dict[str, Any]) 
             409,
             "something would be lost",
             "leave `strict` out to get it anyway",
-            report=report.told(),
+            report=report.as_json(),
         )
-    rest = orjson.dumps({"report": report.told(), "refused": refused})
+    rest = orjson.dumps({"report": report.as_json(), "refused": refused})
     return b'{"lines":[%b],%b' % (b",".join(lines), rest[1:])
 
 
@@ -130,11 +130,13 @@ def _records_of(
     home: "Home", body: bytes, dialect: str | None, refused: list[dict[str, Any]]
 ) -> Iterator[Record]:
     """The lines of a body as records that are not stored."""
-    door = checker(registry.dialect(dialect)) if dialect else door_for(home.dialects.values())
+    check_line = (
+        checker(registry.dialect(dialect)) if dialect else checker_for(home.dialects.values())
+    )
     lines, blank = cut(body)
     now = stamp(home.clock())
     for number, line in zip(numbered(len(lines), blank), lines, strict=True):
-        result = door(line)
+        result = check_line(line)
         if isinstance(result, Event):
             yield Record(number, now, result.dialect, result.family, result.run, line)
         else:

@@ -23,17 +23,17 @@ LONGEST = 65_536
 
 
 async def listed(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
-    def told() -> list[dict[str, Any]]:
-        return [_told(collector, name) for name in hosts.host_names()]
+    def rows() -> list[dict[str, Any]]:
+        return [_row(collector, name) for name in hosts.host_names()]
 
-    return json_response(await collector.desk.run(told))
+    return json_response(await collector.runner.run(rows))
 
 
-def _told(collector: "Collector", name: str) -> dict[str, Any]:
+def _row(collector: "Collector", name: str) -> dict[str, Any]:
     host, mounted = hosts.host(name), collector.hosts.get(name)
     can = ["start"] if mounted else []
     can += ["stop"] if host.end else []
-    can += ["inject"] if host.say else []
+    can += ["inject"] if host.inject else []
     programs = mounted.programs() if mounted else []
     return {
         "host": name,
@@ -49,7 +49,7 @@ def _told(collector: "Collector", name: str) -> dict[str, Any]:
 
 async def start(collector: "Collector", call: "Call") -> Response:
     """Start a run; returns its name."""
-    host, fields = hosts.host(call.names["host"]), await _said(collector, call)
+    host, fields = hosts.host(call.names["host"]), await _fields_of(collector, call)
     mounted = collector.hosts.get(host.name)
     if mounted is None:
         raise Trouble(
@@ -76,7 +76,7 @@ async def start(collector: "Collector", call: "Call") -> Response:
 
 async def stop(collector: "Collector", call: "Call") -> Response:
     """Record the request to end a run."""
-    host, fields = hosts.host(call.names["host"]), await _said(collector, call)
+    host, fields = hosts.host(call.names["host"]), await _fields_of(collector, call)
     by = _text(fields, "by") or "operator"
     end = host.end
     if end is None:
@@ -86,21 +86,21 @@ async def stop(collector: "Collector", call: "Call") -> Response:
 
 async def inject(collector: "Collector", call: "Call") -> Response:
     """Record a message to the stage of a run."""
-    host, fields = hosts.host(call.names["host"]), await _said(collector, call)
+    host, fields = hosts.host(call.names["host"]), await _fields_of(collector, call)
     text, label = _text(fields, "text"), _text(fields, "label")
     if text is None or not text.strip():
         raise Trouble(400, "/text is missing", 'send {"text": "what is said"}')
-    say = host.say
-    if say is None:
+    inject = host.inject
+    if inject is None:
         raise Trouble(409, f"the runs of {host.name} take no messages", "it has no stage")
     return await _recorded(
-        collector, lambda: say(Log(collector.home), call.names["run"], text, label)
+        collector, lambda: inject(Log(collector.home), call.names["run"], text, label)
     )
 
 
 async def _recorded(collector: "Collector", act: Callable[[], int]) -> Response:
     try:
-        seq = await collector.desk.run(act)
+        seq = await collector.runner.run(act)
     except hosts.RunOver as error:
         raise Trouble(410, error.message, error.hint) from None
     collector.hub.poke()
@@ -133,7 +133,7 @@ def _tape(fields: Mapping[str, Any]) -> hosts.TapeOptions | None:
     return hosts.TapeOptions(**given)
 
 
-async def _said(collector: "Collector", call: "Call") -> dict[str, Any]:
+async def _fields_of(collector: "Collector", call: "Call") -> dict[str, Any]:
     body = await bodies.read(call.receive, call.headers, collector.held)
     collector.held.now -= len(body)
     try:

@@ -22,19 +22,19 @@ _LOOK = 5.0  # seconds after which a waiting question is checked again without n
 
 async def answer(collector: "Collector", call: "Call") -> Response:
     """Record an answer, once."""
-    fields = await _said(collector, call)
+    fields = await _fields_of(collector, call)
     home, run, question = collector.home, call.given["run"], call.names["question"]
     by = fields.get("by", "operator")
     if not isinstance(by, str) or not 0 < len(by) <= 256:
         raise Trouble(400, "/by is not a name", "a string of 1 to 256 characters")
     if "answer" not in fields:
         raise Trouble(400, "/answer is missing", 'send {"answer": …, "by": "your name"}')
-    asked, given = await collector.desk.run(
+    asked, given = await collector.runner.run(
         lambda: operator.give(home, question, fields["answer"], by=by, run=run)
     )
     collector.hub.poke()
     names = {name: getattr(asked, name) for name in ("family", "run", "question_id")}
-    return json_response({**_told(given), **names})
+    return json_response({**_row(given), **names})
 
 
 async def wait(collector: "Collector", call: "Call") -> Response:
@@ -47,13 +47,13 @@ async def wait(collector: "Collector", call: "Call") -> Response:
         while True:
             news.clear()
             try:
-                given = await collector.desk.run(lambda: _given(home, question, run))
+                given = await collector.runner.run(lambda: _given(home, question, run))
             except NoSuchQuestion:
                 if not patience:
                     raise
                 given = None
             if given is not None:
-                return json_response(_told(given))
+                return json_response(_row(given))
             left = min(_LOOK, until - time.monotonic())
             if left <= 0 or collector.hub.stopping:
                 return Response(status_code=204)
@@ -68,11 +68,11 @@ def _given(home: Any, question: str, run: str | None) -> "Given | None":
     return operator.given(home, operator.question(home, question, run))
 
 
-def _told(given: "Given") -> dict[str, Any]:
+def _row(given: "Given") -> dict[str, Any]:
     return {"seq": given.seq, "answer": given.answer, "by": given.by, "at": given.at}
 
 
-async def _said(collector: "Collector", call: "Call") -> dict[str, Any]:
+async def _fields_of(collector: "Collector", call: "Call") -> dict[str, Any]:
     body = await bodies.read(call.receive, call.headers, collector.held)
     collector.held.now -= len(body)
     try:

@@ -56,20 +56,20 @@ async def ingest(collector: "Collector", call: "Call") -> None:
     loop = asyncio.get_running_loop()
     try:
         small = len(body) <= _INLINE
-        lines, blank = cut(body) if small else await loop.run_in_executor(collector.door, cut, body)
+        lines, blank = cut(body) if small else await loop.run_in_executor(collector.pool, cut, body)
         collector.rate.take(len(lines))
         key = _batch_key(call)
         if collector.inline and small:
             verdicts = collector.home.intake.admit(lines, dialect, batch=key)
         else:
             verdicts = await loop.run_in_executor(
-                collector.door, lambda: collector.home.intake.admit(lines, dialect, batch=key)
+                collector.pool, lambda: collector.home.intake.admit(lines, dialect, batch=key)
             )
         collector.hub.poke()
         collector.counts.lines(dialect, verdicts)
         hint = "" if dialect else uncertain(verdicts, collector.home.dialects.values())
         respond = partial(answer, verdicts, blank, body, verbose=call.given["verbose"], hint=hint)
-        result = respond() if small else await loop.run_in_executor(collector.door, respond)
+        result = respond() if small else await loop.run_in_executor(collector.pool, respond)
     finally:
         held.now -= weight
     await _send(call.send, result)
@@ -130,7 +130,7 @@ def answer(
     fields: dict[str, Any] = {name: counts[name] for name in ("accepted", "duplicate", "refused")}
     fields["last_seq"] = max((each.seq for each in verdicts if each.seq is not None), default=None)
     fields["verdicts"] = [
-        _told(number, verdict)
+        _row(number, verdict)
         for number, verdict in zip(numbered(len(verdicts), blank), verdicts, strict=True)
         if verbose or verdict.verdict != "accepted"
     ]
@@ -145,7 +145,7 @@ def answer(
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _told(number: int, verdict: "Verdict") -> dict[str, Any]:
+def _row(number: int, verdict: "Verdict") -> dict[str, Any]:
     row: dict[str, Any] = {"line": number, "verdict": verdict.verdict}
     if verdict.problems:
         row["problems"] = [problem._asdict() for problem in verdict.problems]

@@ -60,7 +60,7 @@ STATUS: Mapping[str, Any] = {
 }
 
 _TAIL = 20_000  # how many records back an active trace is searched
-_TOLD = 3  # refusals that are listed in words
+_REPORTED = 3  # refusals that are listed in words
 _WORDS = 500  # characters of each
 _PACKED = 1024  # size of a response from which it is compressed
 _CODES = {
@@ -111,7 +111,7 @@ async def _read(collector: "Collector", call: "Call", read: Callable[[bytes, boo
         if not body:
             return None
         return await asyncio.get_running_loop().run_in_executor(
-            collector.telemetry.door, read, body, _as_json(call.headers)
+            collector.telemetry.pool, read, body, _as_json(call.headers)
         )
     except wire.Undecodable as error:
         hint = "send an OTLP request as its content type says"
@@ -177,7 +177,7 @@ class Telemetry:
         self.home = home
         self._turn = threading.Lock()
         self._memory: Memory | None = None
-        self.door = ThreadPoolExecutor(2, "telemetry")
+        self.pool = ThreadPoolExecutor(2, "telemetry")
         """A pool of its own: requests that wait here do not block those that send lines."""
 
     def take(
@@ -206,11 +206,11 @@ class Telemetry:
         if items:
             verdicts, more = self._admitted(items)
             refused += more
-        return Taken(len(refused), _told(refused) or message, verdicts)
+        return Taken(len(refused), _row(refused) or message, verdicts)
 
     def close(self) -> None:
         """Finish what was begun, after the last request."""
-        self.door.shutdown()
+        self.pool.shutdown()
 
     def _admitted(self, items: list[wire.Item]) -> "tuple[list[Verdict], list[wire.RefusedItem]]":
         with self._turn:
@@ -292,9 +292,11 @@ def _bodies(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
                 yield body
 
 
-def _told(refused: list[wire.RefusedItem]) -> str:
+def _row(refused: list[wire.RefusedItem]) -> str:
     """The first few in words, then the number of the others."""
-    texts = [f"{each.pointer}: {each.message}; {each.hint}"[:_WORDS] for each in refused[:_TOLD]]
-    if len(refused) > _TOLD:
-        texts.append(f"and {len(refused) - _TOLD} more")
+    texts = [
+        f"{each.pointer}: {each.message}; {each.hint}"[:_WORDS] for each in refused[:_REPORTED]
+    ]
+    if len(refused) > _REPORTED:
+        texts.append(f"and {len(refused) - _REPORTED} more")
     return " · ".join(texts)

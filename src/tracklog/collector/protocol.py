@@ -17,7 +17,7 @@ from tracklog.web.limits import Limits
 from tracklog.web.trouble import Trouble
 
 EXTENSION = "tracklog.connection"
-_HEARD_OUT = 8 << 10  # bytes of a header, of a connection that is refused
+_READ_OUT = 8 << 10  # bytes of a header, of a connection that is refused
 _FRAMED = 16  # bytes of framing that each byte of a chunked body may have
 _PROBED = 1.0  # seconds between two checks whether a client that sends no more still reads
 _PROBE = b"HTTP/1.1 100 Continue\r\n\r\n"  # which any client ignores
@@ -76,7 +76,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.began = self.heard = self.loop.time()
+        self.began = self.last_read = self.loop.time()
         self.in_header, self.in_body, self.refused = True, False, False
         self.fed = self.unsent = self.fields = self.header_size = self.framing = 0
         self.half_closed = False
@@ -102,10 +102,10 @@ class Connection(HttpToolsProtocol):
             if self.fed > self.limits.body:
                 self.transport.abort()
             return
-        self.heard = self.loop.time()
+        self.last_read = self.loop.time()
         if not self.in_body:
             if not self.in_header:
-                self.in_header, self.began = True, self.heard
+                self.in_header, self.began = True, self.last_read
             self.fed += len(data)
         else:
             self.framing += len(data)
@@ -115,7 +115,7 @@ class Connection(HttpToolsProtocol):
         if self.in_header:
             if self.fed > self.limits.header:
                 self._refuse_header()
-            elif self.fed > _HEARD_OUT and self in self.surplus:
+            elif self.fed > _READ_OUT and self in self.surplus:
                 self._turn_away()
         elif self.in_body and self.framing > self.limits.header:
             self._refuse_header("the framing of the body")
@@ -146,7 +146,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
         self.fields = self.header_size = 0
         if not self.in_header:
-            self.in_header, self.began = True, self.heard
+            self.in_header, self.began = True, self.last_read
         self.scope["extensions"] = {EXTENSION: self}  # type: ignore[dict-item]  # ours
 
     def on_url(self, url: bytes) -> None:
@@ -279,7 +279,7 @@ class Connection(HttpToolsProtocol):
             elif age > self.limits.header_seconds:
                 self.refuse(408, "the header did not arrive in time", "send it at once")
         elif self.in_body and not self.flow.read_paused:
-            silent = now - self.heard > self.limits.silent_seconds
+            silent = now - self.last_read > self.limits.silent_seconds
             if silent or age > self.limits.body_seconds:
                 self.refuse(408, "the body did not arrive in time", "send it again, at once")
         elif self.on_lost is None:  # watchers are checked by the stream
@@ -289,8 +289,8 @@ class Connection(HttpToolsProtocol):
         """Close a connection whose response nobody reads."""
         unsent = self.transport.get_write_buffer_size()
         if unsent != self.unsent:
-            self.unsent, self.heard = unsent, now
-        elif unsent and now - self.heard > self.limits.stalled_seconds:
+            self.unsent, self.last_read = unsent, now
+        elif unsent and now - self.last_read > self.limits.stalled_seconds:
             self.transport.abort()
 
 

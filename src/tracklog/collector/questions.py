@@ -51,8 +51,8 @@ def _endpoint(question: Question) -> Endpoint:
             answer = question.ask(home, **given)
             return cursor, orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
 
-        desk = collector.desk
-        cursor, body = await (desk.ask(ask) if question.fresh else desk.run(ask))
+        runner = collector.runner
+        cursor, body = await (runner.ask(ask) if question.fresh else runner.run(ask))
         return Response(body, 200, {"Tracklog-Cursor": str(cursor)}, "application/json")
 
     return answer

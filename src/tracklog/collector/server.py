@@ -32,7 +32,7 @@ _FILES = 128  # of journal, index, blobs and hosts, besides the connections
 _AT_ONCE = 64  # connections accepted before other work gets its turn
 _RESERVED = 4  # file descriptors for telling clients that there are no others
 _REST = 0.1  # seconds until it is tried again
-_TOLD_TWICE = 1.0  # seconds that are left after a second signal
+_STOPPED_TWICE = 1.0  # seconds that are left after a second signal
 _FINISHING = 2.0  # seconds of the grace period for cleaning up cancelled requests
 _TURN = 0.001  # seconds that a worker thread may hold the interpreter while the loop waits for it
 
@@ -64,7 +64,7 @@ class Server(uvicorn.Server):
         self.force_exit = self.should_exit
         self.should_exit = True
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            log = partial(logs.say, "info", "stopping", signal=signal.Signals(number).name)
+            log = partial(logs.log, "info", "stopping", signal=signal.Signals(number).name)
             self._loop.call_soon_threadsafe(log)
 
     async def on_tick(self, counter: int) -> bool:
@@ -127,12 +127,12 @@ class Deadline:
             if written.poll(1000 * left):
                 byte += os.read(self._read, 64)
                 if byte.count(b"!") > 1:  # a second signal: only a little longer
-                    until = min(until, time.monotonic() + _TOLD_TWICE)
+                    until = min(until, time.monotonic() + _STOPPED_TWICE)
         if b"." in byte:
             os.close(self._read)
             os.close(self._write)
             return
-        logs.say("warning", "stopped without waiting any longer", seconds=self.seconds)
+        logs.log("warning", "stopped without waiting any longer", seconds=self.seconds)
         os._exit(0)
 
 
@@ -163,7 +163,7 @@ class Listener:
                 return
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    logs.say_failure("a connection was not accepted", error)
+                    logs.log_failure("a connection was not accepted", error)
                     self._rest()
                 else:
                     self._turn_away()
@@ -281,7 +281,7 @@ def serve(
     finally:
         collector.close()
         server.deadline.close()
-    logs.say("info", "stopped", last=collector.home.journal.last)
+    logs.log("info", "stopped", last=collector.home.journal.last)
 
 
 def _settle() -> None:

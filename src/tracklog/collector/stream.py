@@ -106,7 +106,7 @@ class Watcher:
         self.gone = True
         self.left.set()
 
-    def tell(self, content: bytes) -> None:
+    def send(self, content: bytes) -> None:
         if content and not self.gone:
             self.hand(chunk(content))
 
@@ -142,7 +142,7 @@ class Hub:
         self.stopping = False
         self._abreast: dict[StreamFilter, dict[Watcher, None]] = {}
         self._runs: dict[str, set[asyncio.Event]] = {}
-        self._heard = 0
+        self._last = 0
         self._turn = asyncio.Lock()
         """Lets one lagging watcher read at a time: they may wait, posts may not."""
         self._poked = asyncio.Event()
@@ -183,7 +183,7 @@ class Hub:
                     if content is None:
                         await self._news(watcher)
                         continue
-                    watcher.tell(content)
+                    watcher.send(content)
                     if not watcher.gone:
                         await watcher.drain(self.limits.stalled_seconds)
                         self.closed += watcher.gone
@@ -196,7 +196,7 @@ class Hub:
             async with asyncio.timeout(self.limits.heartbeat_seconds):
                 await watcher.left.wait()
         except TimeoutError:
-            watcher.tell(comment(self.home.journal.last))
+            watcher.send(comment(self.home.journal.last))
 
     @contextlib.contextmanager
     def news_of(self, *runs: str) -> Iterator[asyncio.Event]:
@@ -205,7 +205,7 @@ class Hub:
         """
         event, names = asyncio.Event(), runs or ("",)
         if not self._runs:
-            self._heard = self.home.journal.last
+            self._last = self.home.journal.last
         for name in names:
             self._runs.setdefault(name, set()).add(event)
         self._begin()
@@ -248,7 +248,7 @@ class Hub:
             frames = self._read(watcher.cursor, self.cursor - watcher.cursor)
             if not frames:
                 return False
-            watcher.tell(self._told(watcher.wanted, frames))
+            watcher.send(self._events(watcher.wanted, frames))
             watcher.cursor = seq_of(frames[-1])
         self._abreast.setdefault(watcher.wanted, {})[watcher] = None
         self._begin()
@@ -266,7 +266,7 @@ class Hub:
         journal = self.home.journal
         first, after = journal.first, watcher.cursor
         if after + 1 < first:
-            watcher.tell(gap(after, first))
+            watcher.send(gap(after, first))
             watcher.cursor = first - 1
             return
         run = watcher.wanted.run
@@ -274,8 +274,8 @@ class Hub:
         last = journal.last
         frames = await asyncio.to_thread(self._read, after, _BLOCK, one)
         if frames:
-            content = await asyncio.to_thread(self._told, watcher.wanted, frames)
-            watcher.tell(content)
+            content = await asyncio.to_thread(self._events, watcher.wanted, frames)
+            watcher.send(content)
             watcher.cursor = seq_of(frames[-1])
         else:
             watcher.cursor = max(after, last)
@@ -315,7 +315,7 @@ class Hub:
             content = gap(before, journal.first)
         self.cursor = seq_of(frames[-1])
         for wanted in list(self._abreast):
-            self._share(wanted, content + self._told(wanted, frames), before=before)
+            self._share(wanted, content + self._events(wanted, frames), before=before)
         return True
 
     def _share(
@@ -348,13 +348,13 @@ class Hub:
     def _spread_news(self) -> bool:
         if not self._runs:
             return False
-        frames = self._read(self._heard, _BLOCK)
+        frames = self._read(self._last, _BLOCK)
         names = {run[1] for each in frames if (run := frame.run_of(each))}
         for name in names | {""} if names else ():
             for event in self._runs.get(name, ()):
                 event.set()
         if frames:
-            self._heard = seq_of(frames[-1])
+            self._last = seq_of(frames[-1])
         return bool(frames)
 
     def _read(self, after: int, limit: int, run: Run | None = None) -> list[bytes]:
@@ -366,7 +366,7 @@ class Hub:
                 return good
             limit *= 2
 
-    def _told(self, wanted: StreamFilter, frames: list[bytes]) -> bytes:
+    def _events(self, wanted: StreamFilter, frames: list[bytes]) -> bytes:
         if wanted != ALL:
             frames = [
                 each
@@ -426,9 +426,9 @@ async def live(collector: "Collector", call: "Call") -> Response | None:
     home, run = collector.home, (call.names["family"], call.names["run"])
     exporter = registry.exporter(call.names["format"])
     chosen, after = exporter.chosen(options_of(call)), _cursor(call)
-    followed = await collector.desk.ask(lambda: live_of(home, here(home, run), exporter, chosen))
+    followed = await collector.runner.ask(lambda: live_of(home, here(home, run), exporter, chosen))
     begin = await asyncio.to_thread(followed.join, after)
-    if after is not None and await asyncio.to_thread(lambda: followed.heard_all):
+    if after is not None and await asyncio.to_thread(lambda: followed.has_read_all):
         return Response(status_code=204)  # a browser reconnects after any other status
     watcher = Watcher(_connection(call), ALL, followed.cursor)
     begin = comment(home.journal.last) + begin
@@ -442,7 +442,7 @@ async def _tell(
     await call.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
     await asyncio.sleep(0)  # the head goes first: the stream is written past the server
     if call.scope["method"] != "HEAD":
-        watcher.tell(b"retry: 1000\n\n" + begin)
+        watcher.send(b"retry: 1000\n\n" + begin)
         await serve(watcher)
         if watcher.gone:
             return

@@ -80,7 +80,7 @@ class Demo:
                     home.blobs.put(content)
             for each in sorted(due):
                 moment[0] = each.at
-                self._say(home, each)
+                self._write(home, each)
         return len(due)
 
     def play(self, stop: threading.Event) -> None:
@@ -98,9 +98,9 @@ class Demo:
                     due.extend(self._due(name, lines))
                 cycle, begin = cycle + 1, begin + ROUND
                 heapq.heapify(due)
-            seen = self._hear(home, seen, due)
+            seen = self._read_answers(home, seen, due)
             while due and due[0].at <= time.time():
-                self._say(home, heapq.heappop(due))
+                self._write(home, heapq.heappop(due))
             stop.wait(0.2)
 
     def __enter__(self) -> Self:
@@ -109,7 +109,7 @@ class Demo:
     def __exit__(self, *exception: object) -> None:
         self._mark.close()
 
-    def _hear(self, home: Home, after: int, due: list[_Due]) -> int:
+    def _read_answers(self, home: Home, after: int, due: list[_Due]) -> int:
         for record in home.journal.read(after):
             after = record.seq
             for fact in home.facts_in(record):
@@ -124,7 +124,7 @@ class Demo:
         for at, body in lines:
             yield _Due(at, next(self._order), dialect, orjson.dumps(body))
 
-    def _say(self, home: Home, due: _Due) -> None:
+    def _write(self, home: Home, due: _Due) -> None:
         (verdict,) = home.intake.admit([due.line], due.dialect)
         assert verdict.seq is not None, f"the demo wrote an invalid line: {verdict}"
         (record,) = home.journal.read(verdict.seq - 1, 1)

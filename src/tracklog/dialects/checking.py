@@ -15,7 +15,7 @@ from tracklog.dialects.rules import Lint
 from tracklog.dialects.schemas import schema_of
 from tracklog.model import problems
 from tracklog.model.event import Body, Event, Finding, Passed, Problem, Refusal
-from tracklog.model.lines import CAP, Line, mended
+from tracklog.model.lines import CAP, Line, without_half_surrogates
 
 Check = Callable[[bytes], Event | Refusal]
 
@@ -60,14 +60,16 @@ def check(
     With one dialect, every line is read as that; with several, each line is recognised.
     """
     dialects = list(dialects)
-    door, lint = door_for(dialects, recogniser), Lint(dialects)
+    check_line, lint = checker_for(dialects, recogniser), Lint(dialects)
     for line in lines:
         if line.bom:
             yield LocatedFinding(
                 line.number, Finding("bom", "a byte order mark was dropped", "info")
             )
         too_long = line.size > cap
-        result = Refusal((problems.too_long(line.size, cap),)) if too_long else door(line.data)
+        result = (
+            Refusal((problems.too_long(line.size, cap),)) if too_long else check_line(line.data)
+        )
         yield LineVerdict(line.number, result)
         if isinstance(result, Event):
             for finding in lint.add(result):
@@ -80,7 +82,7 @@ def check(
         yield LocatedFinding(None, finding, dialect, run)
 
 
-def door_for(dialects: Iterable[Dialect], recogniser: Recogniser | None = None) -> Check:
+def checker_for(dialects: Iterable[Dialect], recogniser: Recogniser | None = None) -> Check:
     """The check for lines of any of these dialects."""
     dialects = list(dialects)
     checks = {dialect.name: checker(dialect) for dialect in dialects}
@@ -108,7 +110,7 @@ def door_for(dialects: Iterable[Dialect], recogniser: Recogniser | None = None) 
 
 def recognising_checker(dialects: Iterable[Dialect], recogniser: Recogniser) -> CheckAll:
     """The check for many lines of one source, where later lines may explain earlier ones."""
-    check_line = door_for(dialects, recogniser)
+    check_line = checker_for(dialects, recogniser)
 
     def check_lines(
         lines: Sequence[bytes], _bodies: Sequence[Body | None] | None = None, /
@@ -224,7 +226,7 @@ def _loads(line: bytes) -> tuple[Any, tuple[Finding, ...]]:
     try:
         return orjson.loads(line), ()
     except orjson.JSONDecodeError:
-        repaired = mended(line)
+        repaired = without_half_surrogates(line)
         if repaired == line:
             raise
         return orjson.loads(repaired), (HALVES,)
@@ -297,7 +299,7 @@ def upcast(dialect: Dialect, body: Body) -> Body | Problem:
     return body
 
 
-KINDS_KEPT = 4096
+KINDS_CACHED = 4096
 """How many kinds of an open vocabulary are remembered."""
 
 
@@ -338,7 +340,7 @@ class _Validators:
         if not self.open and kind not in self.dialect.kinds:
             return _never
         judge = compiled(self.dialect.kinds.get(kind, self.dialect.frame))
-        if len(judges) < KINDS_KEPT:
+        if len(judges) < KINDS_CACHED:
             judges[kind] = judge
         return judge
 

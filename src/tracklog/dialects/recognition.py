@@ -94,7 +94,7 @@ class Hints:
         }
         self._names = {*self._profiles, *self._profiles.values()}
         self._option = option
-        self._told: set[str] = set()
+        self._given: set[str] = set()
         self._runs: dict[str, str] = {}
 
     def of(self, dialect: str | None, run: str | None) -> str | None:
@@ -123,7 +123,7 @@ class Hints:
         )
 
     def _once(self, name: str, hint: str) -> str | None:
-        if name in self._told or len(self._told) > 20:
+        if name in self._given or len(self._given) > 20:
             return None
-        self._told.add(name)
+        self._given.add(name)
         return hint

@@ -180,7 +180,7 @@ def short(value: Any, most: int = 500) -> str | None:
     return text if text is None or len(text) <= most else text[: most - 1] + "…"
 
 
-def said_in(blocks: Any, *, typed: bool = False) -> str:
+def text_in(blocks: Any, *, typed: bool = False) -> str:
     """The words of content blocks, one paragraph each; only what a person typed, if asked."""
     parts: list[Any] = []
     for block in blocks if isinstance(blocks, tuple | list) else ():
@@ -299,7 +299,7 @@ def rank(fact: Fact) -> int:
     return RANKS.get(text_of(fact.fidelity), len(RANKS))
 
 
-UNHEARD = len(RANKS) + 1
+UNREPORTED = len(RANKS) + 1
 
 
 def end_rank(far: int, ok: bool | None) -> tuple[int, int]:
@@ -322,10 +322,10 @@ class Call:
     """What the copies of one tool call say together."""
 
     tool: str | None = None
-    called: int = UNHEARD
+    called: int = UNREPORTED
     """The rank of the copy that told of the call."""
     at: int = 0
-    returned: int = UNHEARD
+    returned: int = UNREPORTED
     ok: bool | None = None
     micros: int | None = None
     made_up: bool = False
@@ -338,17 +338,17 @@ class Call:
 
     @property
     def open(self) -> bool:
-        return self.returned == UNHEARD
+        return self.returned == UNREPORTED
 
     @property
     def torn(self) -> bool:
         """It returned, and was not heard to be made."""
-        return self.called == UNHEARD and not self.open and not self.made_up
+        return self.called == UNREPORTED and not self.open and not self.made_up
 
     @property
     def counts(self) -> bool:
         """A result alone, without an id and of nobody knows which tool, is no call."""
-        return self.called != UNHEARD or self.tool is not None or not self.unnamed
+        return self.called != UNREPORTED or self.tool is not None or not self.unnamed
 
     @property
     def failed(self) -> bool:
@@ -433,7 +433,7 @@ def _returned(call: Call, position: Position, fact: Returned) -> None:
         call.returned, call.ok = far, ok
         call.returned_seq = position.seq
         call.micros = whole(fact.seconds, 1_000_000)
-        if call.micros is None and call.called != UNHEARD and when(position) > call.at:
+        if call.micros is None and call.called != UNREPORTED and when(position) > call.at:
             call.micros = min((when(position) - call.at) * 1000, MOST)
 
 

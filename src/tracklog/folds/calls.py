@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracklog.folds import (
-    UNHEARD,
+    UNREPORTED,
     Fold,
     Position,
     call_name,
@@ -88,11 +88,11 @@ def step(state: State, position: Position, fact: Called | Returned) -> State:
 
 
 def _called(state: State) -> int:
-    return UNHEARD if state.called_seq is None else state.called
+    return UNREPORTED if state.called_seq is None else state.called
 
 
 def _returned(state: State) -> int:
-    return UNHEARD if state.returned_seq is None else state.returned
+    return UNREPORTED if state.returned_seq is None else state.returned
 
 
 def _end(state: State) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from tracklog.folds import Fold, Position, row_key, said_in, short, text_of, when, word
+from tracklog.folds import Fold, Position, row_key, short, text_in, text_of, when, word
 from tracklog.model.fact import Said
 
 MOST_PARTS = 200
@@ -64,7 +64,7 @@ def apply_message(state: State, position: Position, fact: Said) -> State:
         state.withdrawn, state.parts = False, []  # it was told again, or told at more length
     elif position.withdrawn and not state.withdrawn:
         return state  # a piece of it was taken back, the rest stands
-    words = said_in(fact.blocks)
+    words = text_in(fact.blocks)
     part = [position.seq, text_of(fact.role), len(words), mark_of(words)]
     if len(state.parts) < MOST_PARTS and all(part[1:] != each[1:] for each in state.parts):
         state.parts.append(part)

@@ -110,7 +110,7 @@ def answer(
             if (row := rows.get(of := group(state))) is None:
                 row = rows[of] = _empty()
             _add(row, state, price)
-    costs = [{"of": of, **_shown(row)} for of, row in rows.items()]
+    costs = [{"of": of, **_row(row)} for of, row in rows.items()]
     return sorted(
         costs,
         key=lambda row: (
@@ -206,7 +206,7 @@ def _add(row: dict[str, Any], state: State, price: Price | None) -> None:
         known[key] = min(known.get(key, 0) + amount, MOST)
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
+def _row(row: dict[str, Any]) -> dict[str, Any]:
     known = row["amounts"]
     unpriced = row["spends"] - row["priced"] if row["priced"] else 0
     return {

@@ -21,10 +21,10 @@ from tracklog.folds import (
     moment,
     number,
     run_key,
-    said_in,
     short,
     silence,
     spend_name,
+    text_in,
     text_of,
     when,
     word,
@@ -121,7 +121,7 @@ class State:
 def step(state: State, position: Position, fact: Fact) -> State:
     if position.withdrawn:
         _taken_back(state, position.seq)
-    _heard(state, position, fact)
+    _note_sign(state, position, fact)
     if fact.copied is True:
         return state
     agent = word(fact.agent)
@@ -158,7 +158,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
     return state
 
 
-def _heard(state: State, position: Position, fact: Fact) -> None:
+def _note_sign(state: State, position: Position, fact: Fact) -> None:
     if not state.first_seq:
         state.family, state.run = position.family, position.run
         state.first_seq, state.first_received = position.seq, position.received
@@ -193,9 +193,9 @@ def _model(name: str | None) -> str | None:
 
 def _asked_for(state: State, fact: Said) -> None:
     if fact.injected is not True and state.task is None:
-        state.task = _titled(said_in(fact.blocks, typed=True))
+        state.task = _titled(text_in(fact.blocks, typed=True))
     elif fact.injected is True and state.prompt is None:
-        state.prompt = _titled(said_in(fact.blocks))
+        state.prompt = _titled(text_in(fact.blocks))
 
 
 _TAGS = (

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import Fold, Position, run_key, said_in, short, text_of, word
+from tracklog.folds import Fold, Position, run_key, short, text_in, text_of, word
 from tracklog.model.fact import Began, Decided, Fact, Noted, Said
 
 NOTES, VERDICTS, VISITORS = 8, 5, 5
@@ -31,8 +31,8 @@ def step(state: State, position: Position, fact: Fact) -> State:
         case Noted(label="setup", data=Mapping() as setup):
             state.seed = short(setup.get("seed")) or state.seed
             state.scene = state.seed if state.scene in (None, state.goal) else state.scene
-        case Said() if not position.withdrawn and (words := short(said_in(fact.blocks))):
-            _said(state, position, fact, words)
+        case Said() if not position.withdrawn and (words := short(text_in(fact.blocks))):
+            _add_message(state, position, fact, words)
         case Decided() if fact.verdict is not None:
             # A verdict that was also spoken is a verdict, not a note.
             state.notes = [note for note in state.notes if note[0] != position.seq]
@@ -43,7 +43,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
     return state
 
 
-def _said(state: State, position: Position, fact: Said, words: str) -> None:
+def _add_message(state: State, position: Position, fact: Said, words: str) -> None:
     who = word(fact.agent) or "someone"
     match text_of(fact.role):
         case "world":

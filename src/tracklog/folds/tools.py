@@ -93,7 +93,7 @@ def answer(
         if begin <= key < end:
             counts[key.partition(MARK)[2]].append(row)
     return sorted(
-        (_shown(tool, each) for tool, each in counts.items()),
+        (_row(tool, each) for tool, each in counts.items()),
         key=lambda row: (-row["calls"], row["tool"]),
     )
 
@@ -103,10 +103,10 @@ def by_hour(rows: Iterable[tuple[str, Mapping[str, int]]]) -> dict[int, dict[str
     counts: dict[int, list[Mapping[str, int]]] = defaultdict(list)
     for key, row in rows:
         counts[int(key.partition(MARK)[0]) - 10**9].append(row)
-    return {hour: _shown("", each) for hour, each in counts.items()}
+    return {hour: _row("", each) for hour, each in counts.items()}
 
 
-def _shown(tool: str, rows: Iterable[Mapping[str, int]]) -> dict[str, Any]:
+def _row(tool: str, rows: Iterable[Mapping[str, int]]) -> dict[str, Any]:
     counted = summed({tool: row} for row in rows).get(tool, {})
     calls, failures = counted.get("calls", 0), counted.get("failures", 0)
     spread = {int(name[1:]): times for name, times in counted.items() if name[0] == "b"}

@@ -30,7 +30,7 @@ MAPPING = "1"
 """The version of the mapping from facts to lines; it is part of the ids that are made."""
 CARRIED = 4 * 1024 * 1024
 """How many bytes of lines one converted line may carry."""
-MENDS = 8
+REPAIRS = 8
 """How often a line is tried again without the fields that the check refused."""
 
 
@@ -152,7 +152,7 @@ class _Converter:
             k = f"0/{number}" if unique else f"{record.seq}/{number}"
             id, timed = _id(event, k, place), event.at is not None
             scene = Scene(event.run or "unknown", at, run.written + 1, id, run.memory, timed)
-            line = self._say(fact, scene)
+            line = self._write(fact, scene)
             if line is not None:
                 run.written += 1
                 source.lines.append(line)
@@ -162,10 +162,10 @@ class _Converter:
         else:
             self._wait(source, run)
 
-    def _say(self, fact: Fact, scene: Scene) -> Event | None:
+    def _write(self, fact: Fact, scene: Scene) -> Event | None:
         """A line that passes the check; fields that it refuses are left out."""
         body = self.to.write(fact, scene)
-        for _ in range(MENDS):
+        for _ in range(REPAIRS):
             if body is None:
                 return None
             line = _dumps(body)
@@ -431,12 +431,12 @@ def _at(body: Any, pointer: str) -> Any:
     return body
 
 
-_doors: dict[str, tuple[Dialect, Check]] = {}
+_checkers: dict[str, tuple[Dialect, Check]] = {}
 
 
 def _check_of(dialect: Dialect) -> Check:
     """The check of a dialect, compiled once."""
-    known = _doors.get(dialect.name)
+    known = _checkers.get(dialect.name)
     if known is None or known[0] is not dialect:
-        known = _doors[dialect.name] = dialect, checker(dialect)
+        known = _checkers[dialect.name] = dialect, checker(dialect)
     return known[1]

@@ -27,13 +27,13 @@ class UncoveredFields:
         for pointer, keys in _places(event.body, ""):
             known = self.known.get((event.kind, pointer))
             if known is None:
-                known = len(self.known) < KNOWN and self._is_untold(event, keys)
+                known = len(self.known) < KNOWN and self._is_uncovered(event, keys)
                 if len(self.known) < KNOWN:
                     self.known[event.kind, pointer] = known
             if known:
                 yield pointer
 
-    def _is_untold(self, event: Event, keys: tuple[str | int, ...]) -> bool:
+    def _is_uncovered(self, event: Event, keys: tuple[str | int, ...]) -> bool:
         if "~".join(map(str, keys)).startswith("~".join(self.dialect.extension)):
             return False
         other = copy.deepcopy(event.body)

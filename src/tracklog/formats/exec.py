@@ -119,7 +119,7 @@ class Recording:
 
     def _tell(self, fact: Linked | Noted) -> None:
         if self._opened is not None:
-            self._opened.tell((awf.dialect.family, self.run_id), fact, writer="exec")
+            self._opened.record_fact((awf.dialect.family, self.run_id), fact, writer="exec")
 
     def _admit(self, *, now: bool = False) -> None:
         """Admit the new lines to the journal."""

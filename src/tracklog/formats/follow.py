@@ -101,7 +101,7 @@ class Follower:
         """The sources that ever had an offset, by the beginning of their name."""
         self._seen: dict[Path, tuple[int, ...]] = {}
         self._counted: dict[str, tuple[int, int]] = {}
-        self._unheard: set[Path] = set()
+        self._unread: set[Path] = set()
 
     def poll(self) -> Iterator[LinesRead | UnreadableFile | SkippedLink]:
         """Read the new complete lines; a line without a line end is left until it is complete."""
@@ -113,13 +113,13 @@ class Follower:
                     continue
                 yield from self._read(path, found)
                 self._seen[path] = seen
-                self._unheard.discard(path)
+                self._unread.discard(path)
             except FileNotFoundError:
                 self._seen.pop(path, None)  # deleted: its records stay
             except OSError as error:
-                if path not in self._unheard:
+                if path not in self._unread:
                     yield UnreadableFile(path, error.strerror or str(error))
-                self._unheard.add(path)
+                self._unread.add(path)
         for path, reported in self._skipped.items():
             if not reported:
                 self._skipped[path] = True

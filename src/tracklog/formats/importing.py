@@ -165,7 +165,7 @@ class Importing:
                 importer,
                 path,
                 others=others[importer.name],
-                put=hashed if dry else self._keep_blob,
+                put=hashed if dry else self._store_blob,
                 redact=self._home.redact,
             )
             try:
@@ -206,7 +206,7 @@ class Importing:
                     found.append(path)
         return found
 
-    def _keep_blob(self, content: bytes) -> str:
+    def _store_blob(self, content: bytes) -> str:
         """Store a blob."""
         name = hashed(content)
         self._lifted[name] = content
@@ -229,7 +229,7 @@ class Importing:
                 continue
             now = stamp(self._home.clock())
             if each.place.run not in alive and not dry:
-                self._tell_gone(each, now)
+                self._write_gone(each, now)
             if each.place.run not in alive:
                 found.append(str(each.path))
             if not dry:
@@ -329,16 +329,16 @@ class Importing:
         spelled = os.fsencode(reading.path.absolute()).decode("utf-8", "backslashreplace")
         if reading.completed is not None and place.run:
             text = "the record at the end of the file is whole now"
-            self._tell_note(place, place.run, "completed", text, spelled, reading.completed)
+            self._write_note(place, place.run, "completed", text, spelled, reading.completed)
         now = self._home.clock()
         growing = not final and one.lines["accepted"] and now - place.modified / 1e9 < GROWING
         for run in sorted(reading.timeless) if growing else ():
             if now - self._growing.get(run, 0) > GROWING / 10:
                 self._growing[run] = now
                 text = "the file, which has no times, is being written"
-                self._tell_note(place, run, "growing", text, spelled)
+                self._write_note(place, run, "growing", text, spelled)
 
-    def _tell_note(
+    def _write_note(
         self,
         place: SourcePosition,
         run: str,
@@ -386,7 +386,7 @@ class Importing:
                 return each
         return None
 
-    def _tell_gone(self, known: KnownSource, now: str) -> None:
+    def _write_gone(self, known: KnownSource, now: str) -> None:
         place = known.place
         path = os.fsencode(known.path).decode("utf-8", "backslashreplace")
         lines = [

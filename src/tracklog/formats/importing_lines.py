@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 
 from tracklog.dialects import tracklog as native
-from tracklog.dialects.checking import door_for
+from tracklog.dialects.checking import checker_for
 from tracklog.dialects.documents import document_of
 from tracklog.dialects.recognition import Hints
 from tracklog.folds import IMPORTED
@@ -34,7 +34,7 @@ def holds_lines(home: Home, path: Path) -> bool:
     """Whether a file begins with lines of a dialect, by the check of that dialect."""
     with path.open("rb") as file:
         head = file.read(HEAD).removeprefix(BOM)
-    check = door_for(home.dialects.values())
+    check = checker_for(home.dialects.values())
     lines = [line for line in head.split(b"\n")[:FIRST] if line.strip()]
     return any(isinstance(check(line.removesuffix(b"\r")), Event) for line in lines)
 
@@ -177,7 +177,7 @@ class Native:
 
     def _first_in(self, path: Path) -> Event | None:
         """The first good line of a file."""
-        check = door_for(self._home.dialects.values(), self._home.intake.recogniser)
+        check = checker_for(self._home.dialects.values(), self._home.intake.recogniser)
         with path.open("rb") as file:
             events = (check(line.data) for line in split(file, self._home.intake.cap))
             return next((event for event in events if isinstance(event, Event)), None)

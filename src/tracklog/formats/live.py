@@ -84,7 +84,7 @@ class Live:
         return self._writer.join(self.cursor)
 
     @property
-    def heard_all(self) -> bool:
+    def has_read_all(self) -> bool:
         """Whether the run has ended, and no record of it follows the cursor."""
         return self._survey.ended and not self.journal.read(self.cursor, 1, self.run)
 

@@ -39,6 +39,6 @@ class LossReport:
             table.setdefault((kind, name), empty)[fate] = times
         return list(table.values())
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """The report as JSON."""
         return {"lossless": self.lossless, "totals": self.totals(), "fields": self.rows()}

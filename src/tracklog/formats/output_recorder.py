@@ -26,7 +26,7 @@ from tracklog.formats.providers import (
 from tracklog.recording.recorder import Recorder
 from tracklog.recording.recorder.scopes import RunScope, StepScope
 
-KEPT = 256 << 10
+MOST_OUTPUT = 256 << 10
 """Bytes of plain output that are stored from its beginning, and as many from its end."""
 SNIFFED = 64 << 10
 """How many bytes of unknown output are searched for the beginning of a known stream."""
@@ -91,7 +91,7 @@ class OutputRecorder:
             self._sniff()
             return
         self._normaliser.feed(chunk)
-        self._tell()
+        self._write()
 
     def miss(self, size: int) -> None:
         """Count bytes that were printed and could not be read in time."""
@@ -128,10 +128,10 @@ class OutputRecorder:
             if found := provider_that_opens(line):
                 self._provider, self._normaliser = found, Normaliser(found.name)
                 self._normaliser.feed(head)
-                self._tell()
+                self._write()
                 return
 
-    def _tell(self) -> None:
+    def _write(self) -> None:
         assert self._normaliser is not None
         reply, report = self._normaliser.reply, self._normaliser.report
         if not report.recognised and report.malformed > PLAIN_LINES:
@@ -139,12 +139,12 @@ class OutputRecorder:
             return
         self.session = reply.meta.get("provider_session_id") or self.session
         for block in reply.news():
-            self._tell_tool(block)
+            self._write_tool(block)
         if self._by_turn and report.recognised and (blocks := reply.take()):
             said = {key: reply.meta[key] for key in ("model",) if key in reply.meta}
-            self._say(blocks, final=False, **said)
+            self._write_text(blocks, final=False, **said)
 
-    def _tell_tool(self, block: dict[str, Any]) -> None:
+    def _write_tool(self, block: dict[str, Any]) -> None:
         """AWF-23, AWF-24: calls and results are separate events, written as they are reported."""
         id = block["tool_id"]
         more = {key: block[key] for key in ("tool_server",) if key in block}
@@ -161,7 +161,7 @@ class OutputRecorder:
             **more,
         )
 
-    def _say(self, blocks: list[dict[str, Any]], *, status: str = "ok", **more: Any) -> None:
+    def _write_text(self, blocks: list[dict[str, Any]], *, status: str = "ok", **more: Any) -> None:
         if self._by_turn:
             more["turn"] = self._turns
         named = {"provider": self._provider.name} if self._provider else {}
@@ -173,17 +173,17 @@ class OutputRecorder:
     def _end(self, whole: Normalised) -> None:
         assert self._normaliser is not None
         for block in self._normaliser.reply.news():
-            self._tell_tool(block)
+            self._write_tool(block)
         meta = dict(whole.meta)
         self.session = meta.get("provider_session_id") or self.session
-        blocks, report = whole.blocks, whole.report.told()
+        blocks, report = whole.blocks, whole.report.as_json()
         if not whole.report.recognised and self._plain.size:
             blocks, report = [self._plain.block()], {}  # it answered in plain text
         if self.dropped:
             report["dropped_bytes"] = self.dropped
         if report:
             meta["report"] = report
-        self._say(blocks, final=True, **meta)
+        self._write_text(blocks, final=True, **meta)
 
     def _end_plain(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None:
         """Record the output of an unknown program as its answer."""
@@ -194,7 +194,7 @@ class OutputRecorder:
         if self.dropped:
             more["report"] = {"dropped_bytes": self.dropped}
         blocks = [self._plain.block()] if self._plain.size else []
-        self._say(blocks, final=True, status=status, **more)
+        self._write_text(blocks, final=True, status=status, **more)
 
 
 class _Plain:
@@ -209,10 +209,10 @@ class _Plain:
 
     def add(self, chunk: bytes) -> None:
         self.size += len(chunk)
-        room = KEPT - len(self.head)
+        room = MOST_OUTPUT - len(self.head)
         self.head += chunk[:room]
         self.tail += chunk[room:]
-        del self.tail[:-KEPT]
+        del self.tail[:-MOST_OUTPUT]
 
     def block(self) -> dict[str, Any]:
         """The output as text, with a mark for the bytes left out."""

@@ -170,7 +170,7 @@ class Home:
             seq, reason=reason, by=by, at=self._now(), id=event.id if event else None
         )
         data = {"seq": seq, "reason": reason, "by": by}
-        self.tell((record.family, record.run), Noted(label="erasure", data=data))
+        self.record_fact((record.family, record.run), Noted(label="erasure", data=data))
         self.index.forget()
         self._forget_sources(record.run)
         return erasure._replace(also=(*erasure.also, *self._drop_blobs(record.line)))
@@ -194,7 +194,7 @@ class Home:
     def _drop_blobs(self, line: bytes) -> list[str]:
         """Removes the blobs of which only this line spoke, and which nobody can find any more."""
         own = {name for name in self.blobs.list() if name.encode() in line}
-        own -= self._spoken_blobs() if own else set()
+        own -= self._named_blobs() if own else set()
         self.blobs.collect(lambda name: name not in own)
         return [f"blobs/{name}" for name in sorted(own)]
 
@@ -211,14 +211,14 @@ class Home:
             return done
         for run in (*done.whole, *done.part):
             data = {"through": done.through, "whole": run in done.whole}
-            self.tell(run, Noted(label="pruned", data=data))
+            self.record_fact(run, Noted(label="pruned", data=data))
         gone = {run for _, run in (*done.whole, *done.part)}
         for transcript in (self.path / "transcripts").glob("*.jsonl"):
             if transcript.stem in gone:
                 transcript.unlink()
                 shutil.rmtree(transcript.with_suffix(".raw"), ignore_errors=True)
         self.refused.journal.store.prune(before, at=self._now())
-        named = self._spoken_blobs()
+        named = self._named_blobs()
         # What was put in the last hour may belong to a line that is still on its way.
         self.blobs.collect(lambda name: name in named, older_than=time.time() - 3600)
         return done
@@ -243,7 +243,7 @@ class Home:
     def _now(self) -> str:
         return stamp(self.clock())
 
-    def tell(self, run: Run, fact: Fact, *, writer: str = "cli") -> None:
+    def record_fact(self, run: Run, fact: Fact, *, writer: str = "cli") -> None:
         """Puts on record what has no line of its own, as an operator's act, in the native dialect."""
         family, name = run
         line = native.line(
@@ -275,7 +275,7 @@ class Home:
                 begun.discard((fact.what, fact.agent))
         return bool(begun)
 
-    def _spoken_blobs(self) -> set[str]:
+    def _named_blobs(self) -> set[str]:
         """The blobs that some record still speaks of."""
         names: set[str] = set()
         for record in self.journal.records():

@@ -6,7 +6,7 @@ A host appends events of its own dialect with `Log.admit` and stores nothing tha
 its state is computed from its own events, so that a host that was killed continues where its last
 record ends. While it works on a run it holds the lease of the run (`Log.lease`), so that two hosts
 on one journal do not run one run twice.
-A request to end a run, or a remark on its stage, is recorded in the journal (`end`, `say`), where
+A request to end a run, or a remark on its stage, is recorded in the journal (`end`, `inject`), where
 the process that carries out the run reads it.
 """
 
@@ -108,7 +108,7 @@ class Host:
     """Of the runs that it carries out."""
     end: "Callable[[Log, str, str], int] | None" = None
     """Record the request of a person to end a run; the number of the record."""
-    say: "Callable[[Log, str, str, str | None], int] | None" = None
+    inject: "Callable[[Log, str, str, str | None], int] | None" = None
     """Record a remark of a visitor on the stage of a run, under a label; the number of the record."""
 
 

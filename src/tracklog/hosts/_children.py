@@ -82,7 +82,7 @@ class Children:
         def over(end: "asyncio.Task[str]") -> None:
             del self._living[end]
             if (process.returncode or 0) > 0 and process.returncode != STOPPED:
-                logs.say("warning", "the process of a run failed", command=words, why=end.result())
+                logs.log("warning", "the process of a run failed", command=words, why=end.result())
             ended()
 
         end.add_done_callback(over)

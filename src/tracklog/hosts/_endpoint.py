@@ -163,7 +163,7 @@ def thought_in(line: bytes) -> str:
     return ""
 
 
-def said_in(lines: Iterable[bytes]) -> Said:
+def text_in(lines: Iterable[bytes]) -> Said:
     """A complete answer; one that broke off is `ModelFailed`."""
     normaliser = Normaliser(PROVIDER)
     for line in lines:

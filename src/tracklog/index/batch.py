@@ -4,7 +4,7 @@ from typing import Any
 
 from tracklog.folds import Fold, Position, Sums, rows_of
 from tracklog.index.codec import freeze
-from tracklog.index.indexes import Found, Words
+from tracklog.index.indexes import RecordFinding, Words
 from tracklog.journal.frame import Record, Run
 from tracklog.model.event import Finding
 from tracklog.model.fact import Fact
@@ -26,7 +26,7 @@ class Batch:
         self.changed: dict[tuple[str, str], int] = {}
         self.before: dict[tuple[str, str], Sums] = {}
         """What the states of folds with sums added before this batch."""
-        self.findings: list[Found] = []
+        self.findings: list[RecordFinding] = []
         self.words: list[Words] = []
         self.erasures: list[int] = []
         self.ids: list[tuple[int, Position]] = []
@@ -39,11 +39,11 @@ class Batch:
         """The records that do not count any more."""
         self.mixed: set[Run] = set()
         """The runs with a source record that has several revisions."""
-        self.anew: dict[Run, None] = {}
+        self.refolded: dict[Run, None] = {}
         """The runs of which an earlier record counts differently now."""
 
     def find(self, record: Record, finding: Finding) -> None:
-        self.findings.append(Found(record.seq, record.family, record.run, finding))
+        self.findings.append(RecordFinding(record.seq, record.family, record.run, finding))
 
     def forget(self, run: Run) -> None:
         """Takes back what a run comes to, because it is folded anew."""
@@ -55,7 +55,7 @@ class Batch:
         self.names.pop(run, None)
         self.active.pop(run, None)
 
-    def keep_past(self, name: tuple[str, str], position: Position, state: Any) -> None:
+    def store_past(self, name: tuple[str, str], position: Position, state: Any) -> None:
         if state is not None:
             key = f"{rows_of(position.family, position.run)}{position.seq:015}"
             frozen = freeze(name[1], state)

@@ -14,8 +14,8 @@ from tracklog.dialects import Dialect
 from tracklog.folds import Fold, Position, Sums, is_of, rows_of, run_key, summed
 from tracklog.index.batch import PAST, Batch
 from tracklog.index.codec import freeze, thaw
-from tracklog.index.indexes import Change, Found, Index, Words
-from tracklog.index.search_text import spoken
+from tracklog.index.indexes import Change, Index, RecordFinding, Words
+from tracklog.index.search_text import searchable_text
 from tracklog.journal.frame import Record, Run
 from tracklog.journal.journal import Journal
 from tracklog.model.errors import IndexDamaged
@@ -64,7 +64,7 @@ class Folding:
         """The last record that was taken in; -1 when that is not known."""
         self._whole = False
         """Whether everything that the index holds is in memory."""
-        self._kept: dict[tuple[str, str], Any] = {}
+        self._states: dict[tuple[str, str], Any] = {}
         self._sizes: dict[tuple[str, str], int] = {}
         self._size = 0
         self._walkers: dict[Run, Walker] = {}
@@ -90,15 +90,15 @@ class Folding:
             if self._was_erased(noted):
                 return noted
         cursor = records[-1].seq
-        for run in batch.anew:
-            self._fold_anew(run, cursor, batch)
+        for run in batch.refolded:
+            self._refold(run, cursor, batch)
         self._load(batch)
         self._step(batch)
         self._find_elsewhere(batch)
         batch.findings.sort(key=itemgetter(0))
         changes = [*self._changes(batch), *self._sums(batch), *self._rests(batch)]
         changes += self._pasts(batch)
-        rows = (batch.findings, batch.words, _names(batch), batch.superseded, batch.anew)
+        rows = (batch.findings, batch.words, _names(batch), batch.superseded, batch.refolded)
         self.index.apply(cursor, changes, *rows, link=self.journal.link(cursor))
         self.at = cursor
         self._trim()
@@ -110,14 +110,14 @@ class Folding:
         reading = walker.read(record)
         run = (record.family, record.run)
         if walker.changed:
-            batch.anew[run] = None
+            batch.refolded[run] = None
         if walker.revisions.mixed:
             batch.mixed.add(run)
         self._add(reading, walker, batch)
         for fact in reading.facts:
             if type(fact) is Noted and fact.label == "erasure":
                 batch.note_erasure(record, fact, self._through)
-        if self._words and (text := spoken(reading.facts)):
+        if self._words and (text := searchable_text(reading.facts)):
             batch.words.append(Words(record.seq, text))
 
     def _add(self, reading: Reading, walker: Walker, batch: Batch) -> None:
@@ -157,11 +157,11 @@ class Folding:
         if position.id is not None and dialect.policy.elsewhere is not None:
             batch.ids.append((number_of(position.id), position))
 
-    def _fold_anew(self, run: Run, through: int, batch: Batch) -> None:
+    def _refold(self, run: Run, through: int, batch: Batch) -> None:
         """Forgets what a run's states were and folds it once more, now that it reads differently."""
         batch.forget(run)
         for name, json in self._states_of(run):
-            before = self._kept.pop(name, None)
+            before = self._states.pop(name, None)
             self._size -= self._sizes.pop(name, 0)
             batch.changed[name] = 0
             sums = self.folds[name[0]].sums
@@ -205,7 +205,7 @@ class Folding:
 
     def _find_elsewhere(self, batch: Batch) -> None:
         """Finds the identities that came in another run before."""
-        known = self.index.heard({id for id, _ in batch.ids})
+        known = self.index.records_named({id for id, _ in batch.ids})
         for id, position in sorted(batch.ids, key=lambda each: each[1].seq):
             places = known.setdefault(id, [])
             other = next(self._same(places, position), None)
@@ -215,7 +215,9 @@ class Folding:
                     f"{position.id} was heard in run {other.run} before, in record {other.seq}"
                 )
                 name = self.dialects[position.dialect].policy.elsewhere or ""
-                entry = Found(position.seq, position.family, position.run, Finding(name, message))
+                entry = RecordFinding(
+                    position.seq, position.family, position.run, Finding(name, message)
+                )
                 batch.findings.append(entry)
 
     def _same(self, places: Iterable[int], position: Position) -> Iterator[Record]:
@@ -239,9 +241,9 @@ class Folding:
         """Brings the states that the batch needs into memory; those of a run anew are none."""
         if self._whole:
             return
-        keys = {name for name, _, _, _ in batch.steps} - self._kept.keys() - batch.changed.keys()
+        keys = {name for name, _, _, _ in batch.steps} - self._states.keys() - batch.changed.keys()
         for name, state in self.index.load(keys).items():
-            self._kept[name] = self._thawed(name, state)
+            self._states[name] = self._thawed(name, state)
 
     def _thawed(self, name: tuple[str, str], state: bytes) -> Any:
         try:
@@ -250,11 +252,11 @@ class Folding:
             raise IndexDamaged(f"the state {name} is none: {error}") from error
 
     def _step(self, batch: Batch) -> None:
-        states, changed = self._kept, batch.changed
+        states, changed = self._states, batch.changed
         for name, fold, position, fact in batch.steps:
             before = states.get(name)
             if fold is None or fact is None:
-                batch.keep_past(name, position, before)
+                batch.store_past(name, position, before)
                 continue
             if fold.sums is not None and name not in batch.before:
                 batch.before[name] = {} if before is None else fold.sums(name[1], before)
@@ -264,14 +266,16 @@ class Folding:
                 states[name] = fold.step(fold.State() if before is None else before, position, fact)
             except Exception as error:  # noqa: BLE001  # one fold must not stop the others
                 finding = failure(f"the fold {fold.name}", error)
-                batch.findings.append(Found(position.seq, position.family, position.run, finding))
+                batch.findings.append(
+                    RecordFinding(position.seq, position.family, position.run, finding)
+                )
                 if before is None:
                     continue
             changed[name] = position.seq
         batch.steps.clear()
 
     def _changes(self, batch: Batch) -> Iterator[Change]:
-        states, sizes = self._kept, self._sizes
+        states, sizes = self._states, self._sizes
         for name in sorted(batch.changed):
             state = states.pop(name, None)
             if state is None:
@@ -287,7 +291,7 @@ class Folding:
         """What the states of all runs come to, after what those of this batch add and take away."""
         added: dict[str, list[Sums]] = {}
         for name, before in batch.before.items():
-            fold, state = self.folds[name[0]], self._kept.get(name)
+            fold, state = self.folds[name[0]], self._states.get(name)
             added.setdefault(fold.name, []).append(_less(before))
             if state is not None and fold.sums is not None:
                 added[fold.name].append(fold.sums(name[1], state))
@@ -323,10 +327,10 @@ class Folding:
         """Lets go of what was not needed for longest."""
         if self._size > _STATES:
             self._whole = False
-            for name in list(self._kept):
+            for name in list(self._states):
                 if self._size <= _STATES // 2:
                     break
-                del self._kept[name]
+                del self._states[name]
                 self._size -= self._sizes.pop(name, 0)
         if self._walked > _WALKED:
             self._whole = False

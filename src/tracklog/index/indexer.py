@@ -20,8 +20,8 @@ from tracklog.index.batch import PAST, TOO_LARGE
 from tracklog.index.codec import thaw, usual
 from tracklog.index.folding import REST, SUMS, Folding, number_of
 from tracklog.index.gc_paused import gc_paused
-from tracklog.index.indexes import Answer, Found, Index
-from tracklog.index.search_text import spoken, terms
+from tracklog.index.indexes import Answer, Index, RecordFinding
+from tracklog.index.search_text import searchable_text, terms
 from tracklog.journal.frame import Record, Run
 from tracklog.journal.journal import Journal
 from tracklog.model.errors import IndexDamaged, IndexUnusable, UnknownName
@@ -137,9 +137,9 @@ class Indexer:
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, Any]]:
         """The states of a listed fold that changed last, the newest first."""
         plug = self._fold(fold)
-        return [(key, thaw(plug, key, state)) for key, state in self.newest_kept(fold, limit)]
+        return [(key, thaw(plug, key, state)) for key, state in self.newest_stored(fold, limit)]
 
-    def newest_kept(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
+    def newest_stored(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
         """The same as the index keeps them, for those who know some of them already."""
         return self._asked(lambda: self.index.newest(fold, limit))
 
@@ -184,7 +184,7 @@ class Indexer:
             pass  # it is a cache
         return 0, {}
 
-    def findings(self, run: Run | None = None, limit: int = 1000) -> list[Found]:
+    def findings(self, run: Run | None = None, limit: int = 1000) -> list[RecordFinding]:
         """The newest findings first, of one run if asked."""
         return self._asked(lambda: self.index.findings(run, limit))
 
@@ -193,10 +193,10 @@ class Indexer:
         rows = self._asked(lambda: self.index.newest(REST, limit))
         return [run_of(key) for key, _ in rows]
 
-    def rest(self, run: Run) -> list[Found]:
+    def rest(self, run: Run) -> list[RecordFinding]:
         """What is amiss in a run if nothing more comes, read from its own records."""
         walker, last = self._folding.recall(run, self.index.cursor)
-        return [Found(last, *run, finding) for finding in walker.at_rest()]
+        return [RecordFinding(last, *run, finding) for finding in walker.at_rest()]
 
     def search(self, text: str, limit: int = 50) -> list[Hit]:
         """The records in which all these words were said, the newest first.
@@ -210,7 +210,9 @@ class Indexer:
 
     def _hit(self, record: Record) -> Hit:
         reading = read_alone(record, self.dialects)
-        return Hit(record, spoken(reading.facts), reading.event.at if reading.event else None)
+        return Hit(
+            record, searchable_text(reading.facts), reading.event.at if reading.event else None
+        )
 
     def silent(self, seqs: Collection[int]) -> set[int]:
         """Those of the records that were told again later, and count no more."""
@@ -222,7 +224,7 @@ class Indexer:
 
     def text(self, record: Record) -> str:
         """What was said in a record, read from its own bytes."""
-        return spoken(facts_in(record, self.dialects))
+        return searchable_text(facts_in(record, self.dialects))
 
     def facts_at(self, seq: int) -> list[Fact]:
         """What a record means, read from its own bytes."""
@@ -348,7 +350,7 @@ class Indexer:
         self._folding.forget()
 
     def _runs_of(self, number: int) -> set[Run]:
-        places = self._asked(lambda: self.index.heard([number])).get(number, [])
+        places = self._asked(lambda: self.index.records_named([number])).get(number, [])
         return {
             (record.family, record.run) for record in self._folding.records(places[:MOST_CALLED])
         }
@@ -377,7 +379,7 @@ def fingerprint(
         + [f"{each.name}:{each.type}" for each in fields(fold.State)]
         for fold in folds.values()
     ]
-    modules = {Folding.__module__, thaw.__module__, spoken.__module__, Walker.__module__}
+    modules = {Folding.__module__, thaw.__module__, searchable_text.__module__, Walker.__module__}
     modules |= {each.__name__ for each in (reading_record, revisions, rules)}
     for fold in folds.values():
         modules |= {fold.key.__module__, fold.step.__module__}

@@ -37,7 +37,7 @@ _NAMES = {"type", "fidelity", "tool_id", "tool_name", "provider_type", "media_ty
 """Keys of a content block that say what it is, not what was said."""
 
 
-def spoken(facts: Iterable[Fact]) -> str:
+def searchable_text(facts: Iterable[Fact]) -> str:
     """What was said in these facts: all that can be searched for."""
     parts: list[str] = []
     for fact in facts:

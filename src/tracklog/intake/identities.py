@@ -18,7 +18,7 @@ from tracklog.model.event import REDACTED, Body, Event, Passed, Problem, Refusal
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-KEPT = 1_000_000
+MOST_KNOWN = 1_000_000
 """How many identities are remembered over all runs; a run that went cold is read again."""
 LONG = 690_000
 """Of one run alone: older ones are put into a file. (From 699,050 on a dict takes twice the room.)"""
@@ -45,7 +45,7 @@ Outcome = int | Known | Refusal
 """The number that a new event got, the one that a known event has, or why it is refused."""
 
 
-class Heard(dict[int, int]):
+class KnownIdentities(dict[int, int]):
     """The identities of one run, by hash: their numbers, those of a very long run in a file.
 
     The file has no name, and goes with the process.
@@ -84,13 +84,13 @@ class Heard(dict[int, int]):
             self._file = sqlite3.connect("", check_same_thread=False, isolation_level=None)
             for setting in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -8192"):
                 self._file.execute(f"PRAGMA {setting}")
-            self._file.execute("CREATE TABLE heard (name INTEGER PRIMARY KEY, seq INTEGER)")
+            self._file.execute("CREATE TABLE known (name INTEGER PRIMARY KEY, seq INTEGER)")
         before, waiting = len(self), [name for name, seq in self.items() if seq == PENDING]
         for name in waiting:
             del self[name]
         self._file.execute("BEGIN")
         rows = ((name, self[name]) for name in sorted(self))
-        self._file.executemany("INSERT OR REPLACE INTO heard VALUES (?, ?)", rows)
+        self._file.executemany("INSERT OR REPLACE INTO known VALUES (?, ?)", rows)
         self._file.execute("COMMIT")
         self.clear()
         self.update(dict.fromkeys(waiting, PENDING))
@@ -99,7 +99,7 @@ class Heard(dict[int, int]):
     def _older(self, name: object) -> int | None:
         if self._file is None:
             return None
-        row = self._file.execute("SELECT seq FROM heard WHERE name = ?", (name,)).fetchone()
+        row = self._file.execute("SELECT seq FROM known WHERE name = ?", (name,)).fetchone()
         return row and int(row[0])
 
     def close(self) -> None:
@@ -111,7 +111,7 @@ class Heard(dict[int, int]):
         self.close()  # of a run that left the memory: with the last thread that still looks at it
 
 
-Fresh = list[tuple[Heard, Sequence[int], Sequence[int]]]
+Fresh = list[tuple[KnownIdentities, Sequence[int], Sequence[int]]]
 """The new identities of a list of events: what is known of a run, new ones, places in the list.
 
 An id is remembered by its hash, which takes half the room: a run may have millions.
@@ -134,7 +134,7 @@ class Identities:
         }
         """The dialects whose events have an identity."""
         self._mutex = threading.Lock()
-        self._hot: OrderedDict[Key, Heard] = OrderedDict()
+        self._hot: OrderedDict[Key, KnownIdentities] = OrderedDict()
         self._count = 0
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ class Identities:
         self,
         events: Sequence[Passed],
         places: range,
-        known: Heard,
+        known: KnownIdentities,
         decided: list[Outcome | None],
         fresh: Fresh,
     ) -> None:
@@ -294,14 +294,14 @@ class Identities:
         hint = "an event cannot be changed: give the new one an identity of its own"
         return Refusal((Problem("", message, hint),), event.dialect, event.kind, event.run)
 
-    def _run(self, key: Key) -> Heard:
+    def _run(self, key: Key) -> KnownIdentities:
         """What is known of a run, read from the journal when it is not in memory."""
         with self._mutex:
             known = self._hot.get(key)
             if known is not None:
                 self._hot.move_to_end(key)
                 return known
-        known = Heard()
+        known = KnownIdentities()
         known.run = key[1:]
         last = self._journal.last
         if self._journal.store.last_of((known.run,)):
@@ -309,12 +309,12 @@ class Identities:
         known.through = max(known.through, last)
         with self._mutex:
             self._hot[key] = known
-            while self._count > KEPT and len(self._hot) > 1:
+            while self._count > MOST_KNOWN and len(self._hot) > 1:
                 _, ids = self._hot.popitem(last=False)
                 self._count -= len(ids)
         return known
 
-    def _read(self, key: Key, known: Heard, through: int) -> None:
+    def _read(self, key: Key, known: KnownIdentities, through: int) -> None:
         """Notes the records of a run behind those that are known."""
         dialect, before = self._dialects[key[0]], len(known)
         through = max(through, self._journal.last)
@@ -327,7 +327,7 @@ class Identities:
         with self._mutex:
             self._count += len(known) - before
 
-    def _note(self, dialect: Dialect, record: Record, known: Heard) -> None:
+    def _note(self, dialect: Dialect, record: Record, known: KnownIdentities) -> None:
         if record.dialect == dialect.name and record.erased is not None:
             if record.erased.id is not None:
                 known.setdefault(hash(record.erased.id), record.seq)

@@ -150,10 +150,10 @@ class Intake:
         refusal = Refusal((problems.too_long(line.size, self.cap),))
         if self._refused is not None:
             beginning = self._scrubbed(line.data, refusal)
-            self._refused.keep_beginning(beginning, refusal, line.size, line.sha256)
+            self._refused.add_beginning(beginning, refusal, line.size, line.sha256)
         return Verdict("refused", None, refusal.problems)
 
-    def _put_aside(self, judged: Iterable[tuple[bytes, object]]) -> None:
+    def _store_refused(self, judged: Iterable[tuple[bytes, object]]) -> None:
         """Keeps what is refused of these lines; before the good ones, so that all may be retried."""
         if self._refused is None:
             return
@@ -225,11 +225,11 @@ class Intake:
             if work.key is not None and (place := self.marks.place(work.key.source)):
                 if place.sha256:
                     return _replayed(work, place)
-                known = self._kept_by_format_1(work.events, place)
+                known = self._stored_by_format_1(work.events, place)
             if repeated:
                 known = dict.fromkeys(range(len(work.events)), UNNUMBERED)
             elif not shaped and len(work.events) < len(work.results):
-                self._put_aside(zip(work.lines, work.results, strict=True))
+                self._store_refused(zip(work.lines, work.results, strict=True))
                 shaped = True
             try:
                 return _verdicts(work.results, self._keep(work, known, place, aside))
@@ -256,7 +256,7 @@ class Intake:
             entries, taken = _new(events, decided, work.redacted)
             if len(entries) < len(events):
                 refused = {n for n, each in enumerate(decided) if isinstance(each, Refusal)} - aside
-                self._put_aside((events[n].line, decided[n]) for n in sorted(refused))
+                self._store_refused((events[n].line, decided[n]) for n in sorted(refused))
                 aside |= refused
             mark = work.mark
             if work.key is not None:
@@ -306,7 +306,7 @@ class Intake:
             else:
                 yield "duplicate", outcome.seq
 
-    def _kept_by_format_1(self, events: list[Passed], place: Place) -> dict[int, int]:
+    def _stored_by_format_1(self, events: list[Passed], place: Place) -> dict[int, int]:
         """The events of a batch that are there, by place: its mark says of how many, not which.
 
         Half a batch could be kept under its key; what is absent is admitted now.

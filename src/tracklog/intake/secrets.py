@@ -26,7 +26,7 @@ class Detector(NamedTuple):
     """What must stand right before the pattern, in lower case: looked for only where it fits."""
 
 
-class Found(NamedTuple):
+class Secret(NamedTuple):
     """A secret's place in some bytes."""
 
     name: str
@@ -157,10 +157,10 @@ NEAR = 40
 """Bytes before an assignment in which its name must stand."""
 
 
-def find(content: bytes) -> list[Found]:
+def find(content: bytes) -> list[Secret]:
     """Every secret in some bytes, in order, none inside another."""
     lower = content.lower()
-    secrets: list[Found] = []
+    secrets: list[Secret] = []
     for detector in DETECTORS:
         if not any(anchor in lower for anchor in detector.anchors):
             continue
@@ -172,7 +172,7 @@ def find(content: bytes) -> list[Found]:
                 continue
             apart = all(end <= each.start or start >= each.end for each in secrets)
             if apart and detector.is_secret(match[group]):
-                secrets.append(Found(detector.name, start, end))
+                secrets.append(Secret(detector.name, start, end))
     return sorted(secrets, key=lambda each: each.start)
 
 
@@ -192,12 +192,12 @@ def masker() -> Callable[[Body], Body]:
     """The same for a recorder: takes secrets out of an event before it reaches the disk."""
 
     def mask(event: Body) -> Body:
-        return {key: value if key in KEPT else _masked(value) for key, value in event.items()}
+        return {key: value if key in UNMASKED else _masked(value) for key, value in event.items()}
 
     return mask
 
 
-KEPT = ("seq", "run_id", "parent_run_id", "child_run_id", "type")
+UNMASKED = ("seq", "run_id", "parent_run_id", "child_run_id", "type")
 """What a masker may not touch."""
 
 

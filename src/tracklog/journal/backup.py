@@ -11,7 +11,7 @@ from tracklog.journal.verify import Report, snapshot, verify
 from tracklog.model.errors import BadBackup
 
 JOURNALS = ("journal", "refused")
-WHOLE = ("quarantine", "blobs")
+FOLDERS = ("quarantine", "blobs")
 
 
 def backup(home: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> Head:
@@ -60,7 +60,7 @@ def _made(home: Path, making: Path, progress: Callable[[int, int], None] | None)
             done += size + links
             if progress is not None:
                 progress(done, total)
-    for name in WHOLE:
+    for name in FOLDERS:
         if (home / name).is_dir():
             shutil.copytree(home / name, making / name, ignore=shutil.ignore_patterns("*.tmp"))
     report = verify(making)

@@ -77,7 +77,7 @@ _HEAD = re.compile(
 _START = re.compile(
     rb'\{"seq":([1-9][0-9]*),"received":"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z)"(?=,)'
 )
-_KEPT = 1 << 16
+_CACHED = 1 << 16
 _heads: dict[bytes, _Head] = {}
 
 
@@ -194,7 +194,7 @@ def _known(head: bytes) -> _Head | None:
     if known is None:
         known = _read_head(head)
         if known is not None:
-            if len(_heads) >= _KEPT:
+            if len(_heads) >= _CACHED:
                 _heads.clear()
             _heads[head] = known
     return known

@@ -18,7 +18,7 @@ from tracklog.journal.stores import Group, Store, overtaken
 from tracklog.model.errors import BadFormat, BadLine, NotAppended, Overtaken
 from tracklog.model.event import Finding
 
-__all__ = ["Entry", "Erased", "Heard", "Journal", "Mark", "Record", "Run"]
+__all__ = ["Appendable", "Entry", "Erased", "Journal", "Mark", "Record", "Run"]
 
 _NAMES = itemgetter(0, 1, 2)
 _LINE = attrgetter("line")
@@ -26,7 +26,7 @@ _GROUP = 8192  # records that waiting threads are written together, at most
 _PATIENCE = 0.005  # seconds that a leader waits for the others, at most
 
 
-class Heard(Protocol):
+class Appendable(Protocol):
     """What can be appended: an `Event`, or an `Entry`; a tuple that opens with its three names."""
 
     @property
@@ -88,7 +88,7 @@ class Journal:
 
     def append(
         self,
-        entries: Sequence[Heard],
+        entries: Sequence[Appendable],
         *,
         lifecycle: bool = False,
         redacted: Mapping[int, Sequence[str]] | None = None,
@@ -196,7 +196,7 @@ class Journal:
 
     def _batch(
         self,
-        entries: Sequence[Heard],
+        entries: Sequence[Appendable],
         redacted: Mapping[int, Sequence[str]] | None,
         lifecycle: bool,
         mark: Mark | None,

@@ -19,7 +19,7 @@ from tracklog.journal.disk import Disk, write_file
 from tracklog.journal.frame import Mark
 from tracklog.journal.journal import Journal
 
-KEPT = 100_000
+MOST_SOURCES = 100_000
 """How many sources are remembered; a retry of a batch older than that is not recognised."""
 
 Fate = Literal["accepted", "duplicate", "inside", "refused"]
@@ -141,7 +141,7 @@ class Marks:
                     self._add(record.mark, record.seq)
             self._cursor = records[-1].seq
             self._skip_own()
-        while len(self._places) > KEPT:
+        while len(self._places) > MOST_SOURCES:
             self._places.popitem(last=False)
 
     def _skip_own(self) -> None:
@@ -150,7 +150,7 @@ class Marks:
             if mark is not None:
                 self._add(mark, self._cursor + 1)
             self._cursor = last
-        if len(self._own) > KEPT:
+        if len(self._own) > MOST_SOURCES:
             self._own.clear()  # they are read from the journal instead
 
     def _add(self, mark: Mark, seq: int) -> None:

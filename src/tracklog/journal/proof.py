@@ -40,7 +40,7 @@ def prove(store: Store, run: Run, anchor: Head | None = None) -> dict[str, Any]:
         if link.through >= numbers[0]:
             if not links:
                 proof["before"] = before._asdict()
-            links.append(_told(link))
+            links.append(_faults_of(link))
             if link.kind == "group":
                 start = bisect_left(numbers, before.through + 1)
                 inside = numbers[start : bisect_left(numbers, link.through + 1)]
@@ -62,7 +62,7 @@ def _frames_of(store: Store, run: Run) -> Iterator[bytes]:
         after = seq_of(frames[-1])
 
 
-def _told(link: Link) -> dict[str, Any]:
+def _faults_of(link: Link) -> dict[str, Any]:
     if link.kind == "group":
         return {"through": link.through, "root": link.root.hex()}
     return {"erased": link.seq, "leaf": link.leaf.hex(), "tombstone": link.tombstone.hex()}

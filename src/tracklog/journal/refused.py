@@ -31,7 +31,7 @@ class Refused:
         """Appends refused lines with their verdicts; the oldest go when there are too many."""
         self._append([_entry(line, refusal, *_whole(line)) for line, refusal in refusals])
 
-    def keep_beginning(self, line: bytes, refusal: Refusal, size: int, name: str) -> None:
+    def add_beginning(self, line: bytes, refusal: Refusal, size: int, name: str) -> None:
         """Appends the beginning of a line that was too long to be held; its size and its SHA-256."""
         self._append([_entry(line, refusal, size, name)])
 

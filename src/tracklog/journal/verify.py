@@ -11,6 +11,7 @@ from tracklog.journal.segments import (
     FORMAT,
     FORMATS,
     chain_path,
+    complete_groups,
     firsts,
     lines,
     orphans,
@@ -18,7 +19,6 @@ from tracklog.journal.segments import (
     quarantine,
     segment_path,
     still,
-    whole_groups,
 )
 
 __all__ = ["Fault", "Head", "Report", "anchor_of", "head", "snapshot", "verify"]
@@ -146,7 +146,7 @@ class _Verifying(Comparing):
     def _tail(self, frames: "_Frames") -> None:
         """What stands behind the chain: a crash leaves this, and opening the journal mends it."""
         start, end, through = frames.offset, frames.offset, self.through
-        for group in whole_groups(frames.fd, start, frames.size, through):
+        for group in complete_groups(frames.fd, start, frames.size, through):
             end, through = group.end, group.through
         if through > self.through:
             self.report.notes.append(

@@ -122,7 +122,7 @@ def _beginning(pieces: list[bytes]) -> bytes:
     return beginning
 
 
-def mended(line: bytes) -> bytes:
+def without_half_surrogates(line: bytes) -> bytes:
     """The line, with the same length, with U+FFFD for each escaped half of a surrogate pair.
 
     Programs leave such halves when they cut a text. JSON allows them; UTF-8 cannot encode them.

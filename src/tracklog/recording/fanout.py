@@ -207,7 +207,7 @@ class Subscription:
             if gap is not None:
                 self._pending = None
         if gap is not None:
-            self._ready = self._told(gap)
+            self._ready = self._from_gap(gap)
         return True
 
     def _open(self, item: _Item) -> None:
@@ -218,12 +218,12 @@ class Subscription:
 
     def _unpack(self, item: _Item) -> Iterator[Entry | Gap]:
         if item.gap is not None:
-            yield from self._told(item.gap)
+            yield from self._from_gap(item.gap)
         if item.entry is not None:
             self._delivered += 1
             yield item.entry
 
-    def _told(self, gap: Gap) -> Iterator[Entry | Gap]:
+    def _from_gap(self, gap: Gap) -> Iterator[Entry | Gap]:
         self._gaps += 1
         if self._heals:
             yield from self.heal(gap)

@@ -193,8 +193,8 @@ def recorded_in(home: Home, run: Run) -> Iterator[RecordedAnswer]:
     listener = _Listener()
     for reading in walk(lambda: home.journal.records(run=run), home.dialects):
         for fact in reading.own_facts if reading.stands else ():
-            listener.hear(reading.record.seq, fact)
-    yield from listener.told()
+            listener.add(reading.record.seq, fact)
+    yield from listener.answers()
 
 
 class _Listener:
@@ -207,7 +207,7 @@ class _Listener:
         self._known: set[str] = set()
         self._found: list[RecordedAnswer] = []
 
-    def hear(self, seq: int, fact: Fact) -> None:
+    def add(self, seq: int, fact: Fact) -> None:
         lane = fact.agent or fact.step
         match fact:
             case Said(role="user" | "system" | "world"):
@@ -224,7 +224,7 @@ class _Listener:
             case Returned():
                 self._return(seq, lane, fact)
 
-    def told(self) -> list[RecordedAnswer]:
+    def answers(self) -> list[RecordedAnswer]:
         for lane in list(self._replies):
             self._flush(lane)
         return sorted(self._found, key=_place)

@@ -18,7 +18,7 @@ A new format, in the same way: `class TestMine(ExporterSuite)` with its `exporte
 """
 
 from tracklog.testing.exporters import ExporterSuite
-from tracklog.testing.importers import ImporterSuite, built, damaged, told_by
+from tracklog.testing.importers import ImporterSuite, built, damaged, lines_of_file
 from tracklog.testing.indexes import IndexSuite
 from tracklog.testing.storages import BlobSuite, OffsetsSuite, RefusedSuite, StorageSuite
 from tracklog.testing.stores import Clock, StoreSuite, frames_of, memory_journal
@@ -36,6 +36,6 @@ __all__ = [
     "built",
     "damaged",
     "frames_of",
+    "lines_of_file",
     "memory_journal",
-    "told_by",
 ]

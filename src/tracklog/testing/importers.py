@@ -14,7 +14,7 @@ from tracklog.home import registry
 from tracklog.model.event import Event
 
 
-def told_by(
+def lines_of_file(
     importer: Importer, path: Path, after: SourcePosition | None = None, *, final: bool = True
 ) -> tuple[list[bytes], SourcePosition, ImportReport]:
     """What a file tells from a place on: its lines, the place it got to, and the report."""
@@ -63,15 +63,15 @@ class ImporterSuite:
 
     def test_the_door_takes_every_line(self, tmp_path: Path) -> None:
         for path in self.files(tmp_path):
-            self._check(told_by(self.importer, path)[0])
+            self._check(lines_of_file(self.importer, path)[0])
 
     def test_reading_twice_tells_the_same(self, tmp_path: Path) -> None:
         for path in self.files(tmp_path):
-            assert told_by(self.importer, path)[0] == told_by(self.importer, path)[0]
+            assert lines_of_file(self.importer, path)[0] == lines_of_file(self.importer, path)[0]
 
     def test_no_two_lines_have_one_id(self, tmp_path: Path) -> None:
         for path in self.files(tmp_path):
-            bodies = [orjson.loads(line) for line in told_by(self.importer, path)[0]]
+            bodies = [orjson.loads(line) for line in lines_of_file(self.importer, path)[0]]
             by_id: dict[str, object] = {}
             for body in bodies:
                 body.pop("origin", None)
@@ -80,23 +80,23 @@ class ImporterSuite:
 
     def test_neither_path_nor_offset_is_in_an_id(self, tmp_path: Path) -> None:
         for path in self.files(tmp_path):
-            before = _ids(told_by(self.importer, path)[0])
+            before = _ids(lines_of_file(self.importer, path)[0])
             moved = tmp_path / "moved"
             shutil.copytree(tmp_path / "samples", moved)
             there = moved / path.relative_to(tmp_path / "samples")
-            assert _ids(told_by(self.importer, there)[0]) == before
+            assert _ids(lines_of_file(self.importer, there)[0]) == before
             shutil.rmtree(moved)
 
     def test_a_prefix_and_then_the_rest_tell_what_the_whole_tells(self, tmp_path: Path) -> None:
         random = Random(1)  # noqa: S311  # damage, not secrets
         for path in self.files(tmp_path):
             data = path.read_bytes()
-            lines = told_by(self.importer, path)[0]
+            lines = lines_of_file(self.importer, path)[0]
             for _ in range(self.rounds):
                 path.write_bytes(data[: random.randrange(len(data) + 1)])
-                first, place, _ = told_by(self.importer, path, final=False)
+                first, place, _ = lines_of_file(self.importer, path, final=False)
                 path.write_bytes(data)
-                rest, _, _ = told_by(self.importer, path, place)
+                rest, _, _ = lines_of_file(self.importer, path, place)
                 assert first + rest == lines
 
     def test_whatever_is_cut_shuffled_or_flipped_nothing_raises(self, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ class ImporterSuite:
             data = path.read_bytes()
             for _ in range(self.rounds):
                 path.write_bytes(damaged(data, random))
-                self._check(told_by(self.importer, path)[0])
+                self._check(lines_of_file(self.importer, path)[0])
             path.write_bytes(data)
 
     def _check(self, lines: list[bytes]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tracklog.index.indexes import Found, Index, Words
+from tracklog.index.indexes import Index, RecordFinding, Words
 from tracklog.model.errors import BadQuery, IndexUnusable
 from tracklog.model.event import Finding
 
@@ -42,7 +42,7 @@ class IndexSuite(ABC):
     def test_what_was_applied_can_be_asked(self, index: Index) -> None:
         assert (index.cursor, index.notes) == (0, {"made": "here"})
         states = [("runs", "b", 3, b'{"n":1}'), ("runs", "a", 2, b'{"n":2}')]
-        row = Found(3, "family", "run", Finding("odd", "an odd thing", "error"))
+        row = RecordFinding(3, "family", "run", Finding("odd", "an odd thing", "error"))
         index.apply(3, [*states, ("other", "a", 1, b"{}")], [row], [Words(3, "hello world")])
         assert index.cursor == 3
         assert index.load([("runs", "a"), ("runs", "z")]) == {("runs", "a"): b'{"n":2}'}
@@ -54,9 +54,9 @@ class IndexSuite(ABC):
     def test_names_are_remembered(self, index: Index) -> None:
         index.apply(3, [], names=[(2**63 - 1, 3), (7, 1)])
         index.apply(9, [], names=[(7, 9), (7, 1)])
-        assert index.heard([7, 8, 2**63 - 1]) == {7: [1, 9], 2**63 - 1: [3]}
+        assert index.records_named([7, 8, 2**63 - 1]) == {7: [1, 9], 2**63 - 1: [3]}
         index.clear({}, {})
-        assert index.heard([7]) == {}
+        assert index.records_named([7]) == {}
 
     def test_a_state_is_kept_once(self, index: Index) -> None:
         index.apply(1, [("runs", "a", 1, b'{"n":1}'), ("runs", "b", 1, b"{}")])
@@ -78,7 +78,7 @@ class IndexSuite(ABC):
         assert index.states("runs", prefix="a:", after="a:1", limit=1) == [("a:2", b"{}")]
 
     def test_findings_are_the_newest_first_and_of_one_run_if_asked(self, index: Index) -> None:
-        rows = [Found(n, "f", f"r{n % 2}", Finding("odd", str(n))) for n in range(1, 7)]
+        rows = [RecordFinding(n, "f", f"r{n % 2}", Finding("odd", str(n))) for n in range(1, 7)]
         index.apply(6, [], rows)
         assert index.findings() == rows[::-1]
         assert index.findings(("f", "r1"), 2) == [rows[4], rows[2]]
@@ -95,9 +95,9 @@ class IndexSuite(ABC):
         assert [key for key, _ in index.newest("runs")] == keys[::-1]
 
     def test_a_run_that_is_folded_anew_has_its_new_findings_only(self, index: Index) -> None:
-        old = [Found(n, "f", f"r{n % 2}", Finding("odd", "old")) for n in (1, 2, 3, 4)]
+        old = [RecordFinding(n, "f", f"r{n % 2}", Finding("odd", "old")) for n in (1, 2, 3, 4)]
         index.apply(4, [], old)
-        new = Found(1, "f", "r1", Finding("odd", "new"))
+        new = RecordFinding(1, "f", "r1", Finding("odd", "new"))
         index.apply(5, [], [new], anew=[("f", "r1")])
         assert index.findings() == [old[3], old[1], new]
         assert index.findings(("f", "r1")) == [new]
@@ -134,13 +134,15 @@ class IndexSuite(ABC):
             raise LookupError
 
         with pytest.raises(LookupError):
-            index.apply(1, broken(), [Found(1, "f", "r", Finding("odd", ""))], [Words(1, "word")])
+            index.apply(
+                1, broken(), [RecordFinding(1, "f", "r", Finding("odd", ""))], [Words(1, "word")]
+            )
         assert (index.cursor, index.states("runs"), index.findings()) == (0, [], [])
         index.apply(1, [("runs", "a", 1, b"{}")], [], [Words(1, "word")])
         assert index.search(["word"]) == [1]
 
     def test_clear_forgets_everything(self, index: Index) -> None:
-        row = Found(1, "f", "r", Finding("odd", ""))
+        row = RecordFinding(1, "f", "r", Finding("odd", ""))
         index.apply(1, [("runs", "a", 1, b"{}")], [row], [Words(1, "word")])
         index.clear({"agents": {"n": 0}}, {"made": "there"})
         assert (index.cursor, index.notes) == (0, {"made": "there"})

@@ -14,7 +14,7 @@ import orjson
 from tracklog.journal.frame import stamp
 
 
-def say(level: str, what: str, **more: Any) -> None:
+def log(level: str, what: str, **more: Any) -> None:
     """Write one line; a closed standard error is ignored."""
     line = {"at": stamp(time.time()), "level": level, "event": what, **more}
     try:
@@ -24,10 +24,10 @@ def say(level: str, what: str, **more: Any) -> None:
         pass  # nobody reads it
 
 
-def say_failure(what: str, error: BaseException, **more: Any) -> None:
+def log_failure(what: str, error: BaseException, **more: Any) -> None:
     """Log an unexpected exception with its place."""
     trace = "".join(traceback.format_exception(error, limit=-8))
-    say("error", what, error=repr(error)[:500], trace=trace, **more)
+    log("error", what, error=repr(error)[:500], trace=trace, **more)
 
 
 class Handler(logging.Handler):
@@ -36,9 +36,9 @@ class Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
-            say_failure(record.getMessage().strip(), error, logger=record.name)
+            log_failure(record.getMessage().strip(), error, logger=record.name)
         else:
-            say(record.levelname.lower(), record.getMessage().strip(), logger=record.name)
+            log(record.levelname.lower(), record.getMessage().strip(), logger=record.name)
 
 
 def take_over() -> None:

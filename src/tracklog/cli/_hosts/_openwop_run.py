@@ -48,14 +48,14 @@ async def _carried_out(
 
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, cancel)
-        await _told(engine, log, as_json=as_json)
+        await _outcome_text(engine, log, as_json=as_json)
         await asyncio.gather(*wishes)
         return log.snapshot.status, None if tape is None else tapes.tape_report([tape])
     finally:
         await engine.stop()
 
 
-async def _told(engine: "Engine", log: "RunLog", *, as_json: bool) -> None:
+async def _outcome_text(engine: "Engine", log: "RunLog", *, as_json: bool) -> None:
     at, asked = 0, None
     while True:
         for event in log.events[at:]:

@@ -15,7 +15,7 @@ import click
 
 from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
-from tracklog.cli._tapes import say_report, tape_options
+from tracklog.cli._tapes import print_report, tape_options
 from tracklog.cli._verbs import VerbGroup
 from tracklog.model.event import Body
 
@@ -91,7 +91,7 @@ def play(
     from tracklog.recording import tape as tapes
 
     piece = load(scenario)
-    _say_unheeded(piece)
+    _report_unheeded(piece)
     hues = {player.name: player.hue for player in piece.cast}
     watch = terminal.put_json if as_json else StagePrinter(hues).tell
 
@@ -126,7 +126,7 @@ def play(
             report = tapes.tape_report([recorded.tape])
             run_key = (dialect.family, conductor.run)
             put(Log(opened), run_key, tapes.TAPE_LABEL, {"source": tape, **report})
-            if say_report(report):
+            if print_report(report):
                 sys.exit(1)
         if (conductor.state.finished or {}).get("reason") == "user_stop":
             sys.exit(130)
@@ -183,12 +183,12 @@ def check(scenarios: tuple[Path, ...]) -> None:
             contest = piece.competition.kind
             about = f"{len(piece.cast)} players, competition {contest}"
             click.echo(terminal.plain(f"{path}: {piece.name}, {about}"))
-            _say_unheeded(piece)
+            _report_unheeded(piece)
     if bad:
         sys.exit(1)
 
 
-def _say_unheeded(piece: "Scenario") -> None:
+def _report_unheeded(piece: "Scenario") -> None:
     for each in piece.unheeded:
         click.secho(terminal.plain(each), fg="yellow", err=True)
 

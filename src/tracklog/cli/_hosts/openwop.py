@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from tracklog.cli import _home
-from tracklog.cli._tapes import say_report, tape_options
+from tracklog.cli._tapes import print_report, tape_options
 from tracklog.cli._verbs import VerbGroup, given
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -107,7 +107,7 @@ def run_here(
     with _home.writing(home) as opened:
         app = app_of(Log(opened), None, settings, None)
         status, report = carry_out(app, wanted, as_json=as_json)
-    left = report is not None and say_report(report)
+    left = report is not None and print_report(report)
     sys.exit({"completed": 1 if left else 0, "cancelled": 130}.get(status, 1))
 
 
@@ -160,6 +160,6 @@ def serve(
             if made:
                 click.echo(f"its key is {made}")
             known = app.engine.workflows
-            logs.say("info", "listening", url=where, workflows=len(known.known), home=str(home))
+            logs.log("info", "listening", url=where, workflows=len(known.known), home=str(home))
 
         server.serve(collector, bound, ready)

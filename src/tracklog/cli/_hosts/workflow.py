@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracklog.cli import _home
-from tracklog.cli._tapes import say_report, tape_options
+from tracklog.cli._tapes import print_report, tape_options
 from tracklog.cli._verbs import VerbGroup, given
 from tracklog.model.errors import TracklogError
 
@@ -91,7 +91,7 @@ def run_flow(
         played = host.tape(tape, by, on_miss) if tape else None
         outcome = host.run(values, played)
         code = CODES.get(outcome.status, 1)
-        if played is not None and say_report(host.report(tape or "")):
+        if played is not None and print_report(host.report(tape or "")):
             code = max(code, 1)
     sys.exit(code)
 

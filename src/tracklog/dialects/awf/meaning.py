@@ -43,7 +43,7 @@ def facts(event: Event) -> Iterator[Fact]:
         case "step.completed" | "step.call_workflow.completed":
             yield _ended("step", step or payload["name"], payload)
         case "message.user" | "message.assistant":
-            yield from _spoken(event, step)
+            yield from _message(event, step)
             yield from _spent(payload, step)
             yield from _failed(payload, step)
         case "tool.call":
@@ -92,7 +92,7 @@ def _fidelity(block: Block) -> Fidelity:
     return FIDELITIES.get(text(block.get("fidelity")) or "", "reported")
 
 
-def _spoken(event: Event, step: str | None) -> Iterator[Fact]:
+def _message(event: Event, step: str | None) -> Iterator[Fact]:
     """The messages and calls of the blocks, in order, each once."""
     payload = event.body["payload"]
     blocks: list[Block] = payload["blocks"]

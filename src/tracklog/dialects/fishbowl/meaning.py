@@ -16,10 +16,10 @@ def facts(event: Event) -> Iterator[Fact]:
         case "run.finished":
             yield from _finished(event.run, payload)
         case "judge.verdict":
-            yield from _said(event, payload)
+            yield from _texts(event, payload)
             yield _decided(event, payload)
         case _:
-            texts = list(_said(event, payload))
+            texts = list(_texts(event, payload))
             yield from texts or [
                 Noted(
                     agent=_agent(event),
@@ -47,7 +47,7 @@ def _started(payload: Body) -> Iterator[Fact]:
     yield Noted(label="setup", kind="run.started", data=payload)
 
 
-def _said(event: Event, payload: Body) -> Iterator[Fact]:
+def _texts(event: Event, payload: Body) -> Iterator[Fact]:
     # F14: only a non-empty string is rendered, whatever the kind.
     if words := text(payload.get("text")):
         yield Said(

@@ -44,7 +44,7 @@ def importance(kind: str) -> float:
     return IMPORTANCE.get(kind, USUAL_IMPORTANCE)
 
 
-def _whole(value: Any) -> Any:
+def _integer(value: Any) -> Any:
     """An integer as JSON Schema defines it: 1.0 is one, true is not."""
     if isinstance(value, bool):
         raise ValueError("a boolean is no number")  # noqa: TRY004 - what pydantic listens for
@@ -61,7 +61,7 @@ class Frame(ClosedShape):
     """Unique and not empty; the same id twice is one event."""
     run_id: Name
     """Groups events into one run; not empty."""
-    turn: Annotated[int, Field(ge=0), BeforeValidator(_whole)]
+    turn: Annotated[int, Field(ge=0), BeforeValidator(_integer)]
     """The logical turn, 0 or more: sim time, not the wall clock."""
     kind: Annotated[str, Field(pattern=KIND)]
     """Lower-case words joined by dots, at least two: agent.spoke, clue.found."""
@@ -75,7 +75,7 @@ class Frame(ClosedShape):
         AfterValidator(on_the_calendar),
     ]
     """UTC, RFC 3339 with Z or +00:00: 2026-05-05T09:00:00Z."""
-    schema_version: Annotated[Literal[1], BeforeValidator(_whole)]
+    schema_version: Annotated[Literal[1], BeforeValidator(_integer)]
     """Always 1 today."""
 
 

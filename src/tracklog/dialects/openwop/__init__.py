@@ -68,29 +68,29 @@ def read(body: Body) -> Envelope:
 
 def tolerate(body: Body) -> tuple[Body, list[Finding]]:
     """Read deviations of real hosts as the contract has them, with a finding for each."""
-    mended, odd = dict(body), []
+    tolerated, odd = dict(body), []
     for written, meant in (("seq", "sequence"), ("data", "payload")):
-        if written in mended and meant not in mended:
-            mended[meant] = mended.pop(written)
+        if written in tolerated and meant not in tolerated:
+            tolerated[meant] = tolerated.pop(written)
             odd.append(f"{written} is read as {meant}")
-    if mended.get("nodeId", "") is None:
-        del mended["nodeId"]
+    if tolerated.get("nodeId", "") is None:
+        del tolerated["nodeId"]
         odd.append("nodeId: null is read as absent")
-    kind = mended.get("type")
-    if isinstance(kind, str) and kind in KINDS and mended.get("payload", 0) is None:
-        mended["payload"] = {}
+    kind = tolerated.get("type")
+    if isinstance(kind, str) and kind in KINDS and tolerated.get("payload", 0) is None:
+        tolerated["payload"] = {}
         odd.append("payload: null is read as an empty object")
-    payload = mended.get("payload")
+    payload = tolerated.get("payload")
     if isinstance(kind, str) and isinstance(payload, dict):
-        mended["payload"] = payload = dict(payload)
-        odd += _mend(kind, mended, payload)
+        tolerated["payload"] = payload = dict(payload)
+        odd += _tolerated(kind, tolerated, payload)
     findings = [finding("tolerated-envelope", message) for message in odd]
     if isinstance(kind, str) and isinstance(payload, dict):
         findings += _drop_classes(kind, payload)
-    return (mended, findings) if findings else (body, [])
+    return (tolerated, findings) if findings else (body, [])
 
 
-def _mend(kind: str, body: Body, payload: Body) -> Iterator[str]:
+def _tolerated(kind: str, body: Body, payload: Body) -> Iterator[str]:
     if kind == "node.failed" and isinstance(payload.get("error"), str):
         payload["error"] = {"code": "node_failed", "message": payload["error"]}
         yield "error: a string is read as the message of an error object"
@@ -156,10 +156,10 @@ def facts(event: Event) -> Iterator[Fact]:
             yield Said(agent=agent, step=step, role="thought", blocks=(thought,))
         case "conversation.opened" | "conversation.exchanged" | "conversation.closed":
             turn = turn_of(event.kind, payload)
-            yield _noted(event, step, agent) if turn is None else _said(turn, step)
+            yield _noted(event, step, agent) if turn is None else _message(turn, step)
         case "channel.written":
             message = message_of(payload)
-            yield _noted(event, step, agent) if message is None else _said(message, step)
+            yield _noted(event, step, agent) if message is None else _message(message, step)
         case "agent.decided" | "runOrchestrator.decided":
             yield _decided(event.kind, payload, step, agent)
         case "interrupt.requested":
@@ -243,7 +243,7 @@ def _returned(payload: Body, step: str | None, agent: str | None) -> Returned:
     )
 
 
-def _said(message: Body, step: str | None) -> Said:
+def _message(message: Body, step: str | None) -> Said:
     """A message or a turn; its author is the agent, unless it is a person or the system."""
     roles: dict[Any, Role] = {"user": "user", "agent": "assistant", "system": "system"}
     speaker = message["from"]

@@ -34,7 +34,7 @@ SPEAKERS = {"user": "user", "system": "host:system", "world": "host:world"}
 
 
 def write(fact: Fact, scene: Scene) -> Body | None:
-    event = _say(fact, scene)
+    event = _event(fact, scene)
     if event is None:
         return None
     kind, node, payload, cause = event
@@ -101,7 +101,7 @@ Sentence = tuple[str, str | None, Body, str | None]
 """A type, its node, its payload and its cause."""
 
 
-def _say(fact: Fact, scene: Scene) -> Sentence | None:
+def _event(fact: Fact, scene: Scene) -> Sentence | None:
     node = _cut(fact.step or fact.agent or "main")
     match fact:
         case Began():
@@ -115,7 +115,7 @@ def _say(fact: Fact, scene: Scene) -> Sentence | None:
         case Returned():
             return _write_returned(fact, scene, node)
         case Said():
-            return _write_said(fact, scene, node)
+            return _write_message(fact, scene, node)
         case Decided():
             return _write_decided(fact, scene, node)
         case Asked():
@@ -259,7 +259,7 @@ def _write_returned(fact: Returned, scene: Scene, node: str) -> Sentence:
     return "agent.toolReturned", node, payload, cause
 
 
-def _write_said(fact: Said, scene: Scene, node: str) -> Sentence:
+def _write_message(fact: Said, scene: Scene, node: str) -> Sentence:
     words = [str(block.get("text") or block.get("thinking") or "") for block in fact.blocks]
     if fact.role == "thought":
         payload = {"agentId": _agent(fact.agent), "reasoning": "\n".join(words)}

@@ -243,7 +243,7 @@ class Decided(
     no_contest: bool | MISSING = MISSING
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _has_verdict_or_score(self) -> Self:
         if not {"verdict", "score"} & self.model_fields_set:
             raise ValueError("neither verdict nor score")
         return self

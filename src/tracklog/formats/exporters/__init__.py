@@ -254,7 +254,7 @@ def every(fate: Fate, facts: tuple[type[Fact], ...]) -> dict[str, Fate]:
     }
 
 
-def whole_lines(fate: Fate) -> dict[str, Fate]:
+def full_lines(fate: Fate) -> dict[str, Fate]:
     """One fate for all fields of the lines of a run, and for lines that cannot be read."""
     names = ("at", "id", "cause", "family", "rest", "unreadable")
     return every(fate, FACTS) | dict.fromkeys(names, fate)

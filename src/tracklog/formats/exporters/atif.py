@@ -135,7 +135,7 @@ class _Steps:
         """Add a fact; returns the step that holds it."""
         match fact:
             case Said(role=role) if role in VOICES:
-                return self._say(entry, fact)
+                return self._message(entry, fact)
             case Said():
                 self.turns.interrupted(fact)
                 return self._person(entry, fact)
@@ -173,7 +173,7 @@ class _Steps:
             self.turned[id(turn)] = turn, step
         return self.turned[id(turn)][1]
 
-    def _say(self, entry: ExportRecord, fact: Said) -> Step:
+    def _message(self, entry: ExportRecord, fact: Said) -> Step:
         step = self._of(entry, self.turns.said(entry, fact))
         for block in fact.blocks:
             thought = fact.role == "thought" or block.get("type") == "thinking"

@@ -15,9 +15,9 @@ from tracklog.formats.exporters import (
     Option,
     Options,
     dumps,
+    full_lines,
     span_of,
     utc,
-    whole_lines,
 )
 from tracklog.formats.loss import Fate
 
@@ -110,7 +110,7 @@ def _text(value: str) -> str:
 
 
 def fates(_options: Options) -> dict[str, Fate]:
-    return whole_lines("kept")
+    return full_lines("kept")
 
 
 exporter = Exporter(

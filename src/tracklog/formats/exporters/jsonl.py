@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tracklog.formats.exporters import Exporter, ExportRun, Option, Options, whole_lines
+from tracklog.formats.exporters import Exporter, ExportRun, Option, Options, full_lines
 from tracklog.formats.loss import Fate
 from tracklog.journal.frame import head
 
@@ -23,7 +23,7 @@ def write(run: ExportRun, options: Options) -> Iterator[bytes]:
 
 
 def fates(_options: Options) -> dict[str, Fate]:
-    return whole_lines("kept")
+    return full_lines("kept")
 
 
 exporter = Exporter(

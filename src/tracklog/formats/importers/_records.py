@@ -116,7 +116,7 @@ def _torn(place: int, data: bytes) -> Raw:
 
 def _mended(place: int, through: int, line: Line, fits: Fits, *, final: bool) -> Iterator[Raw]:
     """The readable part of a damaged line, at least its bytes."""
-    from tracklog.recording.transcript.healing import Habit, parse  # noqa: PLC0415  # seldom needed
+    from tracklog.recording.transcript.damaged_line import Habit, parse  # noqa: PLC0415  # seldom needed
 
     text = line.data
     flaws: list[tuple[str, str]] = []

@@ -211,11 +211,11 @@ class Normaliser:
             self._skipping = False
             return
         if self.provider.whole:
-            self._hear_event(line)
+            self._feed_event(line)
         else:
-            self._hear_object(line)
+            self._feed_object(line)
 
-    def _hear_event(self, line: bytes) -> None:
+    def _feed_event(self, line: bytes) -> None:
         """A line of server-sent events, of JSON lines, or of one body over many lines."""
         if line.startswith((b"event:", b"id:", b"retry:", b":")):
             return
@@ -223,14 +223,14 @@ class Normaliser:
             line = line[5:].strip()
             self._end_body()
             if line and line != b"[DONE]":
-                self._hear_object(line)
+                self._feed_object(line)
         elif self._body is None:
-            self._hear_object(line)
+            self._feed_object(line)
         elif self._body and line[:1] in b" \t]}":
             self._body.append(line)
         elif isinstance(parse(line), dict):
             self._end_body()
-            self._hear_object(line)
+            self._feed_object(line)
         else:
             self._body.append(line)
 
@@ -239,12 +239,12 @@ class Normaliser:
         if not body:
             return
         if isinstance(parse(b"\n".join(body)), dict | list):
-            self._hear_object(b"\n".join(body))
+            self._feed_object(b"\n".join(body))
         else:
             for line in body:
-                self._hear_object(line)
+                self._feed_object(line)
 
-    def _hear_object(self, line: bytes) -> None:
+    def _feed_object(self, line: bytes) -> None:
         report = self.report
         report.lines += 1
         raw = line
@@ -256,7 +256,7 @@ class Normaliser:
             line = line.strip(b"\0").replace(b"\0", b"\\u0000")
         body = parse(line)
         if self._compat:
-            self._hear_compat(body)
+            self._feed_compat(body)
         elif body is BROKEN:
             report.malformed += 1
             self.reply.stream(raw, "malformed")
@@ -269,7 +269,7 @@ class Normaliser:
             report.unrecognised[name] += 1
             self.reply.stream(raw, name)
 
-    def _hear_compat(self, body: Any) -> None:
+    def _feed_compat(self, body: Any) -> None:
         assert self.provider is not None
         blocks = self.provider.compat(body) if isinstance(body, dict) else None
         if blocks is not None:

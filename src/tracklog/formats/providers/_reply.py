@@ -26,7 +26,7 @@ class ReplyReport:
     """Blocks that were not complete when the stream ended."""
     unknown_provider: str | None = None
 
-    def told(self) -> Body:
+    def as_json(self) -> Body:
         """The counts that are not zero, as they stand in a message."""
         counts = {
             "lines": self.lines,

@@ -240,11 +240,11 @@ class ClaudeStreamReader:
             version = word(body.get("claude_code_version"))
             self.reply.note(model=word(body.get("model")), provider_version=version)
         elif kind == "assistant" and isinstance(body.get("message"), dict):
-            self._speak(body["message"], parent)
+            self._write_text(body["message"], parent)
         elif kind == "user" and isinstance(body.get("message"), dict):
             self._answer(body["message"], parent)
         elif kind == "message":  # one body of the API
-            self._speak(body, parent)
+            self._write_text(body, parent)
         elif kind == "result":
             self._conclude(body)
         elif kind == "stream_event":
@@ -261,7 +261,7 @@ class ClaudeStreamReader:
         if not self._total:
             self._sum_messages()
 
-    def _speak(self, message: Body, parent: str | None) -> None:
+    def _write_text(self, message: Body, parent: str | None) -> None:
         id = word(message.get("id"))
         key = (id or f"#{len(self._messages)}", parent)
         if key != self._last:

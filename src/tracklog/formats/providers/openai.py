@@ -70,14 +70,14 @@ def thought_of(item: Body) -> str | None:
     return None
 
 
-def tell_item(reply: Reply, item: Any, **extras: Any) -> None:
+def write_item(reply: Reply, item: Any, **extras: Any) -> None:
     """One item of a response's output, as blocks."""
     told = obj(item)
     kind = text(told.get("type")) or ""
     id = word(told.get("call_id")) or word(told.get("id"))
     match kind:
         case "message":
-            _tell_parts(reply, told.get("content"), message_id=word(told.get("id")), **extras)
+            _write_parts(reply, told.get("content"), message_id=word(told.get("id")), **extras)
         case "reasoning":
             thought, opaque = thought_of(told), told.get("encrypted_content")
             if thought or opaque is not None:
@@ -88,12 +88,12 @@ def tell_item(reply: Reply, item: Any, **extras: Any) -> None:
         case _ if kind.endswith("_call_output"):
             reply.result(id, told.get("output"), **extras)
         case _ if kind.endswith("_call"):
-            _tell_built_in(reply, kind, id, told, extras)
+            _write_built_in(reply, kind, id, told, extras)
         case _:
             reply.unknown(item, **extras)
 
 
-def _tell_built_in(reply: Reply, kind: str, id: str | None, told: Body, extras: Body) -> None:
+def _write_built_in(reply: Reply, kind: str, id: str | None, told: Body, extras: Body) -> None:
     named = word(told.get("name")) or kind
     aside = ("id", "call_id", "type", "status", "result", "output", "results", "error")
     input = told.get("arguments", {k: v for k, v in told.items() if k not in aside} or None)
@@ -106,7 +106,7 @@ def _tell_built_in(reply: Reply, kind: str, id: str | None, told: Body, extras: 
             break
 
 
-def _tell_parts(reply: Reply, content: Any, **extras: Any) -> None:
+def _write_parts(reply: Reply, content: Any, **extras: Any) -> None:
     for kind, value in parts_of(content):
         if kind == "text":
             reply.text(value, **extras)
@@ -116,7 +116,7 @@ def _tell_parts(reply: Reply, content: Any, **extras: Any) -> None:
             reply.unknown(value, **extras)
 
 
-def tell_message(reply: Reply, message: Any, **extras: Any) -> None:
+def write_message(reply: Reply, message: Any, **extras: Any) -> None:
     """One message of a chat completion, as blocks."""
     told = obj(message)
     if told.get("role") == "tool":
@@ -125,7 +125,7 @@ def tell_message(reply: Reply, message: Any, **extras: Any) -> None:
     thought = word(told.get("reasoning_content")) or word(told.get("reasoning"))
     if thought:
         reply.thinking(thought, **extras)
-    _tell_parts(reply, told.get("content"), **extras)
+    _write_parts(reply, told.get("content"), **extras)
     reply.text(told.get("refusal"), refusal=True, **extras)
     for call in items(told.get("tool_calls")):
         id, function = word(obj(call).get("id")), _function(call)
@@ -172,9 +172,9 @@ class OpenaiStreamReader:
             error = body.get("error")
             self.reply.fail(obj(error).get("message") or body.get("message") or error or "error")
         elif body.get("role") in ("tool", "assistant"):
-            tell_message(self.reply, body)
+            write_message(self.reply, body)
         elif kind in ("function_call_output", "custom_tool_call_output"):
-            tell_item(self.reply, body)
+            write_item(self.reply, body)
         else:
             return False
         return True
@@ -206,7 +206,7 @@ class OpenaiStreamReader:
         if delta:
             self._grow(delta, id)
         elif isinstance(first.get("message"), dict):
-            tell_message(self.reply, first["message"], message_id=id)
+            write_message(self.reply, first["message"], message_id=id)
         reason = word(first.get("finish_reason"))
         if reason:
             self.reply.note(stop_reason=reason)
@@ -263,7 +263,7 @@ class OpenaiStreamReader:
             if place not in self._done:
                 self._done.add(place)
                 self._items.pop(place, None)
-                tell_item(self.reply, item)
+                write_item(self.reply, item)
         self._finished = True
         status = text(response.get("status"))
         error, why = obj(response.get("error")), obj(response.get("incomplete_details"))
@@ -285,7 +285,7 @@ class OpenaiStreamReader:
         elif name == "output_item.done":
             self._done.add(index)
             self._items.pop(index, None)
-            tell_item(self.reply, body.get("item"))
+            write_item(self.reply, body.get("item"))
         elif name.endswith(".delta"):
             self.reply.partial(body, kind)
             known = self._items.setdefault(index, {"item": {}, "text": "", "of": name})
@@ -321,7 +321,7 @@ def compat(body: Body) -> Iterable[Body] | None:
         choices = only(body, "choices", list, [])
         first = only({"first": choices[0]}, "first", dict, {}) if choices else {}
         delta, message = only(first, "delta", dict, {}), only(first, "message", dict, {})
-        told = delta if _says(delta) else message
+        told = delta if _has_text(delta) else message
         said = only(told, "content", str, "")
         blocks = [plain("text", text=said)] if said else []
         return [*blocks, *map(_compat_call, only(told, "tool_calls", list, []))]
@@ -329,7 +329,7 @@ def compat(body: Body) -> Iterable[Body] | None:
         return None
 
 
-def _says(delta: Body) -> bool:
+def _has_text(delta: Body) -> bool:
     return bool(only(delta, "content", str, "") or only(delta, "tool_calls", list, []))
 
 

@@ -34,7 +34,7 @@ def _end(journal: "Log", run: str, by: str) -> int:
     return show.stop(journal, run, by)
 
 
-def _say(journal: "Log", run: str, text: str, label: str | None) -> int:
+def _inject(journal: "Log", run: str, text: str, label: str | None) -> int:
     from tracklog.hosts.fishbowl import show  # noqa: PLC0415  # slow to import
 
     return show.inject(journal, run, text, label)
@@ -46,5 +46,5 @@ host = Host(
     mount=_mount,
     family="fishbowl",
     end=_end,
-    say=_say,
+    inject=_inject,
 )

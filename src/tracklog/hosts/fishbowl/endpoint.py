@@ -23,7 +23,7 @@ class Endpoint:
         lines: list[bytes] = []
         try:
             self._server.ask_now(_endpoint.question(messages(prompt)), lines.append)
-            answer = _endpoint.said_in(lines)
+            answer = _endpoint.text_in(lines)
         except _endpoint.ModelFailed as error:
             raise ModelFailed(error.message, error.hint) from None
         return reply_in(answer.text, prompt, answer.usage.get("total_tokens", 0))

@@ -63,7 +63,7 @@ class Stage:
             try:
                 await self._play(path)
             except TracklogError as error:
-                logs.say("warning", "a show cannot go on", run=run[1], why=error.message)
+                logs.log("warning", "a show cannot go on", run=run[1], why=error.message)
         leases.close()
 
     async def stop(self) -> None:
@@ -130,7 +130,7 @@ def _read_all(place: Path | None) -> Iterator[Scenario]:
         try:
             yield load(path)
         except BadScenario as error:
-            logs.say("warning", "a scenario cannot be played", path=str(path), why=error.message)
+            logs.log("warning", "a scenario cannot be played", path=str(path), why=error.message)
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -140,7 +140,7 @@ class Engine:
             try:
                 self._sweep()
             except Exception as error:  # noqa: BLE001  # said, and tried again
-                logs.say_failure("runs that were left could not be taken up", error)
+                logs.log_failure("runs that were left could not be taken up", error)
             self.requests.forget(self.clock() - DAY)
 
     def _sweep(self) -> None:
@@ -151,7 +151,7 @@ class Engine:
                 text = (
                     "this run is left alone: a newer engine wrote it, or its workflow is not here"
                 )
-                logs.say("warning", text, run=name)
+                logs.log("warning", text, run=name)
 
     def _take_up(self, name: str, answer: Answer | None = None) -> bool:
         """Take the lease of a run and continue it; False when another host has it or it has ended."""
@@ -302,10 +302,10 @@ class Engine:
             failure, again = error, isinstance(error, Overtaken)
         except TracklogError as error:
             failure = error
-            logs.say("error", error.message, run=log.name, hint=error.hint)
+            logs.log("error", error.message, run=log.name, hint=error.hint)
         except Exception as error:  # noqa: BLE001  # the run is left where it is, and the log says why
             failure = error
-            logs.say_failure("a run could not be carried out", error, run=log.name)
+            logs.log_failure("a run could not be carried out", error, run=log.name)
             with contextlib.suppress(Exception):
                 log.refresh(self.journal)
                 await self._end(log, "internal_error", "the host failed; its log says why")
@@ -316,7 +316,7 @@ class Engine:
             answer.taken.set_exception(failure or AlreadyResolved())
             answer.taken.exception()  # whoever gave it may be gone
             if answer.manual:
-                logs.say("warning", "an answer does not fit", run=log.name, why=str(failure))
+                logs.log("warning", "an answer does not fit", run=log.name, why=str(failure))
             if answer.manual and isinstance(failure, BadAnswer):
                 await self._ask_again(log, str(failure))
         if log.ended:
@@ -332,7 +332,7 @@ class Engine:
         try:
             await self.write(log, [], [log.asked_again(self.journal, why, self.now(log))])
         except Exception as error:  # noqa: BLE001  # the run waits on all the same
-            logs.say_failure("a question could not be asked again", error, run=log.name)
+            logs.log_failure("a question could not be asked again", error, run=log.name)
 
     async def _end(self, log: RunLog, code: str, message: str) -> None:
         data = {"error": {"code": code, "message": message}}

@@ -162,14 +162,14 @@ class App:
             code = CODES.get(trouble.status, "validation_error")
             response = self._failed(Failure(code, trouble.message, None, trouble.headers))
         except NotAppended as error:
-            logs.say("error", error.message, hint=error.hint)
+            logs.log("error", error.message, hint=error.hint)
             later = Failure("unavailable", "nothing can be recorded now", None, _LATER)
             response = self._failed(later)
         except ClientGone:
             return
         except Exception as error:  # noqa: BLE001  # the client is told, the log says where
             what = error.message if isinstance(error, TracklogError) else "a request failed"
-            logs.say_failure(what, error, method=scope["method"])
+            logs.log_failure(what, error, method=scope["method"])
             response = self._failed(Failure("internal_error", "something went wrong here"))
         if response is not None:
             response.headers.setdefault("Cache-Control", "no-store")

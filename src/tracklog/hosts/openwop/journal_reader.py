@@ -97,7 +97,7 @@ class JournalReader:
                 runs = self.catch_up()
             except Exception as error:  # noqa: BLE001  # said, and tried again
                 if not self._stopping:
-                    logs.say_failure("the journal could not be read", error)
+                    logs.log_failure("the journal could not be read", error)
                     time.sleep(1)
                 continue
             if runs and not self._stopping:

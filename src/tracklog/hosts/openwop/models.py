@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from tracklog.hosts._endpoint import Endpoint, question, said_in, thought_in
+from tracklog.hosts._endpoint import Endpoint, question, text_in, thought_in
 from tracklog.hosts.openwop.settings import ModelServer, Settings
 
 Message = dict[str, Any]
@@ -133,7 +133,7 @@ class Server:
                 think(piece)
 
         await self._server.ask(asked, hear)
-        answer = said_in(lines)
+        answer = text_in(lines)
         spent = {
             theirs: answer.usage[ours]
             for ours, theirs in (("input_tokens", "inputTokens"), ("output_tokens", "outputTokens"))

@@ -55,6 +55,6 @@ def app_of(
         raise TracklogError("the token is empty", "set TRACKLOG_TOKEN to a long random word")
     engine = Engine(journal, settings)
     for fault in engine.workflows.faults:
-        logs.say("warning", "refused", fault=fault)
+        logs.log("warning", "refused", fault=fault)
     own = (Key(digest=digest(token)),) if token else ()
     return App(engine, guard, (*own, *settings.keys))

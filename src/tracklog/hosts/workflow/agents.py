@@ -125,7 +125,7 @@ class Stream:
         if self.normaliser is not None:
             whole = self.normaliser.finish(status, exit_code, stderr)
             blocks, meta = whole.blocks, dict(whole.meta)
-            if report := whole.report.told():
+            if report := whole.report.as_json():
                 meta["report"] = report
         if not self.understood:
             text = {"type": "text", "fidelity": "agent_emitted", "text": self.plain.text}

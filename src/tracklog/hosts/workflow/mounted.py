@@ -75,5 +75,5 @@ class Runner:
                 loaded = read(path)
                 found[loaded.flow.name] = loaded
             except TracklogError as error:
-                logs.say("warning", "a flow cannot be run", path=str(path), why=error.message)
+                logs.log("warning", "a flow cannot be run", path=str(path), why=error.message)
         return found

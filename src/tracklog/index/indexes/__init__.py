@@ -20,7 +20,7 @@ Change = tuple[str, str, int, bytes]
 empty when there is none any more."""
 
 
-class Found(NamedTuple):
+class RecordFinding(NamedTuple):
     """A finding and the record at which it showed."""
 
     seq: int
@@ -86,14 +86,14 @@ class Index(Protocol):
     def load(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
         """The states of these folds and keys that are kept, as JSON."""
 
-    def heard(self, names: Iterable[int]) -> dict[int, list[int]]:
+    def records_named(self, names: Iterable[int]) -> dict[int, list[int]]:
         """The records that go by each of these names and were applied before, in order."""
 
     def apply(
         self,
         cursor: int,
         states: Iterable[Change],
-        findings: Sequence[Found] = (),
+        findings: Sequence[RecordFinding] = (),
         words: Iterable[Words] = (),
         names: Iterable[tuple[int, int]] = (),
         silent: Iterable[int] = (),
@@ -116,7 +116,9 @@ class Index(Protocol):
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
         """The states of a listed fold that changed last, the newest first."""
 
-    def findings(self, run: tuple[str, str] | None = None, limit: int = 1000) -> list[Found]:
+    def findings(
+        self, run: tuple[str, str] | None = None, limit: int = 1000
+    ) -> list[RecordFinding]:
         """The newest findings first, of one run if asked."""
 
     def search(self, terms: Sequence[str], limit: int = 50) -> list[int]:

@@ -4,7 +4,7 @@ A folder holds segments, each named after its first record: `<20 digits>.jsonl` 
 `.chain` beside it one line per commit group, `.runs` where each run's records are (derived).
 The chain line is written last: what it does not cover is not read yet, and bytes that it covers
 never change, except where an operator erases. It may be lost in a crash, because only the segment
-is synced: which groups are whole is decided by the segment alone, by `whole_groups`.
+is synced: which groups are whole is decided by the segment alone, by `complete_groups`.
 """
 
 import contextlib
@@ -261,7 +261,7 @@ def blocks(fd: int, start: int, stop: int) -> Iterator[bytes]:
             span *= 4
 
 
-class WholeGroup(NamedTuple):
+class CompleteGroup(NamedTuple):
     """A commit group that stands in a segment from its first to its last byte."""
 
     end: int
@@ -271,9 +271,9 @@ class WholeGroup(NamedTuple):
     leaves: list[bytes]
 
 
-def whole_groups(
+def complete_groups(
     fd: int, start: int, stop: int, through: int, format: int = FORMAT
-) -> Iterator[WholeGroup]:
+) -> Iterator[CompleteGroup]:
     """The groups behind record `through`, from an offset on, as far as they are whole.
 
     The first frame of a group of several says how many they are. What a crash leaves of a group
@@ -293,7 +293,7 @@ def whole_groups(
         end = offset + len(line) + 1
         if len(leaves) == count:
             through += count
-            yield WholeGroup(end, through, leaves)
+            yield CompleteGroup(end, through, leaves)
             leaves = []
     if leaves and format == 1:
-        yield WholeGroup(end, through + len(leaves), leaves)
+        yield CompleteGroup(end, through + len(leaves), leaves)

@@ -13,6 +13,7 @@ from tracklog.journal.frame import Run, seq_of
 from tracklog.journal.segments import (
     CHUNK,
     chain_path,
+    complete_groups,
     firsts,
     last_line,
     last_link,
@@ -20,7 +21,6 @@ from tracklog.journal.segments import (
     runs_path,
     segment_path,
     still,
-    whole_groups,
 )
 from tracklog.journal.segments.places import Places, Runs, SavedRuns, StaleRuns, load_runs
 from tracklog.model.errors import StoreBroken
@@ -141,7 +141,7 @@ class Reader:
                 with still(self.folder):
                     last, size = self._look(), os.fstat(fd).st_size
                     start = place(fd, size, last + 1)
-                    for group in whole_groups(fd, start, size, last):
+                    for group in complete_groups(fd, start, size, last):
                         self._completed = group.through
             finally:
                 os.close(fd)

@@ -16,6 +16,7 @@ from tracklog.journal.segments import (
     CHUNK,
     blocks,
     chain_path,
+    complete_groups,
     firsts,
     last_line,
     last_link,
@@ -25,7 +26,6 @@ from tracklog.journal.segments import (
     pruned,
     runs_path,
     segment_path,
-    whole_groups,
 )
 from tracklog.model.errors import StoreBroken
 from tracklog.model.event import Finding
@@ -91,7 +91,7 @@ class OpenSegment:
         try:
             self._open(known[-1])
             self.disk.sync_folder(self.folder)
-            sealed = self._mend()
+            sealed = self._repair()
             self.durable = max(self.durable, self.first - 1)
             if sealed:
                 self._create(self.through + 1, self.chain)
@@ -161,7 +161,7 @@ class OpenSegment:
                 self.disk.close(fd)
         self._segment = self._links = -1
 
-    def _mend(self) -> bool:
+    def _repair(self) -> bool:
         """Completes what a crash left of the open segment; whether it was sealed before.
 
         Groups that are whole in the segment get their chain lines; what is left of one that is
@@ -269,7 +269,7 @@ class OpenSegment:
                 )
             return known, place(self._segment, size, known.last.through + 1)
         through = known.synced.through
-        for group in whole_groups(self._segment, base, size, through, self.format):
+        for group in complete_groups(self._segment, base, size, through, self.format):
             through = group.through
         if through >= known.last.through and start is not None:
             return known, start
@@ -304,7 +304,7 @@ class OpenSegment:
         """
         begun, end, made = self.through + 1, start, bytearray()
         through, chained = self.through, self.chain
-        for group in whole_groups(self._segment, start, self._end, through, self.format):
+        for group in complete_groups(self._segment, start, self._end, through, self.format):
             line, chained = merkle.group(chained, group.through, group.leaves)
             made += line
             through, end = group.through, group.end

@@ -14,8 +14,7 @@ from pathlib import Path
 from tracklog.journal import merkle
 from tracklog.journal.disk import Disk, make_folders, write_all, write_file
 from tracklog.journal.frame import Run, seq_of
-from tracklog.journal.segments import FORMAT, check_format, last_line, last_link
-from tracklog.journal.segments import lasts as last_records
+from tracklog.journal.segments import FORMAT, check_format, last_line, last_link, last_records
 from tracklog.journal.segments.recovery import OpenSegment
 from tracklog.model.errors import JournalFull, NotAppended, NotDurable, StoreBroken
 

@@ -172,14 +172,14 @@ class Recorder:
                 raise self._refusal()
             draft = self._draft(type, payload, path, iteration, child_run_id, step_seq, extras)
             if self._spill.waits(time.monotonic()):
-                self._keep(draft)
+                self._store(draft)
                 return None
             return self._commit(draft, timeout)
         except WriteFailed as error:
             if self.options.on_error == "degrade":
                 log.warning("%s of %s is held in memory: %s", type, self.run_id, error.message)
                 self._spill.failed(time.monotonic())
-                self._keep(draft)
+                self._store(draft)
             else:
                 self._give_up(type, error)
         except NotRecorded as error:
@@ -311,14 +311,14 @@ class Recorder:
         self._drain()
         lost = self._spill.lost
         entry = self._writer.write(draft, lost)
-        self._spill.told(lost)
-        self._hear(entry)
+        self._spill.report_loss(lost)
+        self._deliver(entry)
         self._plain = self._fanout.empty and not self._ticks
         if self._spill.used:  # read last: another thread adds to it, then unsets `_plain`
             self._plain = False
         return entry
 
-    def _hear(self, entry: Entry) -> None:
+    def _deliver(self, entry: Entry) -> None:
         if self._ticks and self._ticker is None:
             self._ticker = _Ticker(self._writer)
         self._fanout.offer(entry)
@@ -329,7 +329,7 @@ class Recorder:
             return
         while (waiting := self._spill.first()) is not None:
             try:
-                self._hear(self._writer.write(waiting.draft, waiting.lost, waiting.elapsed))
+                self._deliver(self._writer.write(waiting.draft, waiting.lost, waiting.elapsed))
             except (InvalidEvent, MaskFailed) as error:
                 self._give_up(waiting.draft[0], error)
             self._spill.drop_first()
@@ -350,7 +350,7 @@ class Recorder:
                 return error
             return None
 
-    def _keep(self, draft: Draft) -> None:
+    def _store(self, draft: Draft) -> None:
         if not self._spill.add(*self._writer.stamped(draft)):
             log.warning("%s of %s is dropped: too many events are pending", draft[0], self.run_id)
         self._plain = False

@@ -69,7 +69,7 @@ class Spill:
             self.lost += 1
             self.lost_total += 1
 
-    def told(self, count: int) -> None:
+    def report_loss(self, count: int) -> None:
         """Note that an event has reported these losses."""
         with self._lock:
             self.lost -= count

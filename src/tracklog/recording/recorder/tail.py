@@ -53,7 +53,7 @@ def read(path: Path, ours: str) -> Tail:
     return _after(tail, _object(rest))
 
 
-def mend(file: AppendFile, tail: Tail) -> Seam | None:
+def repair(file: AppendFile, tail: Tail) -> Seam | None:
     """Make the file end with a line end, and return what was done; None for an empty file.
 
     Complete lines are never changed; an incomplete line is first copied to a file beside it.

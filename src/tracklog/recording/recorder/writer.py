@@ -79,7 +79,7 @@ class Writer:
         try:
             end = tail.read(self.path, MARK)
             self._check_end(end)
-            seam = tail.mend(file, end)
+            seam = tail.repair(file, end)
             if seam is not None:
                 file.sync()
         except BaseException:

@@ -20,8 +20,8 @@ from tracklog.model.errors import InvalidEvent
 from tracklog.model.event import Body, Event, Finding, Refusal
 from tracklog.model.fact import BLOCK_KEYS
 from tracklog.model.lines import Line, split
+from tracklog.recording.transcript.damaged_line import Part, parse
 from tracklog.recording.transcript.entry import is_plain, loads
-from tracklog.recording.transcript.healing import Part, parse
 
 log = logging.getLogger("tracklog")
 

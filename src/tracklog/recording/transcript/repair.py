@@ -10,8 +10,8 @@ from tracklog.journal.disk import Disk, write_all
 from tracklog.model.errors import TracklogError, TranscriptLocked
 from tracklog.model.lines import Line, split
 from tracklog.model.problems import is_utf16
+from tracklog.recording.transcript.damaged_line import EVENTS, Habit, habit_of, parse
 from tracklog.recording.transcript.entry import loads
-from tracklog.recording.transcript.healing import EVENTS, Habit, habit_of, parse
 from tracklog.recording.transcript.state import is_locked
 
 DISK = Disk()

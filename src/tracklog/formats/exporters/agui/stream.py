@@ -68,7 +68,7 @@ class EventStream:
             yield self._event("RAW", event=event, source=entry.record.dialect)
         for place, fact in enumerate(entry.facts):
             name = entry.identity if place == 0 else f"{entry.identity}.{place}"
-            yield from _marked(self._tell(entry, fact, name), carried(entry, fact))
+            yield from _marked(self._events_of(entry, fact, name), carried(entry, fact))
 
     def join(self) -> Iterator[Event]:
         """The state that a late subscriber needs."""
@@ -119,7 +119,7 @@ class EventStream:
         self.open, self.closed = False, event
         return event
 
-    def _tell(self, entry: ExportRecord, fact: Fact, name: str) -> Iterator[Event]:
+    def _events_of(self, entry: ExportRecord, fact: Fact, name: str) -> Iterator[Event]:
         # A copy of another run's history neither begins nor ends this run.
         own = fact.copied is not True
         if isinstance(fact, Answered) and own and self._awaits(fact):
@@ -131,7 +131,7 @@ class EventStream:
             return
         match fact:
             case Said():
-                yield from self._say(fact, name)
+                yield from self._message(fact, name)
             case Called():
                 yield from self._call(entry, fact, name)
             case Returned():
@@ -156,7 +156,7 @@ class EventStream:
         if isinstance(fact, Moved):
             self.state[fact.agent or fact.step or "run"] = fact.to
 
-    def _say(self, fact: Said, name: str) -> Iterator[Event]:
+    def _message(self, fact: Said, name: str) -> Iterator[Event]:
         thought = fact.role == "thought"
         spoken = "\n\n".join(
             said for block in fact.blocks if (said := words(block)) and _aloud(block, thought)

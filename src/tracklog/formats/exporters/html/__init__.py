@@ -4,8 +4,8 @@ from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha256
 
-from tracklog.formats.exporters import Exporter, ExportRun, Option, Options, every, utc, whole_lines
-from tracklog.formats.exporters.html.inert import class_of, duration, text
+from tracklog.formats.exporters import Exporter, ExportRun, Option, Options, every, full_lines, utc
+from tracklog.formats.exporters.html.elements import class_of, duration, text
 from tracklog.formats.exporters.html.style import CSS
 from tracklog.formats.exporters.html.transcript import Transcript
 from tracklog.formats.loss import Fate
@@ -156,7 +156,7 @@ def fates(options: Options) -> dict[str, Fate]:
     }
     kept |= every("kept", (Ended, Decided, Linked))
     kept |= dict.fromkeys(("Ended.fidelity", "Decided.fidelity", "Linked.fidelity"), carried)
-    return whole_lines(carried) | kept | {"at": "kept", "sub-run": "kept"}
+    return full_lines(carried) | kept | {"at": "kept", "sub-run": "kept"}
 
 
 exporter = Exporter(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tracklog.formats.exporters import ExportRecord, plain, text_of, words_of
-from tracklog.formats.exporters.html.inert import (
+from tracklog.formats.exporters.html.elements import (
     LONG,
     class_of,
     duration,
@@ -60,7 +60,7 @@ def _block(block: Block) -> str:
     return f'<div class="text" dir="auto">{words}</div>'
 
 
-def aside(fact: Fact, said: str, more: Any) -> str:
+def side_note(fact: Fact, said: str, more: Any) -> str:
     who = " ".join(text(each) for each in (fact.agent, fact.step) if each)
     head = f'<span class="soft">{who}</span> ' if who else ""
     rest = f' <span class="soft">{text(text_of(more))}</span>' if more else ""
@@ -116,7 +116,7 @@ def spend(entry: ExportRecord, place: int, fact: Spent) -> str:
     words += filter(None, (fact.model, fact.provider))
     here = entry.spends.get(place)
     note = "" if here is not None and here.counts else " (counted elsewhere)"
-    return aside(fact, f"spent {text(' · '.join(words))}{note}", None)
+    return side_note(fact, f"spent {text(' · '.join(words))}{note}", None)
 
 
 def decided(fact: Decided) -> str:
@@ -169,7 +169,7 @@ def noted(fact: Noted) -> str:
     data = "" if fact.data is None else pretty(fact.data)
     said = f'<span class="text">{text(fact.text)}</span>' if fact.text else ""
     kind = f" {text(fact.kind)}" if fact.kind and fact.kind != fact.label else ""
-    head = aside(fact, f"<b>{text(fact.label)}</b>{kind} {said}", None)
+    head = side_note(fact, f"<b>{text(fact.label)}</b>{kind} {said}", None)
     return head + (folded("data", text(data), closed=True, block=True) if data else "")
 
 

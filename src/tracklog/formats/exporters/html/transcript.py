@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from tracklog.formats.exporters import ExportRecord, nanoseconds
 from tracklog.formats.exporters._turns import Calls
 from tracklog.formats.exporters.html.cards import (
-    aside,
     asked,
     card,
     decided,
@@ -15,11 +14,12 @@ from tracklog.formats.exporters.html.cards import (
     noted,
     rest_of,
     result_of,
+    side_note,
     speech,
     spend,
     verdict_of,
 )
-from tracklog.formats.exporters.html.inert import class_of, pill_of, pretty, text
+from tracklog.formats.exporters.html.elements import class_of, pill_of, pretty, text
 from tracklog.model.fact import (
     Answered,
     Asked,
@@ -119,7 +119,7 @@ class Transcript:
                 return edge(fact, self.title)
             case Moved():
                 way = f"{text(fact.from_ or '?')} → <b>{text(fact.to)}</b>"
-                return aside(fact, way, fact.reason)
+                return side_note(fact, way, fact.reason)
             case Decided():
                 return decided(fact)
             case Asked():
@@ -129,12 +129,12 @@ class Transcript:
                 return card("ask", by, fact, None, {"answer": fact.answer})
             case Noted():
                 return noted(fact)
-        return aside(fact, f"<b>{type(fact).__name__.lower()}</b>", listed(rest_of(fact)))
+        return side_note(fact, f"<b>{type(fact).__name__.lower()}</b>", listed(rest_of(fact)))
 
     def _call(self, entry: ExportRecord, place: int, fact: Called) -> str:
         name = self.names.pop((entry.seq, place), None)
         if name is None:
-            return aside(fact, f"the same call of <b>{text(fact.tool)}</b>, repeated", None)
+            return side_note(fact, f"the same call of <b>{text(fact.tool)}</b>, repeated", None)
         self.begun[name] = entry.seq
         result = self.results.pop(name, None)
         state, told = pill_of("open", "waiting"), ""
@@ -152,14 +152,16 @@ class Transcript:
     def _return(self, entry: ExportRecord, place: int, fact: Returned) -> str:
         name = self.names.pop((entry.seq, place), None)
         if name is None:
-            return aside(fact, "the same result, repeated", None)
+            return side_note(fact, "the same result, repeated", None)
         call = self.begun.pop(name, None)
         if name in self.shown:
             self.shown.discard(name)
             if call == entry.seq:
                 return ""
             way = f'<a href="#e{call}">#{call}</a>'
-            return aside(fact, f"result of {text(fact.tool or fact.call_id)}, shown at {way}", None)
+            return side_note(
+                fact, f"result of {text(fact.tool or fact.call_id)}, shown at {way}", None
+            )
         self.results.pop(name, None)
         back = f' <a href="#e{call}">called at #{call}</a>' if call else ""
         head = (

@@ -54,7 +54,7 @@ class Json(Encoding):
 
     def spans(self, spans: list[ExportSpan]) -> Iterator[bytes]:
         for span in spans:
-            yield self.between + dumps(_told(span))
+            yield self.between + dumps(_as_json(span))
             self.between = b","
 
     def close(self) -> Iterator[bytes]:
@@ -64,7 +64,7 @@ class Json(Encoding):
         yield b"]}\n"
 
 
-def _told(span: ExportSpan) -> dict[str, Any]:
+def _as_json(span: ExportSpan) -> dict[str, Any]:
     told: dict[str, Any] = {"traceId": span.trace, "spanId": span.id}
     if span.parent and span.parent != span.id:
         told["parentSpanId"] = span.parent

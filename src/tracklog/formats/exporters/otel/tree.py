@@ -86,7 +86,7 @@ class SpansOf:
             root = self._whole()
             root.last = entry
             for place, fact in enumerate(entry.facts):
-                self._tell(entry, place, fact).facts.append(self._carried(entry, fact))
+                self._add(entry, place, fact).facts.append(self._carried(entry, fact))
             self.done += self.chats.over(root.trace)
             yield from self._taken()
         if self.root is not None:
@@ -129,7 +129,7 @@ class SpansOf:
         if self.above is not None and run.parent is not None:
             self.root.links.append((self.trace, self.above))
 
-    def _tell(self, entry: ExportRecord, place: int, fact: Fact) -> Bearer:
+    def _add(self, entry: ExportRecord, place: int, fact: Fact) -> Bearer:
         """Add a fact; returns the span that holds it."""
         match fact:
             case Began() if self._is_whole(fact):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tracklog.index.indexes import Answer, Change, Found, Words
+from tracklog.index.indexes import Answer, Change, RecordFinding, Words
 from tracklog.index.indexes.sqlite.connections import (
     BUSY,
     DAMAGED,
@@ -145,7 +145,7 @@ class SqliteIndex:
                         states[fold, _str(key)] = state
             return states
 
-    def heard(self, names: Iterable[int]) -> dict[int, list[int]]:
+    def records_named(self, names: Iterable[int]) -> dict[int, list[int]]:
         with self._reading() as ready:
             if ready is None:
                 return {}
@@ -157,7 +157,7 @@ class SqliteIndex:
         self,
         cursor: int,
         states: Iterable[Change],
-        findings: Sequence[Found] = (),
+        findings: Sequence[RecordFinding] = (),
         words: Iterable[Words] = (),
         names: Iterable[tuple[int, int]] = (),
         silent: Iterable[int] = (),
@@ -208,7 +208,9 @@ class SqliteIndex:
         ask = f"SELECT key, state FROM states WHERE fold = {literal(fold)}"  # noqa: S608  # so that its index is taken
         return self._pairs(f"{ask} ORDER BY seq DESC, key DESC LIMIT ?", (limit,))
 
-    def findings(self, run: tuple[str, str] | None = None, limit: int = 1000) -> list[Found]:
+    def findings(
+        self, run: tuple[str, str] | None = None, limit: int = 1000
+    ) -> list[RecordFinding]:
         where = "" if run is None else "WHERE family = ? AND run = ?"
         ask = f"SELECT seq, family, run, name, level, message FROM findings {where}"  # noqa: S608  # ours
         with self._reading() as ready:
@@ -218,7 +220,12 @@ class SqliteIndex:
                 f"{ask} ORDER BY seq DESC, rowid DESC LIMIT ?", (*(run or ()), limit)
             )
             return [
-                Found(seq, _str(family), _str(of), Finding(_str(name), _str(why), _str(level)))  # type: ignore[arg-type]  # a Level went in
+                RecordFinding(
+                    seq,
+                    _str(family),
+                    _str(of),
+                    Finding(_str(name), _str(why), _str(level)),  # type: ignore[arg-type]  # a Level went in
+                )
                 for seq, family, of, name, level, why in rows
             ]
 

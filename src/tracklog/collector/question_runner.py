@@ -20,7 +20,7 @@ PATIENCE = 5.0
 _BEING_MADE = IndexUnusable("the index is being built and is still empty", "try again later")
 
 
-class Desk:
+class QuestionRunner:
     """Answers questions; one update of the index serves all questions that wait at the same time."""
 
     def __init__(self, home: "Home") -> None:
