@@ -32,10 +32,11 @@ from support.hosting import (
 )
 from support.soaking import SOAK
 from support.waiting import eventually
-from tracklog import Leases, Log
+from tracklog import Log
 from tracklog.home.home import Home
 from tracklog.hosts.openwop.engine import Engine
 from tracklog.hosts.openwop.settings import Settings
+from tracklog.journal.leases import FileLeases
 
 ANSWERS = {
     "gate": {"action": "accept"},
@@ -252,7 +253,7 @@ def test_what_was_answered_once_is_answered_so_after_a_kill(tmp_path):
 
 
 def test_a_lease_is_one_processs_and_dies_with_it(tmp_path):
-    one, two = Leases(tmp_path), Leases(tmp_path)
+    one, two = FileLeases(tmp_path), FileLeases(tmp_path)
     run = ("openwop", "run-1")
     assert one.take(run)
     assert not one.take(run)

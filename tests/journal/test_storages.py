@@ -4,6 +4,7 @@ import orjson
 import pytest
 
 import tracklog
+from support.servers import store_url
 from tracklog.home.home import Home
 from tracklog.journal.comparing import verify_store
 from tracklog.journal.proof import check_proof, prove
@@ -31,9 +32,11 @@ def line(number: int, run: str = "r1", **more) -> bytes:
     return orjson.dumps({**native, "label": "n", "data": body, "origin": origin})
 
 
-@pytest.fixture(params=["file", "memory"])
-def home(request, tmp_path):
-    place = f"file:{tmp_path}" if request.param == "file" else "memory:"
+@pytest.fixture(params=["file", "memory", "postgresql"])
+def home(request, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    place = {"file": f"file:{tmp_path}", "memory": "memory:"}.get(request.param)
+    place = place or store_url(tmp_path)
     with Home(place, durability="os", clock=Clock(), segment_size=2000) as made:
         yield made
 

@@ -40,8 +40,9 @@ def wheel_programs() -> Path:
 
 @cache
 def postgres() -> LocalPostgres:
-    """The server that the tests of this process share."""
+    """The server that the tests of this process share; those that kill one start their own."""
     server = new_server()
+    server.settings |= {"fsync": "off", "full_page_writes": "off"}  # it is never started again
     server.bin = reachable(server.bin)
     atexit.register(server.remove)
     server.make()

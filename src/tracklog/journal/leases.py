@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from tracklog.journal.frame import Run
 
@@ -29,13 +29,32 @@ _TABLES: dict[Path, _Table] = {}
 _OPENING = threading.Lock()
 
 
-class Leases:
+class Leases(Protocol):
     """The leases that one holder has: named locks over all threads and processes of a journal.
 
-    A lease has a name of any kind, or is that of a run. It needs no heartbeat and no timeout: each
-    name stands for one byte of one file, the lease is a lock on that byte, and the operating
-    system releases it when the process ends, however it ends.
+    A lease has a name of any kind, or is that of a run. It needs no heartbeat and no timeout: it is
+    released when the process ends, however it ends.
     """
+
+    def take(self, name: str | Run, wait: float | None = 0.0) -> bool:
+        """Take a lease unless somebody holds it, and say whether that succeeded.
+
+        Wait at most so many seconds for the other holder, or with None as long as it takes.
+        """
+
+    def release(self, name: str | Run) -> None:
+        """Release a lease, if this holder has it."""
+
+    def close(self) -> None:
+        """Release every lease of this holder; a second call does nothing."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+
+class FileLeases:
+    """Leases in a folder: each name stands for one byte of a file, and a lease is a lock on it."""
 
     def __init__(self, place: str | Path) -> None:
         folder = Path(place).expanduser() / "hosts"

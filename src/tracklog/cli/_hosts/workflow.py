@@ -100,16 +100,16 @@ class _Host:
     """One run in this process, with its home and its recorder."""
 
     def __init__(self, home: Path, loaded: "Loaded", run_id: str | None, *, record: bool) -> None:
-        from tracklog import Leases
         from tracklog.hosts.workflow.audit import Audit
         from tracklog.hosts.workflow.keeping import Keeper
+        from tracklog.journal.leases import FileLeases
 
         self._path, self._loaded, self._record = home, loaded, record
         self._run_id = run_id or str(uuid.uuid4())
         self._again = run_id is not None
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._audit = Audit(home / "audit.jsonl")
-        self._leases = Leases(home)
+        self._leases = FileLeases(home)
         self._keeper: Keeper = Keeper(home, self._audit, self._leases)
         self.tapes: list[Tape] = []
         self._tape_of: Any = lambda _run: None

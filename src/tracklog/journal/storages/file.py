@@ -6,7 +6,7 @@ from pathlib import Path
 from tracklog.journal.blobs import Blobs
 from tracklog.journal.comparing import Report
 from tracklog.journal.journal import Journal
-from tracklog.journal.leases import Leases
+from tracklog.journal.leases import FileLeases
 from tracklog.journal.merkle import Head
 from tracklog.journal.offsets import Marks
 from tracklog.journal.refused import SEGMENT_SIZE, SEGMENTS
@@ -55,8 +55,8 @@ class FileStorage:
     def verify(self, anchor: Head | None = None) -> Report:
         return verify(self.folder, anchor)
 
-    def leases(self) -> Leases:
-        return Leases(self.folder)
+    def leases(self) -> FileLeases:
+        return FileLeases(self.folder)
 
     def close(self) -> None:
         if "refused" in self.__dict__:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tracklog.journal.comparing import Report, verify_store
 from tracklog.journal.journal import Journal
-from tracklog.journal.leases import Leases
+from tracklog.journal.leases import FileLeases
 from tracklog.journal.merkle import Head
 from tracklog.journal.offsets import Marks
 from tracklog.journal.stores import Durability
@@ -54,8 +54,8 @@ class MemoryStorage:
     def verify(self, anchor: Head | None = None) -> Report:
         return verify_store(self.store, anchor)
 
-    def leases(self) -> Leases:
-        return Leases(self.folder)
+    def leases(self) -> FileLeases:
+        return FileLeases(self.folder)
 
     def close(self) -> None:
         self.store.close()

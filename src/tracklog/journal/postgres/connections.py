@@ -1,0 +1,175 @@
+"""Connections to a PostgreSQL database: a pool, retries of what was lost, and errors as our own."""
+
+import contextlib
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from tracklog.model.errors import BadFormat, BadPlug, JournalFull, StoreBroken, TracklogError
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+except ImportError as missing:
+    raise BadPlug(
+        f"PostgreSQL needs a package that is not installed: {missing.name}",
+        "pip install 'tracklog[postgres]'",
+    ) from missing
+
+Row = tuple[Any, ...]
+Connection = psycopg.Connection[Row]
+
+PATIENCE = 5.0
+"""Seconds that a lost connection is tried again, before an error is raised."""
+_PAUSE = 0.05
+_IDLE = 8  # connections that are kept open
+_LOST = ("08", "57P", "25006")  # no connection; the server stops or starts; it became a standby
+_TENANT = re.compile(r"[a-z][a-z0-9]{0,39}")
+_DEFAULTS = {
+    "application_name": "tracklog",
+    "connect_timeout": "5",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+
+
+class Address:
+    """A URL of a database, and of the tenant in it: `postgresql://host/database?tenant=name`."""
+
+    def __init__(self, place: str) -> None:
+        parts = urlsplit(f"postgresql:{place}")
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        self.tenant = options.pop("tenant", "main")
+        if not _TENANT.fullmatch(self.tenant):
+            raise BadFormat(
+                f"{self.tenant!r} is not the name of a tenant",
+                "it has at most 40 lower-case letters and digits, and begins with a letter",
+            )
+        self.url = urlunsplit(parts._replace(query=urlencode(options)))
+        try:
+            self.known = conninfo_to_dict(self.url)
+        except psycopg.Error as error:
+            hint = "write postgresql://user:password@host:port/database"
+            raise BadFormat(f"this is no URL of a database: {_said(error)}", hint) from None
+        shown = re.sub(r"//([^/@:]*):[^/@]*@", r"//\1@", f"postgresql:{place}")
+        self.shown = re.sub(r"([?&]password=)[^&]*", r"\1…", shown)
+        """The URL without its password."""
+
+    @property
+    def schema(self) -> str:
+        """The schema of the journal; its refused lines and its index have schemas beside it."""
+        return f"tracklog_{self.tenant}_0"
+
+
+class Database:
+    """A pool of connections; safe to use from many threads."""
+
+    def __init__(self, address: Address, *, writing: bool) -> None:
+        self.address = address
+        more = {"target_session_attrs": "read-write"} if writing else {}
+        known = address.known
+        self._options = {
+            name: each for name, each in (_DEFAULTS | more).items() if name not in known
+        }
+        self._idle: list[Connection] = []
+        self._mutex = threading.Lock()
+        self._closed = False
+
+    def connect(self) -> Connection:
+        """A new connection, which belongs to the caller."""
+        made = psycopg.connect(make_conninfo(self.address.url, **self._options), autocommit=True)
+        made.prepare_threshold = 2
+        return made
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """A connection of the pool, while a block runs."""
+        with self._mutex:
+            if self._closed:
+                raise StoreBroken("the store is closed", "open it again")
+            taken = self._idle.pop() if self._idle else None
+        taken = taken or self.connect()
+        try:
+            yield taken
+        except BaseException:
+            taken.close()
+            raise
+        with self._mutex:
+            if len(self._idle) < _IDLE and not self._closed and not taken.closed:
+                self._idle.append(taken)
+                return
+        taken.close()
+
+    def ask(self, sql: str, values: Sequence[Any] = (), *, patience: float = PATIENCE) -> list[Row]:
+        """The rows of a question; it is asked again if its connection was lost."""
+        until = time.monotonic() + patience
+        while True:
+            try:
+                with self.connection() as connection:
+                    return connection.execute(sql.encode(), values, binary=True).fetchall()
+            except psycopg.Error as error:
+                if not is_lost(error) or time.monotonic() > until:
+                    raise self.trouble(error) from error
+                self._forget()
+                time.sleep(_PAUSE)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A transaction of the pool, while a block runs; errors are raised as our own."""
+        try:
+            with self.connection() as connection, connection.transaction():
+                yield connection
+        except psycopg.Error as error:
+            raise self.trouble(error) from error
+
+    def trouble(self, error: psycopg.Error) -> TracklogError:
+        """The error as our own."""
+        state = error.sqlstate or ""
+        if state.startswith("53"):  # no room on the disk, no memory, too many connections
+            return JournalFull(f"the database refuses: {_said(error)}", "nothing was stored")
+        if state in ("3F000", "42P01"):
+            return BadFormat(
+                f"there is no journal of tenant {self.address.tenant!r} at {self.address.shown}",
+                "`tracklog store init URL` makes one",
+            )
+        if state in ("42501", "28000", "28P01"):
+            return StoreBroken(
+                f"the database refuses: {_said(error)}",
+                "check the user, the password and the rights",
+            )
+        if is_lost(error):
+            return StoreBroken(
+                f"the database at {self.address.shown} cannot be reached: {_said(error)}",
+                "nothing was acknowledged; send it again when the server is there",
+            )
+        return StoreBroken(f"the database failed: {_said(error)}", "see the server's log")
+
+    def close(self) -> None:
+        """Close every connection that is not in use; may be called twice."""
+        with self._mutex:
+            self._closed = True
+        self._forget()
+
+    def _forget(self) -> None:
+        with self._mutex:
+            idle, self._idle = self._idle, []
+        for each in idle:
+            each.close()
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Whether the connection or the server is gone, and another attempt may succeed."""
+    state = error.sqlstate
+    if state is None:
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return state.startswith(_LOST)
+
+
+def _said(error: psycopg.Error) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,142 @@
+"""The tables of a journal on PostgreSQL."""
+# ruff: noqa: S608  # the names of schemas are made here
+
+from tracklog.journal.merkle import ORIGIN
+from tracklog.journal.postgres.connections import Address, Connection, Database
+from tracklog.model.errors import BadFormat
+
+FORMAT = 1
+PARTITION = 5_000_000
+"""Records of one partition."""
+_LOCK = 7_236_871_001  # the advisory lock of whoever makes tables
+
+JOURNAL = """
+CREATE SCHEMA IF NOT EXISTS {schema};
+CREATE TABLE IF NOT EXISTS {schema}.head (
+  one bool PRIMARY KEY DEFAULT true CHECK (one),
+  format int NOT NULL, shards int NOT NULL, shard int NOT NULL,
+  first bigint NOT NULL DEFAULT 1,      -- the first record that is stored
+  last bigint NOT NULL DEFAULT 0,       -- the last record
+  chain bytea NOT NULL,                 -- the end of the chain
+  origin bytea NOT NULL,                -- the chain before the first record
+  bytes bigint NOT NULL DEFAULT 0,      -- of all frames, decompressed
+  archived bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 10);
+CREATE TABLE IF NOT EXISTS {schema}.groups (   -- one row for each commit group
+  through bigint PRIMARY KEY,           -- its last record
+  first bigint NOT NULL,
+  received timestamptz NOT NULL,
+  leaves bytea NOT NULL,                -- the first 4 bytes of each leaf
+  root bytea NOT NULL, chain bytea NOT NULL,
+  synced bool NOT NULL,
+  size int NOT NULL,                    -- of the frames, decompressed
+  codec "char" NOT NULL,                -- z zstd, r raw
+  frames bytea NOT NULL                 -- separated by line ends
+) PARTITION BY RANGE (through);
+CREATE TABLE IF NOT EXISTS {schema}.erasures (
+  n bigserial, through bigint NOT NULL, seq bigint NOT NULL,
+  leaf bytea NOT NULL, tombstone bytea NOT NULL, chain bytea NOT NULL,
+  PRIMARY KEY (through, n));
+CREATE TABLE IF NOT EXISTS {schema}.places (   -- the groups of each run
+  family bytea, run bytea, through bigint, first bigint NOT NULL,
+  PRIMARY KEY (family, run, through)
+) PARTITION BY RANGE (through);
+CREATE TABLE IF NOT EXISTS {schema}.runs (
+  family bytea, run bytea, last bigint NOT NULL, PRIMARY KEY (family, run)
+) WITH (fillfactor = 50);
+CREATE TABLE IF NOT EXISTS {schema}.marks (    -- batch keys, and offsets of sources
+  source bytea PRIMARY KEY, through bigint NOT NULL, seq bigint NOT NULL,
+  sha256 text NOT NULL, verdicts text NOT NULL, at timestamptz NOT NULL DEFAULT now());
+CREATE INDEX IF NOT EXISTS marks_by_seq ON {schema}.marks(seq);
+CREATE TABLE IF NOT EXISTS {schema}.blobs (
+  sha256 bytea PRIMARY KEY, size bigint NOT NULL, at timestamptz NOT NULL DEFAULT now(),
+  bytes bytea NOT NULL);
+"""
+
+_PARTITION = """
+CREATE TABLE IF NOT EXISTS {schema}.groups_{n} PARTITION OF {schema}.groups
+  FOR VALUES FROM ({start}) TO ({end});
+ALTER TABLE {schema}.groups_{n} ALTER frames SET STORAGE EXTERNAL;
+CREATE TABLE IF NOT EXISTS {schema}.places_{n} PARTITION OF {schema}.places
+  FOR VALUES FROM ({start}) TO ({end});
+"""
+
+
+def refused_schema(address: Address) -> str:
+    """The schema of the refused lines, which are a journal of their own."""
+    return f"{address.schema}_refused"
+
+
+def index_schema(address: Address) -> str:
+    """The schema of the index."""
+    return f"{address.schema}_index"
+
+
+def is_made(database: Database, schema: str) -> bool:
+    """Whether the tables are there."""
+    ask = "SELECT to_regclass(%s) IS NOT NULL"
+    return bool(database.ask(ask, (f"{schema}.head",))[0][0])
+
+
+def make(database: Database, schema: str) -> None:
+    """Make the tables that are not there, and check the format of those that are."""
+    if not is_made(database, schema):
+        with database.transaction() as connection:
+            # CREATE … IF NOT EXISTS fails if two do it at the same time.
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            connection.execute(JOURNAL.format(schema=schema).encode())
+            connection.execute(
+                f"INSERT INTO {schema}.head(format, shards, shard, chain, origin)"
+                " VALUES(%s, 1, 0, %s, %s) ON CONFLICT DO NOTHING".encode(),
+                (FORMAT, ORIGIN, ORIGIN),
+            )
+    check(database, schema)
+    through = int(database.ask(f"SELECT last FROM {schema}.head")[0][0])
+    make_partitions(database, schema, through)
+
+
+def check(database: Database, schema: str) -> None:
+    """Refuse tables that a newer version made, and tables that are not there."""
+    format, shards = database.ask(f"SELECT format, shards FROM {schema}.head")[0]
+    if format > FORMAT:
+        raise BadFormat(
+            f"the tables in {schema} have format {format}, and this version knows {FORMAT}",
+            "use a newer version of tracklog",
+        )
+    if shards != 1:
+        raise BadFormat(
+            f"the journal in {schema} has {shards} shards",
+            "this version of tracklog reads journals of one shard",
+        )
+
+
+def make_partitions(database: Database, schema: str, through: int) -> None:
+    """Make the partition of the next record, and the one after it."""
+    with database.transaction() as connection:
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        make_partition(connection, schema, through + 1)
+        make_partition(connection, schema, through + PARTITION)
+
+
+def make_partition(connection: Connection, schema: str, seq: int) -> None:
+    """Make the partition that a group which ends with this record is stored in."""
+    n = seq // PARTITION
+    there = connection.execute("SELECT to_regclass(%s)", (f"{schema}.places_{n}",)).fetchone()
+    if there is None or there[0] is None:
+        start, end = n * PARTITION, (n + 1) * PARTITION
+        text = _PARTITION.format(schema=schema, n=n, start=start, end=end)
+        connection.execute(text.encode())
+
+
+def drop_partitions(connection: Connection, schema: str, through: int) -> None:
+    """Drop the partitions that end before a record that is stored no more."""
+    rows = connection.execute(
+        "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
+        " WHERE i.inhparent = to_regclass(%s)",
+        (f"{schema}.groups",),
+    ).fetchall()
+    for (name,) in rows:
+        n = int(str(name).rpartition("_")[2])
+        if (n + 1) * PARTITION - 1 <= through:
+            for table in ("groups", "places"):
+                connection.execute(f"DROP TABLE IF EXISTS {schema}.{table}_{n}".encode())

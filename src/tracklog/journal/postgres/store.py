@@ -1,0 +1,381 @@
+"""The records of a journal in PostgreSQL: a row for each commit group, with its link of the chain.
+
+Whoever appends locks the only row of the table `head`, so that groups are numbered and chained one
+after the other, and writes the group, the runs in it, its marks and the new head in one transaction.
+"""
+# ruff: noqa: S608  # the names of schemas are made here
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import psycopg
+
+from tracklog.journal import merkle
+from tracklog.journal.frame import Run
+from tracklog.journal.merkle import Head
+from tracklog.journal.postgres import schema as tables
+from tracklog.journal.postgres.connections import PATIENCE, Connection, Database, Row, is_lost
+from tracklog.journal.postgres.groups import (
+    GroupRow,
+    columns,
+    firsts,
+    marked,
+    name,
+    row_of,
+)
+from tracklog.journal.postgres.reader import PostgresReader
+from tracklog.journal.postgres.retention import Retention
+from tracklog.journal.stores import Durability, Erasure, Group, Make, Pruning, overtaken
+from tracklog.model.errors import NotAppended, NotDurable, StoreBroken
+from tracklog.model.event import Finding
+
+OWN_RUNS = 100_000
+"""Runs of which this process remembers its own last record."""
+KEPT_MARKS = 100_000
+_TRIM_MARKS = 1000  # marks of this process after which old ones are dropped
+_RESOLVING = 30.0  # seconds that the outcome of a commit is looked for
+_GROUPS = 256  # rows that are read at once
+_BYTES = 8 << 20  # and no more than this of them, but for the last
+_LINKS = 1000
+_HELD = 4  # decompressed groups that are held for the next read
+_WAIT = "canceling wait for synchronous replication"
+
+
+class PostgresStore(PostgresReader):
+    """Many threads, processes and machines may append; readers take no lock."""
+
+    def __init__(
+        self,
+        database: Database,
+        schema: str,
+        *,
+        durability: Durability = "sync",
+        readonly: bool = False,
+        most: int = 0,
+        refused: "PostgresStore | None" = None,
+    ) -> None:
+        super().__init__(database, schema)
+        self.durability: Durability = durability
+        self.findings: list[Finding] = []
+        self.durable = 0
+        self._most = most
+        """Bytes that are stored at most, then the oldest groups are dropped; 0 for any number."""
+        self._retention = Retention(self, refused)
+        self._readonly = readonly
+        self._mutex = threading.RLock()
+        self._writer: Connection | None = None
+        self._own: dict[int, int] = {}
+        """The last record that was appended here to each run, by the run's hash."""
+        self._through = self._foreign = 0
+        """The last record that was appended here; one behind which nobody else appended."""
+        self._marks = 0
+        self._room = 0
+        """The last record for which there is a partition."""
+        self._doubted = False
+        if readonly:
+            tables.check(database, schema)
+        else:
+            tables.make(database, schema)
+
+    def append(self, make: Make, *, lifecycle: bool = False) -> int:
+        with self._mutex:
+            until = time.monotonic() + PATIENCE
+            while True:
+                self.check_open()
+                try:
+                    return self._append(make, lifecycle=lifecycle)
+                except psycopg.Error as error:
+                    self.drop_writer()
+                    if not is_lost(error) or time.monotonic() > until:
+                        raise self._refusal(error) from error
+                    time.sleep(0.05)
+
+    def _append(self, make: Make, *, lifecycle: bool) -> int:
+        connection = self.writer()
+        sync = self.durability == "sync" or (lifecycle and self.durability == "lifecycle")
+        try:
+            _, last, chain, *_ = self.lock(connection, sync=sync)
+            first = int(last) + 1
+            if self._through != last:
+                self._foreign = last
+            group = make(first)
+            if moved := self._moved(connection, group.expected):
+                raise overtaken(moved)  # noqa: TRY301  # rolled back below
+            if not group.frames:
+                connection.execute("ROLLBACK")
+                return first
+            leaves = merkle.leaves(group.frames)
+            row = row_of(group.frames, first, leaves)
+            after = merkle.chain_after(chain, row.through, row.root)
+            self._make_room(connection, row.through)
+        except psycopg.Error:
+            raise
+        except BaseException:
+            self._roll_back(connection)
+            raise
+        self._doubted = False
+        try:
+            self._commit(connection, row, group, after, sync=sync)
+        except psycopg.Error as error:
+            if not is_lost(error):
+                raise
+            self.drop_writer()
+            if not self._is_committed(row):
+                raise
+        except BaseException:
+            self.drop_writer()
+            raise
+        if self._doubted:  # the wait for the standby was called off by somebody
+            self._is_committed(row)
+        self._note(group, first, row.through, sync=sync)
+        return first
+
+    def insert(
+        self, connection: Connection, row: GroupRow, group: Group, after: bytes, *, synced: bool
+    ) -> None:
+        """Send the rows of a group; the caller holds the lock, and commits."""
+        schema, to = self.schema, connection.execute
+        to(
+            f"INSERT INTO {schema}.groups(through, first, received, leaves, root, size, codec,"
+            ' frames, chain, synced) VALUES(%s, %s, %s::timestamptz, %b, %b, %s, %s::"char",'
+            " %b, %b, %s)".encode(),
+            (*row, after, synced),
+        )
+        to(
+            f"INSERT INTO {schema}.places SELECT family, run, %s, first FROM"
+            " unnest(%b::bytea[], %b::bytea[], %s::bigint[]) AS new(family, run, first)".encode(),
+            (row.through, *columns(firsts(group.runs, row.first))),
+        )
+        to(
+            f"INSERT INTO {schema}.runs SELECT * FROM"
+            " unnest(%b::bytea[], %b::bytea[], %s::bigint[]) ON CONFLICT (family, run)"
+            " DO UPDATE SET last = excluded.last".encode(),
+            columns(group.lasts(row.first)),
+        )
+        if marks := marked(group.marks, row.first):
+            self._mark(connection, marks)
+        to(
+            f"UPDATE {schema}.head SET last = %s, chain = %b, bytes = bytes + %s".encode(),
+            (row.through, after, row.size),
+        )
+
+    def _commit(
+        self, connection: Connection, row: GroupRow, group: Group, after: bytes, *, sync: bool
+    ) -> None:
+        with connection.pipeline():
+            self.insert(connection, row, group, after, synced=sync)
+            if self._most:
+                self._retention.trim(connection, self._most)
+            connection.execute("SELECT pg_notify(%s, %s)", (self.schema, str(row.through)))
+            done = connection.execute("COMMIT")
+        if done.statusmessage != "COMMIT":
+            raise psycopg.OperationalError(f"the commit was answered {done.statusmessage}")
+
+    def _mark(
+        self, connection: Connection, marks: Mapping[bytes, tuple[int, int, str, str]]
+    ) -> None:
+        """Send the marks of a group; now and then the oldest are dropped."""
+        table, rows = f"{self.schema}.marks", list(marks.values())
+        connection.execute(
+            f"INSERT INTO {table}(source, through, seq, sha256, verdicts) SELECT * FROM"
+            " unnest(%b::bytea[], %s::bigint[], %s::bigint[], %s::text[], %s::text[])"
+            " ON CONFLICT (source) DO UPDATE SET through = excluded.through, seq = excluded.seq,"
+            " sha256 = excluded.sha256, verdicts = excluded.verdicts, at = now()".encode(),
+            (list(marks), *([row[n] for row in rows] for n in range(4))),
+        )
+        self._marks += len(rows)
+        if self._marks >= _TRIM_MARKS:
+            self._marks = 0
+            oldest = f"SELECT seq FROM {table} ORDER BY seq DESC OFFSET {KEPT_MARKS} LIMIT 1"
+            connection.execute(f"DELETE FROM {table} WHERE seq <= ({oldest})".encode())
+
+    def _is_committed(self, row: GroupRow) -> bool:
+        """Whether a group is there whose commit was not answered.
+
+        Whoever has the lock of the head waits until the transaction in doubt is over. Then a commit
+        of its own makes what is found as durable as any other.
+        """
+        until = time.monotonic() + _RESOLVING
+        while True:
+            try:
+                connection = self.writer()
+                self.lock(connection, sync=self.durability != "os")
+                ask = (
+                    f"SELECT root = %b FROM {self.schema}.groups WHERE through = %s AND first = %s"
+                )
+                found = connection.execute(
+                    ask.encode(), (row.root, row.through, row.first)
+                ).fetchone()
+                if not (found and found[0]):
+                    connection.execute("ROLLBACK")
+                    return False
+                self._doubted = False
+                connection.execute(f"UPDATE {self.schema}.head SET last = last".encode())
+                connection.execute("COMMIT")
+                if not self._doubted:
+                    return True
+            except psycopg.Error as error:
+                self.drop_writer()
+                if time.monotonic() > until:
+                    raise NotDurable(
+                        "the connection was lost during the commit, and the database cannot be"
+                        " asked whether the lines were stored",
+                        "send them again: those with a key or an identity are recognised",
+                    ) from error
+                time.sleep(0.1)
+
+    def lock(self, connection: Connection, *, sync: bool) -> Row:
+        """Begin a transaction, and lock the head: first, last, chain, origin, bytes."""
+        with connection.pipeline():
+            connection.execute("BEGIN")
+            if sync and self.durability != "sync":
+                connection.execute("SET LOCAL synchronous_commit = on")
+            asked = connection.execute(
+                f"SELECT first, last, chain, origin, bytes FROM {self.schema}.head FOR UPDATE".encode(),
+                binary=True,
+            )
+        row = asked.fetchone()
+        if row is None:
+            raise StoreBroken(f"the table {self.schema}.head is empty", "restore it from a backup")
+        return row
+
+    def _moved(self, connection: Connection, expected: Mapping[Run, int]) -> dict[Run, int]:
+        """The runs with records behind what is expected; the table is asked only where somebody
+        else appended since.
+        """
+        moved: dict[Run, int] = {}
+        foreign: dict[Run, int] = {}
+        for run, known in expected.items():
+            if (last := self._own.get(hash(run), 0)) > known:
+                moved[run] = last
+            if known < self._foreign:
+                foreign[run] = known
+        if foreign:
+            rows = connection.execute(
+                f"SELECT r.family, r.run, r.last FROM {self.schema}.runs r JOIN"
+                " unnest(%b::bytea[], %b::bytea[], %s::bigint[]) AS known(family, run, last)"
+                " ON r.family = known.family AND r.run = known.run AND r.last > known.last".encode(),
+                columns(foreign),
+                binary=True,
+            )
+            moved |= {(name(family), name(run)): last for family, run, last in rows}
+        return moved
+
+    def _make_room(self, connection: Connection, through: int) -> None:
+        if through > self._room:
+            tables.make_partition(connection, self.schema, through)
+            self._room = (through // tables.PARTITION + 1) * tables.PARTITION - 1
+
+    def _note(self, group: Group, first: int, through: int, *, sync: bool) -> None:
+        for run, last in group.lasts(first).items():
+            self._own[hash(run)] = last
+        if len(self._own) > OWN_RUNS:  # from here on the table is asked
+            self._own, self._foreign = {}, through
+        self._through = through
+        if sync:
+            self.durable = through
+        if self._listener is not None:
+            self._listener.note(through)
+
+    def head(self) -> Head:
+        _, last, chain, *_ = self._head()
+        if not self._readonly and not self._closed and self.durable < last:
+            self.sync()
+        return Head(last, bytes(chain).hex())
+
+    def sync(self) -> None:
+        with self._mutex, self.writing() as (connection, head):
+            connection.execute(f"UPDATE {self.schema}.head SET last = last".encode())
+            last = head[1]
+        self.durable = max(self.durable, last)
+
+    def erase(self, seq: int, *, reason: str, by: str, at: str, id: str | None = None) -> Erasure:
+        with self._mutex:
+            done = self._retention.erase(seq, reason=reason, by=by, at=at, id=id)
+            self.forget()
+            return done
+
+    def prune(
+        self,
+        before: str,
+        *,
+        at: str,
+        is_open: Callable[[Run], bool] | None = None,
+        dry: bool = False,
+    ) -> Pruning:
+        del at  # the record of it is the caller's
+        with self._mutex:
+            return self._retention.prune(before, is_open, dry=dry)
+
+    def close(self) -> None:
+        with self._mutex:
+            self._closed = True
+            self.drop_writer()
+        self.stop_listening()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[tuple[Connection, Row]]:
+        """A durable transaction that has the lock of the head, while a block runs."""
+        self.check_open()
+        try:
+            connection = self.writer()
+            head = self.lock(connection, sync=True)
+            try:
+                yield connection, head
+            except psycopg.Error:
+                raise
+            except BaseException:
+                self._roll_back(connection)
+                raise
+            connection.execute("COMMIT")
+        except psycopg.Error as error:
+            self.drop_writer()
+            raise self._refusal(error) from error
+
+    def writer(self) -> Connection:
+        """The connection that appends."""
+        if self._writer is None or self._writer.closed:
+            made = self.database.connect()
+            made.add_notice_handler(self._notice)
+            wanted = "on" if self.durability == "sync" else "off"
+            made.execute(
+                "SELECT set_config('lock_timeout', '5s', false),"
+                " set_config('idle_in_transaction_session_timeout', '30s', false),"
+                " set_config('synchronous_commit', CASE WHEN %s = 'on' AND"
+                " current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply'"
+                " ELSE %s END, false)",
+                (wanted, wanted),
+            )
+            self._writer = made
+        return self._writer
+
+    def drop_writer(self) -> None:
+        """Close the connection that appends; what it did not commit is undone."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    def check_open(self) -> None:
+        """Raise an error if nothing can be appended."""
+        if self._closed or self._readonly:
+            raise StoreBroken("the store is closed or read-only", "open it again to append")
+
+    def _notice(self, notice: psycopg.errors.Diagnostic) -> None:
+        if _WAIT in (notice.message_primary or ""):
+            self._doubted = True
+
+    def _roll_back(self, connection: Connection) -> None:
+        try:
+            connection.execute("ROLLBACK")
+        except BaseException:  # noqa: BLE001  # closing does the same
+            self.drop_writer()
+
+    def _refusal(self, error: psycopg.Error) -> Exception:
+        if error.sqlstate == "55P03":
+            return NotAppended(
+                "other writers of the database take too long",
+                "nothing was stored; send it again. If a standby must confirm, see if it is there",
+            )
+        return self.database.trouble(error)

@@ -1,0 +1,221 @@
+"""The storage on PostgreSQL passes every suite, and survives lost connections."""
+
+import subprocess
+import sys
+import threading
+
+import psycopg
+import pytest
+
+from support.cutting import Relay
+from support.servers import postgres, store_url, tenant
+from tracklog.home import registry
+from tracklog.journal.comparing import verify_store
+from tracklog.journal.frame import seq_of
+from tracklog.journal.postgres import schema as tables
+from tracklog.journal.storages.postgresql import PostgresStorage
+from tracklog.model.errors import BadFormat, StoreBroken
+from tracklog.testing import (
+    BlobSuite,
+    OffsetsSuite,
+    RefusedSuite,
+    StorageSuite,
+    StoreSuite,
+    frames_of,
+)
+
+
+@pytest.fixture
+def opened():
+    """Every storage that a test opened, to be closed behind it."""
+    storages: list[PostgresStorage] = []
+    yield storages
+    for each in storages:
+        each.close()
+
+
+class _Postgres:
+    @pytest.fixture(autouse=True)
+    def _closed(self, opened):
+        self.opened = opened
+
+    def open_storage(self, where, **options):
+        place = store_url(where).removeprefix("postgresql:")
+        made = PostgresStorage(place, folders=where, **options)
+        self.opened.append(made)
+        return made
+
+
+class TestStorage(_Postgres, StorageSuite, BlobSuite, RefusedSuite, OffsetsSuite):
+    def open(self, where):
+        return self.open_storage(where)
+
+
+class TestStore(_Postgres, StoreSuite):
+    def open(self, where):
+        return self.open_storage(where).store
+
+
+class TestStoreOfLifecycle(_Postgres, StoreSuite):
+    def open(self, where):
+        return self.open_storage(where, durability="lifecycle").store
+
+
+@pytest.fixture
+def relay():
+    made = Relay(postgres().port)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def through_relay(relay, tmp_path, opened):
+    """A store whose connections go through the relay."""
+    url = store_url(tmp_path).replace(f":{postgres().port}/", f":{relay.port}/")
+    made = PostgresStorage(url.removeprefix("postgresql:"), folders=tmp_path)
+    opened.append(made)
+    return made.store
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_commit_that_was_not_answered_is_stored_once(through_relay, relay, committed):
+    store = through_relay
+    store.append(frames_of([b'{"n":0}']))
+    asked = []
+
+    def make(first):
+        asked.append(first)
+        return frames_of([b'{"n":1}', b'{"n":2}'])(first)
+
+    relay.lets_through, relay.cut_at = committed, b"COMMIT"
+    assert store.append(make) == 2
+    assert relay.cuts == 1
+    assert asked == ([2] if committed else [2, 2])
+    assert store.append(frames_of([b"{}"])) == 4
+    assert [seq_of(frame) for frame in store.read(0, 10)] == [1, 2, 3, 4]
+    assert verify_store(store, store.head()).verdict == "proven"
+
+
+@pytest.mark.parametrize("word", [b"BEGIN", b"FOR UPDATE", b"INSERT INTO"])
+def test_a_connection_that_is_lost_before_the_commit_is_made_again(through_relay, relay, word):
+    store = through_relay
+    assert store.append(frames_of([b"{}"], "r0")) == 1
+    relay.lets_through, relay.cut_at = True, word
+    assert store.append(frames_of([b"{}", b"{}"], "r1", expected={("spoken", "r1"): 1})) == 2
+    assert relay.cuts == 1
+    assert store.last == 3
+    assert verify_store(store, store.head()).verdict == "proven"
+
+
+def test_reading_goes_on_over_a_new_connection(through_relay, relay):
+    through_relay.append(frames_of([b"{}"]))
+    relay.cut_at = b"SELECT"
+    assert len(through_relay.read(0, 10)) == 1
+    assert relay.cuts == 1
+
+
+def test_a_waiting_reader_is_woken_by_another_process(tmp_path, opened):
+    one, other = (
+        PostgresStorage(store_url(tmp_path).removeprefix("postgresql:"), folders=tmp_path)
+        for _ in range(2)
+    )
+    opened += [one, other]
+    assert not one.store.wait(0, 0.01)
+    writer = threading.Timer(0.05, lambda: other.store.append(frames_of([b"{}"])))
+    writer.start()
+    assert one.store.wait(0, 10)
+    writer.join()
+
+
+def test_records_are_in_partitions_that_go_with_pruning(tmp_path, opened, monkeypatch):
+    monkeypatch.setattr(tables, "PARTITION", 10)
+    storage = PostgresStorage(store_url(tmp_path).removeprefix("postgresql:"), folders=tmp_path)
+    opened.append(storage)
+    store = storage.store
+    for number in range(17):
+        store.append(frames_of([b"{}"] * 3, f"r{number % 2}"))
+
+    def partitions():
+        ask = "SELECT count(*) FROM pg_inherits WHERE inhparent = to_regclass(%s)"
+        return storage.database.ask(ask, (f"{store.schema}.groups",))[0][0]
+
+    assert partitions() == 6
+    assert len(store.read(0, 100)) == 51
+    assert len(store.read(0, 100, ("spoken", "r1"))) == 24
+    with store.writing() as (connection, _):
+        store._retention.drop(connection, 24, 0)
+    assert (store.first, store.last, partitions()) == (25, 51, 4)
+    assert verify_store(store).verdict == "proven"
+    assert store.append(frames_of([b"{}"] * 40)) == 52  # a group that spans partitions
+    assert len(store.read(24, 100)) == 67
+
+
+def test_names_may_hold_any_character(tmp_path, opened):
+    storage = PostgresStorage(store_url(tmp_path).removeprefix("postgresql:"), folders=tmp_path)
+    opened.append(storage)
+    names = ["\0", "a\0b", "'; --", "\U0010ffff", "\x1f"]
+    for run in names:
+        storage.store.append(frames_of([b"{}"], run))
+    assert {run for _, run in storage.store.runs()} == set(names)
+    for run in names:
+        assert len(storage.store.read(0, 10, ("spoken", run))) == 1
+
+
+def test_reading_where_nothing_is_says_what_to_do(tmp_path):
+    place = store_url(tmp_path).removeprefix("postgresql:")
+    with pytest.raises(BadFormat, match="there is no journal") as error:
+        PostgresStorage(place, readonly=True, folders=tmp_path)
+    assert "tracklog store init" in error.value.hint
+    assert postgres().password not in str(error.value)
+
+
+def test_a_journal_of_a_newer_version_is_refused(tmp_path, opened):
+    url = store_url(tmp_path)
+    opened.append(PostgresStorage(url.removeprefix("postgresql:"), folders=tmp_path))
+    with psycopg.connect(postgres().url) as connection:
+        connection.execute(f"UPDATE tracklog_{tenant(tmp_path)}_0.head SET format = 99")
+    with pytest.raises(BadFormat, match="format 99"):
+        PostgresStorage(url.removeprefix("postgresql:"), folders=tmp_path)
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path):
+    with pytest.raises(StoreBroken, match="cannot be reached") as error:
+        PostgresStorage("//me:secret@127.0.0.1:1/x?connect_timeout=1", folders=tmp_path)
+    assert "secret" not in str(error.value)
+
+
+def test_a_url_that_is_none_is_refused(tmp_path):
+    for place in ("//host/db?tenant=A-B", "//host/db?no_such_option=1"):
+        with pytest.raises(BadFormat):
+            PostgresStorage(place, folders=tmp_path)
+
+
+_WITHOUT = """
+import sys
+sys.modules["psycopg"] = None
+import tracklog
+with tracklog.open("memory:") as log:
+    assert list(log.runs()) == []
+try:
+    tracklog.open("postgresql://127.0.0.1/x")
+except tracklog.TracklogError as error:
+    print(error.hint)
+"""
+
+
+def test_without_the_extra_the_install_line_is_said():
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "pip install 'tracklog[postgres]'\n"
+
+
+def test_other_storages_do_not_import_the_client():
+    script = (
+        "import sys, tracklog; tracklog.open('memory:').close(); print('psycopg' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+    assert "postgresql" in registry.storage_names()

@@ -1,0 +1,77 @@
+"""A relay in front of a server that can cut a connection at a word of the client."""
+
+import contextlib
+import socket
+import threading
+
+
+class Relay:
+    """Listens on loopback and hands on to another port, until a word is to be cut at."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self.cut_at: bytes | None = None
+        self.lets_through = False
+        """Whether the server still gets what the connection is cut at; its answer never comes."""
+        self.cuts = 0
+        self._threads: list[threading.Thread] = []
+        self._open: list[socket.socket] = []
+        self._mute: set[socket.socket] = set()
+        self._start(self._accept)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for each in self._open:
+            _end(each)
+        for thread in self._threads:
+            thread.join(10)
+
+    def _start(self, does, *arguments) -> None:
+        thread = threading.Thread(target=does, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self._target))
+            self._open += [client, server]
+            self._start(self._to_server, client, server)
+            self._start(self._to_client, server, client)
+
+    def _to_server(self, client: socket.socket, server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := client.recv(1 << 16):
+                word = self.cut_at
+                if word is not None and word in data:
+                    self.cut_at = None
+                    self.cuts += 1
+                    self._mute.add(client)
+                    if self.lets_through:
+                        server.sendall(data)
+                    break
+                server.sendall(data)
+        _end(client)
+        with contextlib.suppress(OSError):  # it answers what it got, and then sees the end
+            server.shutdown(socket.SHUT_WR)
+
+    def _to_client(self, server: socket.socket, client: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := server.recv(1 << 16):
+                if client not in self._mute:
+                    client.sendall(data)
+        _end(client)
+        _end(server)
+
+
+def _end(each: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        each.shutdown(socket.SHUT_RDWR)
+    each.close()
