@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from tracklog.journal.frame import Mark
-from tracklog.journal.offsets import KEPT, Place
+from tracklog.journal.offsets import MOST_SOURCES, Place
 from tracklog.journal.postgres.connections import Database
 
 _COLUMNS = "source, through, seq, sha256, verdicts"
@@ -75,7 +75,7 @@ class PostgresOffsets:
     def _put(self, source: str, place: Place | None) -> None:
         self._places[source] = place
         self._places.move_to_end(source)
-        if len(self._places) > KEPT:
+        if len(self._places) > MOST_SOURCES:
             self._places.popitem(last=False)
 
 

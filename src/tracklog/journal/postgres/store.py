@@ -15,6 +15,7 @@ import psycopg
 from tracklog.journal import merkle
 from tracklog.journal.frame import Run
 from tracklog.journal.merkle import Head
+from tracklog.journal.offsets import MOST_SOURCES
 from tracklog.journal.postgres import schema as tables
 from tracklog.journal.postgres.connections import PATIENCE, Connection, Database, Row, is_lost
 from tracklog.journal.postgres.groups import (
@@ -33,7 +34,7 @@ from tracklog.model.event import Finding
 
 OWN_RUNS = 100_000
 """Runs of which this process remembers its own last record."""
-KEPT_MARKS = 100_000
+
 _TRIM_MARKS = 1000  # marks of this process after which old ones are dropped
 _RESOLVING = 30.0  # seconds that the outcome of a commit is looked for
 _GROUPS = 256  # rows that are read at once
@@ -188,7 +189,7 @@ class PostgresStore(PostgresReader):
         self._marks += len(rows)
         if self._marks >= _TRIM_MARKS:
             self._marks = 0
-            oldest = f"SELECT seq FROM {table} ORDER BY seq DESC OFFSET {KEPT_MARKS} LIMIT 1"
+            oldest = f"SELECT seq FROM {table} ORDER BY seq DESC OFFSET {MOST_SOURCES} LIMIT 1"
             connection.execute(f"DELETE FROM {table} WHERE seq <= ({oldest})".encode())
 
     def _is_committed(self, row: GroupRow) -> bool:
