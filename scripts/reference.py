@@ -176,9 +176,9 @@ def _importers() -> str:
         "What `tracklog import` reads; [how to use it](../how-to/import-agent-logs.md).",
         "The mapping is the version of an importer: after it has changed, sources are read again.\n",
     ]
-    parts += ["| importer | reads | mapping |", "|---|---|---|"]
+    parts += ["| importer | reads | tested with | mapping |", "|---|---|---|---|"]
     for each in formats.importers():
-        parts.append(f"| `{each.name}` | {each.about} | {each.mapping} |")
+        parts.append(f"| `{each.name}` | {each.about} | {each.proven} | {each.mapping} |")
     return "\n".join(parts) + "\n"
 
 

@@ -1262,7 +1262,13 @@ def test_whatever_a_file_begins_with_every_importer_can_look_at_it(values):
     head = b"".join(orjson.dumps(value) + b"\n" for value in values)
     for importer in registry.importers():
         assert 0 <= importer.recognise(Path("some.jsonl"), head) <= 1
-        assert importer.form(Path("some.jsonl"), head) in ("lines", "document", "sse", "text")
+        assert importer.form(Path("some.jsonl"), head) in (
+            "lines",
+            "document",
+            "sse",
+            "text",
+            "store",
+        )
 
 
 @pytest.mark.parametrize("words", [

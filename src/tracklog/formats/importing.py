@@ -24,6 +24,7 @@ from tracklog.formats.importers import (
     hashed,
     head_of,
     plain,
+    status_of,
 )
 from tracklog.formats.importing_known import (
     KnownSource,
@@ -284,8 +285,9 @@ class Importing:
             importer is not None
             and importer.mapping == place.mapping
             and (only is None or only == place.importer)
-            and (place.size, place.modified) == (state.st_size, state.st_mtime_ns)
             and (place.device, place.inode) == (state.st_dev, state.st_ino)
+            and (place.size, place.modified)
+            == status_of(known.path, importer.beside(known.path))[2:]
             and (known.final or not final)
             and known.gone is None
         )

@@ -97,7 +97,7 @@ class ImporterSuite:
                 first, place, _ = lines_of_file(self.importer, path, final=False)
                 path.write_bytes(data)
                 rest, _, _ = lines_of_file(self.importer, path, place)
-                assert first + rest == lines
+                assert current(first + rest) == current(lines)
 
     def test_whatever_is_cut_shuffled_or_flipped_nothing_raises(self, tmp_path: Path) -> None:
         random = Random(2)  # noqa: S311  # damage, not secrets
@@ -113,6 +113,27 @@ class ImporterSuite:
         for line in lines:
             if b'"origin"' in line:  # else it is quoted, in a dialect of its own
                 assert isinstance(check(line), Event), line
+
+
+def current(lines: list[bytes]) -> list[bytes]:
+    """The lines that count, in order: each once; of a record that changed, those of the last
+    content, in any order.
+    """
+    bodies = [orjson.loads(line) for line in lines]
+    last = {
+        (body["run"], body["origin"]["record"]): body["origin"]["raw"]
+        for body in bodies
+        if body.get("origin", {}).get("revised")
+    }
+    if not last:
+        return lines
+    found = {
+        line
+        for line, body in zip(lines, bodies, strict=True)
+        if not body["origin"].get("revised")
+        or last[body["run"], body["origin"]["record"]] == body["origin"]["raw"]
+    }
+    return sorted(found)
 
 
 def _ids(lines: list[bytes]) -> list[str | None]:

@@ -64,7 +64,7 @@ def source(event: Event) -> SourceRecord | None:
     corrected = None
     if isinstance(record, str):
         names: tuple[str, ...] = (record,)
-        corrected = raw if SPAN.fullmatch(record) else None
+        corrected = raw if origin.get("revised") is True or SPAN.fullmatch(record) else None
     else:
         names = tuple(record or ())
     if raw is not None and raw not in names:

@@ -42,6 +42,10 @@ class Origin(Shape):
     clock: Name | MISSING = MISSING
     """The clock of `at`, when it is not the event's own."""
     generation: int | str | MISSING = MISSING
+    revised: bool | MISSING = MISSING
+    """Whether the source changes its records: other content under the same key is a newer version,
+    and counts instead.
+    """
 
 
 class Frame(Shape):

@@ -29,6 +29,7 @@ from tracklog.formats.importers._reading import (
     head_of,
     opened,
     plain,
+    status_of,
 )
 from tracklog.formats.importers._recognition import (
     ANY,
@@ -77,13 +78,14 @@ __all__ = [
     "run_id",
     "score",
     "seconds",
+    "status_of",
     "unquoted",
     "word",
 ]
 
-Form = Literal["lines", "document", "sse", "text"]
-"""How a file is split into records: at LF, not at all, as server-sent events, or as one text that
-is no JSON.
+Form = Literal["lines", "document", "sse", "text", "store"]
+"""How a file is split into records: at LF, not at all, as server-sent events, as one text that is
+no JSON, or by the importer's own `records`.
 """
 
 
@@ -141,6 +143,8 @@ class Reader(ABC):
         self.tell = tell
         self.state = state
         """Everything it remembers: JSON values."""
+        self.final = True
+        """Whether nothing more is expected: unfinished records are written as they are."""
 
     @abstractmethod
     def identify(self, raw: Raw) -> str | None:
@@ -179,6 +183,12 @@ class Importer:
     """Whether an object is a record; used after an incomplete record."""
     companion: Callable[[Path, bytes], bool] = lambda _path, _head: False
     """Whether a file only belongs to a conversation that is read from another file."""
+    beside: Callable[[Path], Iterable[Path]] = lambda _path: ()
+    """The files that belong to a file, existing or not: when one changes, it is read again."""
+    records: Callable[[Path, dict[str, Any]], Iterator[Raw]] | None = None
+    """The records of a file of the form `store`, from its path and the state of its reader."""
+    proven: str = ""
+    """The versions of the program whose files were tested, and where those files come from."""
     conversations: tuple[str, ...] = ()
     """The systems of aliases that name the conversation of a run, the strongest first."""
 

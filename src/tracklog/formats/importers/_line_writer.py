@@ -89,11 +89,19 @@ class LineWriter:
     def _count_lifted(self, media_type: str) -> None:
         self.report.lifted[media_type] += 1
 
-    def about(self, raw: Raw, *, key: Any = None, bare: bool = False, lift: bool = True) -> Any:
+    def about(
+        self,
+        raw: Raw,
+        *,
+        key: Any = None,
+        bare: bool = False,
+        lift: bool = True,
+        revised: bool = False,
+    ) -> Any:
         """Start a record; returns its value, with every long part moved to a blob.
 
         `key` is the record's key at its source. A `bare` record has neither time nor key, so equal
-        ones are numbered.
+        ones are numbered. Of a `revised` record the last content counts.
         """
         if raw is self._raw:  # its problems were written already
             self._origin |= {"record": key} if key else {}
@@ -113,6 +121,8 @@ class LineWriter:
         origin["raw"] = self._data_hash
         if key is not None and key != "":
             origin["record"] = key
+        if revised:
+            origin["revised"] = True
         if not lift or len(data) <= MEDIA:
             return raw.value
         return self.lift.value(raw.value)

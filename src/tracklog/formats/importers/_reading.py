@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -76,6 +76,28 @@ class LineBatch(NamedTuple):
     """Lines that the source carries in another dialect, each with the dialect's name."""
 
 
+class SourceStatus(NamedTuple):
+    """What tells whether a source has changed: also for the files that belong to it."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+
+
+def status_of(path: Path, beside: Iterable[Path] = ()) -> SourceStatus:
+    """The status of a file and of the files that belong to it; raises if the file is missing."""
+    found = path.stat()
+    size, modified = found.st_size, found.st_mtime_ns
+    for each in beside:
+        try:
+            other = each.stat()
+        except OSError:
+            continue
+        size, modified = size + other.st_size, max(modified, other.st_mtime_ns)
+    return SourceStatus(found.st_dev, found.st_ino, size, modified)
+
+
 class SourceReading:
     """One source being read; call `lines` again when it has grown."""
 
@@ -114,7 +136,7 @@ class SourceReading:
         With `final` nothing more is expected: pending records are written, yet the place stays
         where reading can resume if more comes.
         """
-        found = self.path.stat()
+        found = status_of(self.path, self.importer.beside(self.path))
         with opened(self.path) as file:
             head = file.read(HEAD)
             form = self.importer.form(plain(self.path), head)
@@ -122,27 +144,29 @@ class SourceReading:
             yield from self._told(file, place, found, head, form, final)
 
     def _place(
-        self, file: BinaryIO, after: SourcePosition | None, found: os.stat_result, form: str
+        self, file: BinaryIO, after: SourcePosition | None, found: SourceStatus, form: str
     ) -> SourcePosition:
         """The place to resume at; the start for another file, a shorter file or another mapping."""
         fresh = SourcePosition(
             importer=self.importer.name,
             mapping=self.importer.mapping,
-            device=found.st_dev,
-            inode=found.st_ino,
+            device=found.device,
+            inode=found.inode,
         )
         if after is None:
             return fresh
+        if form == "store" and after.mapping == fresh.mapping and after.importer == fresh.importer:
+            return replace(after.copy(), device=found.device, inode=found.inode)
         self.again = _difference(file, after, fresh)
         if self.again or form in ("document", "text"):
             return fresh
-        return replace(after.copy(), device=found.st_dev, inode=found.st_ino)
+        return replace(after.copy(), device=found.device, inode=found.inode)
 
     def _told(
         self,
         file: BinaryIO,
         place: SourcePosition,
-        found: os.stat_result,
+        found: SourceStatus,
         head: bytes,
         form: str,
         final: bool,
@@ -162,9 +186,10 @@ class SourceReading:
         torn = place.kept.pop("torn", None)
         source = SourceFile(plain(self.path), head, self._others or NoOthers())
         reader = self.importer.reader(source, tell, place.state)
+        reader.final = final
         held: list[Raw] = []
         seen, record = place.offset, reader.record
-        for raw in self._records(file, place.offset, form, final):
+        for raw in self._records(file, place, form, final):
             if raw.through > seen:
                 seen = raw.through
             lines = len(tell.lines)
@@ -212,7 +237,13 @@ class SourceReading:
         reader.tell.run = run or ""
         return bool(run)
 
-    def _records(self, file: BinaryIO, offset: int, form: str, final: bool) -> Iterator[Raw]:
+    def _records(
+        self, file: BinaryIO, place: SourcePosition, form: str, final: bool
+    ) -> Iterator[Raw]:
+        offset = place.offset
+        if form == "store" and self.importer.records is not None:
+            found = self.importer.records(self.path, place.state)
+            return (raw for raw in found if final or raw.value is not DAMAGED)
         if form == "document":
             return document(file, final=final)
         if form == "text":
@@ -222,10 +253,10 @@ class SourceReading:
         return records(file, offset, self.importer.fits, final=final)
 
     def _settled(
-        self, file: BinaryIO, place: SourcePosition, found: os.stat_result
+        self, file: BinaryIO, place: SourcePosition, found: SourceStatus
     ) -> SourcePosition:
         """The place with everything that is needed to recognise the file."""
-        place.size, place.modified = found.st_size, found.st_mtime_ns
+        place.size, place.modified = found.size, found.modified
         there = file.tell()
         place.head_size = min(COMPARED, place.offset)
         place.head = _hash_of(file, 0, place.head_size)

@@ -20,6 +20,11 @@ WAL = "-wal"
 class Unreadable(OSError):
     """A database that cannot be read now: it is damaged, or another program holds it."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether another program holds it, so that it can be read later."""
+        return "locked" in str(self) or "busy" in str(self)
+
 
 @contextmanager
 def connected(path: Path) -> Iterator[sqlite3.Connection]:
@@ -68,9 +73,13 @@ def columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
 
 
 def tables_of(path: Path) -> Mapping[str, frozenset[str]]:
-    """The columns of each table of a file; none where it cannot be read."""
+    """The columns of each table of a file; none where it is damaged. Raises where it is held."""
     try:
         with connected(path) as connection:
             return columns(connection)
+    except Unreadable as error:
+        if error.is_busy:
+            raise
+        return {}
     except OSError:
         return {}

@@ -124,4 +124,5 @@ importer = Importer(
     recognise=recognise,
     form=form_of,
     fits=lambda body: not body.keys().isdisjoint({"type", "request", "messages"}),
+    proven="real streams of the Messages API, 2025",
 )

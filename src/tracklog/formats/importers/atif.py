@@ -347,4 +347,5 @@ importer = Importer(
     recognise=recognise,
     form=form,
     fits=lambda body: "steps" in body,
+    proven="documents of v1.7, made",
 )

@@ -168,4 +168,5 @@ importer = Importer(
     recognise=recognise,
     form=form,
     fits=lambda body: "specversion" in body,
+    proven="events of version 1.0, made",
 )

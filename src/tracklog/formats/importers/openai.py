@@ -164,4 +164,5 @@ importer = Importer(
     recognise=recognise,
     form=form_of,
     fits=lambda body: not body.keys().isdisjoint({"type", "object", "request", "choices", "id"}),
+    proven="real bodies and streams of both APIs",
 )

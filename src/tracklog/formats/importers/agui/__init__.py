@@ -38,4 +38,5 @@ importer = Importer(
     recognise=recognise,
     form=form,
     conversations=(THREAD,),
+    proven="events of the protocol, made by its makers",
 )

@@ -107,4 +107,5 @@ importer = Importer(
     form=form,
     companion=companion,
     fits=fits,
+    proven="real sessions of 2.0 and 2.1",
 )

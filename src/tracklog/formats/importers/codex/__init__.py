@@ -90,4 +90,5 @@ importer = Importer(
     recognise=recognise,
     find=find,
     fits=fits,
+    proven="real rollouts of 0.40 and later, and the stream of `codex exec`",
 )

@@ -489,4 +489,5 @@ importer = Importer(
     reader=CopilotReader,
     recognise=recognise,
     find=find,
+    proven="real sessions of 1.0, cleaned",
 )

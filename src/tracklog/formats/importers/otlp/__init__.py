@@ -195,4 +195,5 @@ importer = Importer(
     form=form,
     fits=lambda body: any(outer in body for outer, *_ in wire.KEYS.values()),
     conversations=CONVERSATIONS,
+    proven="recordings of real programs, against a model server of the tests",
 )

@@ -1,0 +1,236 @@
+"""Read conversations that their program changes in place: databases, and files that are rewritten.
+
+A record is known by its key in its conversation. When its content has changed, it is written again
+under the same key, and the last content counts; nothing that is unchanged is recorded twice. Of a
+database only the conversations are read whose digest has changed.
+"""
+
+import sqlite3
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from tracklog.formats.importers import DAMAGED, LineWriter, Raw, Reader, word
+from tracklog.formats.importers._sqlite import WAL, Unreadable, connected
+from tracklog.model.event import Body
+from tracklog.model.fact import Began, Fact, Linked, Noted
+
+GONE = "$gone"
+"""The key of the value that stands for a conversation that is no longer in its store."""
+LOST = "$lost"
+"""The key of how many records of a conversation are no longer in its store."""
+
+
+class SnapshotReader(Reader):
+    """Reads conversations as they are now; subclass it and map one conversation."""
+
+    @abstractmethod
+    def run_of(self, value: Body) -> str | None:
+        """The run of a conversation; None where it has no id."""
+
+    @abstractmethod
+    def conversation(self, value: Body) -> None:
+        """Write the facts of a conversation: `about` starts each record."""
+
+    def identify(self, raw: Raw) -> str | None:
+        if not isinstance(raw.value, dict):
+            return None
+        gone = raw.value.get(GONE)
+        return str(gone["run"]) if gone else self.run_of(raw.value)
+
+    def record(self, raw: Raw) -> None:
+        value = raw.value
+        if not isinstance(value, dict):
+            self.tell.unknown("value", self.tell.about(raw, bare=True))
+            return
+        self.tell.run = self.identify(raw) or self.tell.run
+        if GONE in value:
+            self._gone(value[GONE], "the conversation is not in its store any more")
+            return
+        lost = value.pop(LOST, None)
+        self.conversation(value)
+        if lost:
+            self._gone(lost, f"{lost['records']} records are not in their store any more")
+
+    def about(self, key: str, value: Any) -> Any:
+        """Start a record by its key and its content; returns it, with long parts moved to blobs."""
+        data = orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS)
+        raw = Raw(0, data, value, exact=False)
+        return self.tell.about(raw, key=key, revised=True)
+
+    def put(
+        self,
+        fact: Fact | Body,
+        at: str | None = None,
+        extra: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> str:
+        """Write a fact of the current record."""
+        return self.tell.tell(fact, at=at, extra=extra or None, **more)
+
+    def _gone(self, about: Body, text: str) -> None:
+        self.about(f"gone/{about['digest']}", about)
+        self.put(Noted(label="source-gone", text=text, data=about))
+
+
+def open_run(
+    tell: LineWriter,
+    system: str,
+    native: Any,
+    *,
+    at: str | None = None,
+    program: str | None = None,
+    version: Any = None,
+    model: Any = None,
+    cwd: Any = None,
+    branch: Any = None,
+    title: Any = None,
+    parent: str | None = None,
+    call: str | None = None,
+    agent: Any = None,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Write how a conversation begins: its program and place, its id, its title, its parent."""
+    software = {"name": program or system}
+    if isinstance(version, str | int | float) and not isinstance(version, bool):
+        software["version"] = str(version)
+    began = Began(
+        what="run",
+        agent=word(agent),
+        model=word(model),
+        software=software,
+        cwd=word(cwd),
+        git={"branch": branch} if word(branch) else None,
+    )
+    tell.tell(began, at=at, extra=extra or None)
+    if word(native):
+        tell.tell(Linked(kind="alias", system=system, alias=native), at=at)
+    if word(title):
+        tell.tell(Noted(label="title", text=title), at=at)
+    if parent:
+        tell.tell(Linked(kind="sub-run", parent=parent, call_id=call), at=at)
+
+
+class Stored(NamedTuple):
+    """A conversation of a store."""
+
+    id: str
+    digest: Any
+    """JSON that changes whenever the conversation does."""
+    records: int
+    """The number of its records: if it falls, some are lost."""
+    load: Callable[[], Body]
+
+
+Conversations = Callable[[sqlite3.Connection], Iterable[Stored]]
+"""The conversations of a database."""
+
+
+def stored(
+    conversations: Conversations, run_of: Callable[[str], str]
+) -> Callable[[Path, dict[str, Any]], Iterator[Raw]]:
+    """The records of a database: the conversations that have changed since they were read."""
+
+    def records(path: Path, state: dict[str, Any]) -> Iterator[Raw]:
+        seen: dict[str, Any] = state.setdefault("seen", {})
+        size = path.stat().st_size
+        try:
+            with connected(path) as connection:
+                here = set()
+                for each in conversations(connection):
+                    here.add(each.id)
+                    known = seen.get(each.id)
+                    if known and known[0] == each.digest:
+                        continue
+                    value = each.load()
+                    if known and known[1] > each.records:
+                        lost = {"records": known[1] - each.records, "digest": each.digest}
+                        value[LOST] = lost
+                    yield Raw(0, b"", value, through=size)
+                    seen[each.id] = [each.digest, each.records]
+                for id in [each for each in seen if each not in here]:
+                    gone = {"id": id, "run": run_of(id), "digest": seen[id][0]}
+                    yield Raw(0, b"", {GONE: gone}, through=size)
+                    del seen[id]
+        except Unreadable as error:
+            if error.is_busy:
+                raise
+            flaw = ("unreadable", str(error.strerror))
+            yield Raw(0, b"", DAMAGED, (flaw,), exact=False, through=size)
+
+    return records
+
+
+def log_beside(path: Path) -> Iterator[Path]:
+    """The write-ahead log of a database, where its newest rows are."""
+    yield path.with_name(path.name + WAL)
+
+
+def row_of(row: sqlite3.Row) -> Body:
+    """A row as JSON values; bytes are texts, or hexadecimal where they are no text."""
+    return {key: plain_value(row[key]) for key in row.keys()}  # noqa: SIM118  # a Row is no dict
+
+
+def plain_value(value: Any) -> Any:
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.hex()
+
+
+def rows(connection: sqlite3.Connection, query: str, *given: Any) -> list[Body]:
+    """The rows of a query as JSON values."""
+    return [row_of(row) for row in connection.execute(query, given).fetchall()]
+
+
+def parsed(value: Any) -> Any:
+    """The JSON value in a text; the text where there is none."""
+    if isinstance(value, bytes):
+        value = plain_value(value)
+    if not isinstance(value, str):
+        return value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+
+
+def read_json(path: Path) -> Any:
+    """The JSON value of a file beside a source; None where there is none."""
+    try:
+        return orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+
+
+def without(value: Mapping[str, Any], *keys: str) -> Body:
+    """What the mapping does not use of an object; empty values are left out."""
+    return {key: each for key, each in value.items() if key not in keys and each not in _EMPTY}
+
+
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+
+
+def text_block(text: Any) -> Body:
+    return {"type": "text", "text": text}
+
+
+def thought_block(thought: Any, opaque: Any = None) -> Body:
+    block: Body = {"type": "thinking"}
+    if thought not in (None, ""):
+        block["thinking"] = thought
+    if opaque not in (None, ""):
+        block["opaque"] = opaque
+    if len(block) == 1:
+        block["thinking"] = ""
+    return block
+
+
+def foreign_block(kind: str, value: Any) -> Body:
+    """Content of a type that is stored as it is."""
+    return {"type": "stream", "provider_type": kind, "chunk": value}

@@ -1,0 +1,123 @@
+"""The API history of a classic task: what the model is sent now, with the calls and their results."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracklog.formats.importers import count, word
+from tracklog.formats.providers import items, obj
+
+TOOLS = (
+    "access_mcp_resource|apply_diff|ask_followup_question|attempt_completion|browser_action|"
+    "codebase_search|condense|edit_file|execute_command|fetch_instructions|generate_image|"
+    "insert_content|list_code_definition_names|list_files|load_mcp_documentation|new_rule|new_task|"
+    "plan_mode_respond|read_file|replace_in_file|report_bug|run_slash_command|"
+    "search_and_replace|search_files|switch_mode|update_todo_list|use_mcp_tool|web_fetch|write_to_file"
+)
+CALL = re.compile(rf"<({TOOLS})>(.*?)(?:</\1>|\Z)", re.DOTALL)
+FIELD = re.compile(r"<([a-z_]+)>(.*?)</\1>", re.DOTALL)
+RESULT = re.compile(r"\[([a-z_]+)(?: (?:for|in) .*?)?\](?: completed\])? Result:", re.DOTALL)
+INJECTED = re.compile(
+    r"\s*(?:<environment_details>.*?(?:</environment_details>|\Z)|\[ERROR\] You did not use a tool.*"
+    r"|\[TASK RESUMPTION\].*|<explicit_instructions .*)\s*\Z",
+    re.DOTALL,
+)
+TYPED = re.compile(r"<(task|feedback|user_message|answer)>\n?(.*?)(?:\n?</\1>|\Z)", re.DOTALL)
+MODEL = re.compile(r"<model>([^<]+)</model>")
+FOLDER = re.compile(r"# Current (?:Workspace|Working) Directory \(([^)\n]+)\)")
+FAILED = re.compile(
+    r"\s*(?:The tool execution failed|Error:|<error>|\[ERROR\]|Error executing|The user denied)"
+    r"|.*?Exit code: (?!0\b)-?\d+|.*?\"status\":\s*\"error\"",
+    re.DOTALL,
+)
+ANSWERS = ("attempt_completion", "ask_followup_question", "plan_mode_respond")
+"""Calls that are words to the person."""
+
+
+@dataclass
+class ApiCall:
+    """A call in the history, with its result."""
+
+    name: str
+    input: Any
+    id: str | None
+    ts: int | None
+    text: str = ""
+    result: Any = None
+    failed: bool = False
+    answered: bool = False
+    at: int | None = None
+    raw: list[Any] = field(default_factory=list)
+
+
+def calls_of(messages: list[Any]) -> list[ApiCall]:
+    """The calls of a history with their results, in order."""
+    found: list[ApiCall] = []
+    for message in messages:
+        told = obj(message)
+        ts = count(told.get("ts"))
+        if told.get("role") == "assistant":
+            found += _made(told.get("content"), ts)
+        elif told.get("role") == "user":
+            _answer(found, told.get("content"), ts)
+    return found
+
+
+def _made(content: Any, ts: int | None) -> Iterator[ApiCall]:
+    for block in items(content) or [{"type": "text", "text": content}]:
+        told = obj(block)
+        if told.get("type") == "tool_use":
+            name = word(told.get("name")) or "unknown"
+            yield ApiCall(name, told.get("input"), word(told.get("id")), ts)
+        elif isinstance(text := told.get("text"), str):
+            for call in CALL.finditer(text):
+                fields = dict(FIELD.findall(call[2])) or {"text": call[2].strip()}
+                yield ApiCall(call[1], fields, None, ts, text=call[0])
+
+
+def _answer(calls: list[ApiCall], content: Any, ts: int | None) -> None:
+    texts: list[str] = []
+    named: str | None = None
+    for block in items(content) or [{"type": "text", "text": content}]:
+        told = obj(block)
+        if told.get("type") == "tool_result":
+            id = word(told.get("tool_use_id"))
+            for call in reversed(calls):
+                if call.id == id and not call.answered:
+                    call.result, call.answered, call.at = told.get("content"), True, ts
+                    call.failed = told.get("is_error") is True
+                    break
+        elif isinstance(text := told.get("text"), str) and not INJECTED.match(text):
+            mark = RESULT.match(text)
+            named = mark[1] if mark else named
+            if named:
+                texts.append(text[mark.end() :] if mark else text)
+    open_ = next((call for call in reversed(calls) if call.id is None), None)
+    if named and open_ is not None and not open_.answered:
+        open_.result = "\n".join(each.strip("\n") for each in texts if each.strip())
+        open_.answered, open_.at = True, ts
+        open_.failed = bool(FAILED.match(open_.result))
+
+
+def context_of(messages: list[Any]) -> tuple[str | None, str | None]:
+    """The model and the folder that the history says the task has; the last model counts."""
+    model = folder = None
+    for message in messages:
+        for text in texts_of(obj(message).get("content")):
+            if found := MODEL.search(text):
+                model = found[1]
+            if folder is None and (found := FOLDER.search(text)):
+                folder = found[1]
+    return model, folder
+
+
+def texts_of(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    for block in items(content):
+        told = obj(block)
+        if isinstance(text := told.get("text"), str):
+            yield text
+        if told.get("type") == "tool_result":
+            yield from texts_of(told.get("content"))

@@ -1,0 +1,127 @@
+"""What a correct import of each sample yields: counts, tokens, cost, models, links.
+
+The samples and where they come from: `tests/samples/importers/SOURCES*.md`.
+"""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from support.asking import ask
+from tracklog.formats import registry
+from tracklog.formats.importers import head_of
+from tracklog.formats.importing import Importing
+from tracklog.formats.recognition import recognition
+from tracklog.home.home import Home
+from tracklog.testing import built, lines_of_file
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "importers"
+ROO = "roo/tasks/bc93a6f7-cd2e-4686-a832-46e3cd14d338/ui_messages.json"
+
+EXPECTED = {
+    "opencode/opencode-subagent.db": {
+        "runs": 2, "prompts": 2, "calls": 19, "failed": 0, "open": 0, "children": 1,
+        "input": 24_448 + 170_493, "cached": 11_389 + 136_346, "output": 450 + 2_484,
+        "models": {"claude-sonnet-4.6"}, "project": "/home/dev/Projects/_nvim/opencode.nvim",
+        "titles": {"Task tool rendering location search",
+                   "Find task tool rendering (@explore subagent)"},
+        "first": "2026-03-05T12:49:10.448Z", "last": "2026-03-05T12:50:53.777Z"},
+    "opencode/storage-tool-denied/storage/session/29d43526f88157cd4edd071b899dd01f240b771b"
+    "/ses_471829192ffebHW9UmQGzvCDMj.json": {
+        "runs": 1, "prompts": 1, "injected": 2, "calls": 1, "failed": 1, "input": 20_614,
+        "output": 23, "models": {"gpt-4.1"}},
+    "opencode/storage-aborted/storage/session/b0b749d27ca2e03482d36bfe846b01ce40ba759b"
+    "/ses_5d8282fbbfferOT3q8sNddDbV7.json": {
+        "runs": 1, "prompts": 1, "injected": 2, "calls": 0, "input": None, "output": None,
+        "outcomes": {"MessageAbortedError"}},
+    "cline/sessions/1784094124598_rruoq/1784094124598_rruoq.messages.json": {
+        "runs": 1, "prompts": 5, "calls": 11, "open": 0, "failed": 0, "input": 630_254,
+        "cached": 534_435, "output": 4_395, "cost": 2.036023, "forks": 1,
+        "project": "/Users/example/dev/cline"},
+    "cline/success.messages.json": {
+        "runs": 1, "prompts": 1, "calls": 1, "open": 0, "input": 21, "cached": 3, "written": 1,
+        "output": 8, "cost": 0.13, "models": {"claude-sonnet-4-6"}},
+    ROO: {
+        "runs": 1, "prompts": 5, "calls": 16, "failed": 0, "input": 177 + 367_595 + 628_379,
+        "cached": 628_379, "written": 367_595, "output": 9_823, "cost": 1.568996,
+        "models": {"claude-sonnet-4-20250514"}, "project": "d:/dev/roo-extensions"},
+    "roo/tasks/8c06d62c-1ee2-4c3a-991e-c9483e90c8aa/api_conversation_history.json": {
+        "runs": 1, "calls": 1, "open": 0, "models": {"anthropic/claude-sonnet-4"}},
+    "cline/legacy/tasks/1767225600000/api_conversation_history.json": {
+        "prompts": 1, "calls": 0, "input": 10, "output": 2, "models": {"synthetic-model"},
+        "project": "/home/example/projects/demo", "titles": {"Say hello"}},
+    "roo/made/tasks/1767225700000/api_conversation_history.json": {
+        "prompts": 1, "input": 12, "output": 4, "project": "/home/example/projects/demo"},
+    "kilo/tasks/legacy-task-1/api_conversation_history.json": {"calls": 1, "open": 0},
+    "kilo/tasks/legacy-reasoning-1/api_conversation_history.json": {"thoughts": 4, "calls": 0},
+    "kilo/tasks/019d3df5-d5d9-73dc-bc2c-43a6304ac62c/api_conversation_history.json": {
+        "prompts": 1, "injected": 1, "calls": 1},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory):
+    return built(SAMPLES, tmp_path_factory.mktemp("samples") / "importers")
+
+
+def yields(path, tmp_path):
+    """What the views of a home say after an import of one file."""
+    with Home(tmp_path / "home", durability="os") as home:
+        summary = Importing(home).bring([path])
+        assert not summary.refused
+        home.index.catch_up()
+        rows, spends = ask(home, "runs"), ask(home, "costs", by="all")
+        bodies = [orjson.loads(record.line) for record in home.journal.records()]
+    spent = spends[0] if spends else {}
+    said = [body for body in bodies if body["fact"] == "Said"]
+    links = [body for body in bodies if body["fact"] == "Linked"]
+    return {
+        "runs": len(rows),
+        "prompts": sum(b["role"] == "user" and not b.get("injected") for b in said),
+        "injected": sum(b.get("injected", False) for b in said),
+        "answers": sum(
+            b["role"] == "assistant" and any("text" in each for each in b["blocks"]) for b in said
+        ),
+        "thoughts": sum(each["type"] == "thinking" for b in said for each in b["blocks"]),
+        "calls": sum(row["tool_calls"] for row in rows),
+        "failed": sum(row["tool_failures"] for row in rows),
+        "open": sum(row["open_calls"] for row in rows),
+        "torn": sum(row["torn_calls"] for row in rows),
+        "input": spent.get("input_tokens"),
+        "cached": spent.get("cached_tokens"),
+        "written": spent.get("cache_write_tokens"),
+        "output": spent.get("output_tokens"),
+        "reasoning": spent.get("reasoning_tokens"),
+        "spends": spent.get("spends", 0),
+        "lower": spent.get("lower_bound"),
+        "cost": spent.get("cost_usd") and pytest.approx(spent["cost_usd"], abs=1e-6),
+        "models": {body["model"] for body in bodies if "model" in body},
+        "titles": {row["title"] for row in rows},
+        "project": next((row["project"] for row in rows if row["project"]), None),
+        "branch": next((row["branch"] for row in rows if row["branch"]), None),
+        "children": sum(b["kind"] == "sub-run" and "child" in b for b in links),
+        "parents": sum(b["kind"] == "sub-run" and "parent" in b for b in links),
+        "forks": sum(b["kind"] == "fork" for b in links),
+        "errors": sum(b["fact"] == "Noted" and b["label"] == "error" for b in bodies),
+        "withdrawn": sum(b["fact"] == "Noted" and b["label"] == "withdrawn" for b in bodies),
+        "compactions": sum(b["fact"] == "Noted" and b["label"] == "compaction" for b in bodies),
+        "outcomes": {b["outcome"] for b in bodies if b["fact"] == "Ended" and "outcome" in b},
+        "first": min((row["first_at"] for row in rows if row["first_at"]), default=None),
+        "last": max((row["last_at"] for row in rows if row["last_at"]), default=None),
+    }
+
+
+@pytest.mark.parametrize("name", EXPECTED, ids=str)
+def test_an_import_of_a_sample_yields_what_is_expected(samples, tmp_path, name):
+    found = yields(samples / name, tmp_path)
+    expected = EXPECTED[name]
+    assert {key: found[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize("name", EXPECTED, ids=str)
+def test_every_record_of_a_sample_is_mapped(samples, name):
+    path = samples / name
+    found = recognition(registry.importers(), path, head_of(path)).importer
+    _, _, report = lines_of_file(found, path)
+    assert not report.unknown, report.unknown
