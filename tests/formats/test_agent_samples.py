@@ -57,6 +57,14 @@ EXPECTED = {
     "kilo/tasks/legacy-reasoning-1/api_conversation_history.json": {"thoughts": 4, "calls": 0},
     "kilo/tasks/019d3df5-d5d9-73dc-bc2c-43a6304ac62c/api_conversation_history.json": {
         "prompts": 1, "injected": 1, "calls": 1},
+    "vscode-chat/chatSessions/35a2ecbc-1144-4ac2-993e-1ca6850280a3.jsonl": {
+        "runs": 1, "prompts": 9, "calls": 2, "input": None, "output": 1_005, "lower": True,
+        "models": {"capi-noe-ptuc-h200-oswe-vscode-prime"}, "outcomes": {"cancelled", "complete"},
+        "project": "/Users/budi-fixture/workspaces/vscode-0.47.0-chat"},
+    "vscode-chat/chatSessions/cop-s1.json": {
+        "runs": 1, "prompts": 2, "answers": 2, "calls": 1, "errors": 1, "models": {"gpt-4.1"}},
+    "vscode-chat/chatSessions/session-01-today.json": {
+        "runs": 1, "prompts": 5, "answers": 5, "input": 226, "output": 1_983},
 }  # fmt: skip
 
 

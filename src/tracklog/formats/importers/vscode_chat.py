@@ -1,0 +1,376 @@
+"""vscode-chat: the chats of VS Code, as documents and as logs of changes."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import orjson
+
+from tracklog.formats.importers import (
+    DAMAGED,
+    Form,
+    Importer,
+    Raw,
+    Signs,
+    beginning,
+    count,
+    inside,
+    moment,
+    run_id,
+    score,
+    seconds,
+    word,
+)
+from tracklog.formats.importers._snapshots import (
+    SnapshotReader,
+    foreign_block,
+    open_run,
+    parsed,
+    read_json,
+    text_block,
+    thought_block,
+    without,
+)
+from tracklog.formats.providers import Body, items, obj, usage
+from tracklog.model.fact import Called, Ended, Noted, Returned, Said, Spent
+
+NAME = "vscode-chat"
+PENDING, CANCELLED, FAILED, NEEDS_INPUT = 0, 2, 3, 4
+DENIED = (0, 5, "denied", "skipped")
+STATE = ("requests", "sessionId", "creationDate", "customTitle", "lastMessageDate", "inputState",
+         "version", "pendingRequests")  # fmt: skip
+REQUEST = ("requestId", "timestamp", "message", "response", "result", "modelId", "modelState",
+           "promptTokens", "completionTokens", "agent", "responseId")  # fmt: skip
+DROPPED = ("prepareToolInvocation", "undoStop", "mcpServersStarting")
+OUTCOMES: dict[Any, str] = {CANCELLED: "cancelled", FAILED: "failed"}
+EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+
+
+class VscodeReader(SnapshotReader):
+    """Reads one chat; a request with its answer is one record."""
+
+    def run_of(self, value: Body) -> str | None:
+        return run_id(NAME, word(value.get("sessionId")) or self.source.path.stem)
+
+    def conversation(self, value: Body) -> None:
+        self._open(value)
+        for place, request in enumerate(items(value.get("requests"))):
+            self._request(place, obj(request))
+
+    def _open(self, value: Body) -> None:
+        fixed = {key: each for key, each in value.items() if key not in ("requests", "inputState",
+                 "pendingRequests", "lastMessageDate", "hasPendingEdits")}  # fmt: skip
+        folder = folder_of(self.source.path)
+        about = self.about("session", {**fixed, "folder": folder})
+        first = obj(next(iter(items(value.get("requests"))), None))
+        open_run(
+            self.tell,
+            NAME,
+            word(value.get("sessionId")) or self.source.path.stem,
+            at=moment(value.get("creationDate")) or moment(first.get("timestamp")),
+            version=obj(first.get("agent")).get("extensionVersion"),
+            cwd=folder,
+            branch=obj(value.get("repoData")).get("branch"),
+            title=value.get("customTitle"),
+            extra=without(about, *STATE, "folder"),
+        )
+        self.tell.report.mapped["session"] += 1
+
+    def _request(self, place: int, request: Body) -> None:
+        state = obj(request.get("modelState")).get("value")
+        if state in (PENDING, NEEDS_INPUT) and not self.final:
+            return  # it is being answered
+        id = word(request.get("requestId")) or f"request/{place}"
+        value = self.about(id, request)
+        self.tell.report.mapped["request"] += 1
+        at, result = moment(value.get("timestamp")), obj(value.get("result"))
+        done = moment(obj(value.get("modelState")).get("completedAt")) or at
+        meta = obj(result.get("metadata"))
+        model = word(meta.get("resolvedModel")) or _model(value.get("modelId"))
+        message = obj(value.get("message"))
+        prompt = message.get("text")
+        extra: Body = without(value, *REQUEST)
+        extra |= without({"message": without(message, "text")})
+        said = Said(role="user", blocks=(text_block(prompt),) if prompt else (), message_id=id)
+        self.put(said, at, extra)
+        self._answer(id, value, meta, model, at, done)
+        self._spent(id, value, result, meta, model, done)
+        rest = without(meta, "toolCallRounds", "toolCallResults", "resolvedModel")
+        error = obj(result.get("errorDetails"))
+        if error or state == FAILED:
+            text = word(error.get("message")) or "the request failed"
+            self.put(Noted(label="error", kind="errorDetails", text=text, data=error or None), done)
+        outcome = OUTCOMES.get(state, "complete")
+        took = seconds(value.get("elapsedMs"), 1000)
+        passed = False if state == FAILED or error else None
+        if state is not None or error:
+            ended = Ended(what="step", step=id, outcome=outcome, passed=passed, seconds=took)
+            self.put(ended, done, {"metadata": rest} if rest else None)
+        elif rest:
+            self.put(Noted(label="metadata", kind="result", data=rest), done)
+
+    def _answer(
+        self, id: str, value: Body, meta: Body, model: str | None, at: str | None, done: str | None
+    ) -> None:
+        rounds = [obj(call) for each in items(meta.get("toolCallRounds"))
+                  for call in items(obj(each).get("toolCalls"))]  # fmt: skip
+        known = {word(each.get("id")): each for each in rounds}
+        results = obj(meta.get("toolCallResults"))
+        blocks: list[Body] = []
+
+        def speak() -> None:
+            if blocks:
+                told = Said(role="assistant", blocks=tuple(_merged(blocks)), message_id=f"{id}/answer",
+                            model=model)  # fmt: skip
+                self.put(told, done)
+                blocks.clear()
+
+        for place, part in enumerate(items(value.get("response"))):
+            told = obj(part)
+            kind = word(told.get("kind"))
+            if kind == "toolInvocationSerialized":
+                speak()
+                call = known.pop(word(told.get("toolCallId")), {})
+                self._call(f"{id}/{place}", told, call, results, at, done)
+            elif kind not in DROPPED:
+                blocks.append(_block(part, told, kind))
+        speak()
+        for place, call in enumerate(known.values()):
+            self._call(f"{id}/round/{place}", {}, call, results, at, done)
+
+    def _call(
+        self, made: str, part: Body, call: Body, results: Body, at: str | None, done: str | None
+    ) -> None:
+        native = word(part.get("toolCallId")) or word(call.get("id"))
+        id = native or made
+        detail, data = part.get("resultDetails"), obj(part.get("toolSpecificData"))
+        told = obj(detail)
+        given = parsed(call.get("arguments")) if call else None
+        given = given or parsed(told.get("input")) or data.get("rawInput")
+        line = obj(data.get("commandLine"))
+        if given is None and line:
+            given = {"command": line.get("toolEdited") or line.get("original")}
+        if given is None and data.get("prompt"):
+            given = {"prompt": data["prompt"], "agentName": data.get("agentName")}
+        tool = word(part.get("toolId")) or word(call.get("name")) or "unknown"
+        extra = without(part, "kind", "toolId", "toolCallId", "resultDetails", "isComplete")
+        called = Called(
+            tool=tool,
+            call_id=id,
+            input=given,
+            parent_call_id=word(part.get("subAgentInvocationId")),
+            synthetic_id=native is None,
+        )
+        self.put(called, at, extra)
+        confirmed = part.get("isConfirmed")
+        confirmed = confirmed.get("type") if isinstance(confirmed, dict) else confirmed
+        denied = confirmed is False or (confirmed is not True and confirmed in DENIED)
+        output = told.get("output", detail if isinstance(detail, list) else None)
+        output = output if output is not None else results.get(id, data.get("result"))
+        shown = obj(data.get("terminalCommandState"))
+        exit_code = shown.get("exitCode", data.get("exitCode"))
+        error = part.get("resultError")
+        wrong = bool(told.get("isError") or error or denied)
+        wrong = wrong or (isinstance(exit_code, int) and exit_code != 0)
+        if not part and output is None:
+            return  # the rounds name the call only
+        back = Returned(
+            call_id=id,
+            tool=tool,
+            ok=not wrong,
+            output=output,
+            error=error,
+            status="denied" if denied else None,
+            exit_code=exit_code if isinstance(exit_code, int) else None,
+            synthetic_id=native is None,
+        )
+        self.put(back, done)
+
+    def _spent(
+        self, id: str, value: Body, result: Body, meta: Body, model: str | None, at: str | None
+    ) -> None:
+        output = count(value.get("completionTokens"))
+        for told in (meta, result):
+            output = count(told.get("outputTokens")) if output is None else output
+            output = count(told.get("completionTokens")) if output is None else output
+        asked = count(value.get("promptTokens"))
+        for told in (meta, result):
+            asked = count(told.get("promptTokens")) if asked is None else asked
+        credits = value.get("copilotCredits")
+        if output is None and asked is None:
+            return
+        spent = Spent(
+            key=f"{self.tell.run}/{id}",
+            provider="github.copilot",
+            model=model,
+            usage=usage(None, input_tokens=asked, output_tokens=output),
+            credits=credits if isinstance(credits, int | float) else None,
+            bound="lower",
+        )
+        self.put(spent, at)
+
+
+def _model(name: Any) -> str | None:
+    """The model without the name of its vendor; `auto` is none."""
+    found = (word(name) or "").rpartition("/")[2]
+    return None if found in ("", "auto") else found
+
+
+def _block(part: Any, told: Body, kind: str | None) -> Body:
+    if isinstance(part, str):
+        return text_block(part)
+    value = told.get("value")
+    if kind is None and isinstance(value, str):
+        return text_block(value)
+    if kind == "markdownContent":
+        content = told.get("content")
+        return text_block(obj(content).get("value") or content)
+    if kind == "thinking":
+        text = "".join(map(str, value)) if isinstance(value, list) else value
+        return thought_block(text)
+    return foreign_block(kind or "part", part)
+
+
+def _merged(blocks: list[Body]) -> Iterator[Body]:
+    """Texts that follow each other are one."""
+    last: Body | None = None
+    for block in blocks:
+        both = last is not None and last["type"] == block["type"] == "text"
+        if both and last and isinstance(last["text"], str) and isinstance(block["text"], str):
+            last = {**last, "text": last["text"] + block["text"]}
+            continue
+        if last is not None:
+            yield last
+        last = block
+    if last is not None:
+        yield last
+
+
+def replayed(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG001  # the shape
+    """The state at the end of a log of changes; only that has a meaning."""
+    data, chat = path.read_bytes(), None
+    *lines, tail = data.split(b"\n")
+    odd = []
+    for line in [*lines, tail]:
+        if not line.strip():
+            continue
+        try:
+            change = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            name = "torn-tail" if line is tail else "irreparable"
+            odd.append(Raw(0, line, DAMAGED, ((name, "a change that is no JSON"),), exact=False))
+            continue
+        told = obj(change)
+        if told.get("kind") == 0:
+            chat = told.get("v")
+        elif chat is not None and told.get("kind") in (1, 2, 3):
+            apply(chat, told)
+        elif told.get("kind") in (1, 2, 3):
+            words = "a change without the state that it changes"
+            odd.append(Raw(0, line, DAMAGED, (("lost-start", words),), exact=False))
+    if isinstance(chat, dict):
+        yield Raw(0, b"", chat, through=len(data))
+    yield from odd
+
+
+def apply(chat: Any, change: Body) -> None:
+    """Apply one change: set, cut and push, or delete; a path that does not exist changes nothing."""
+    path = items(change.get("k"))
+    if not path:
+        return
+    for key in path[:-1]:
+        chat = _at(chat, key)
+    last, kind, value = path[-1], change.get("kind"), change.get("v")
+    if kind == 1 and isinstance(chat, dict):
+        chat[last] = value
+    elif kind == 1 and isinstance(chat, list) and isinstance(last, int) and 0 <= last <= len(chat):
+        chat[last : last + 1] = [value]
+    elif kind == 2:
+        if isinstance(chat, dict):
+            chat.setdefault(last, [])
+        there = _at(chat, last)
+        if isinstance(there, list):
+            if isinstance(cut := change.get("i"), int) and cut >= 0:
+                del there[cut:]
+            there.extend(items(value))
+    elif kind == 3 and isinstance(chat, dict):
+        chat.pop(last, None)
+
+
+def _at(value: Any, key: Any) -> Any:
+    if isinstance(value, dict):
+        return value.get(key) if isinstance(key, str) else None
+    if isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value):
+        return value[key]
+    return None
+
+
+def folder_of(path: Path) -> str | None:
+    """The folder of the workspace that a chat belongs to."""
+    told = obj(read_json(workspace_of(path)))
+    uri = word(told.get("folder")) or word(told.get("workspace"))
+    return unquote(urlparse(uri).path) if uri else None
+
+
+def workspace_of(path: Path) -> Path:
+    return path.parent.parent / "workspace.json"
+
+
+SIGNS = (
+    Signs({"kind": int, "v.sessionId": str, "v.requests": list}, sure=0.97),
+    Signs({"sessionId": str, "requests": list, "responderUsername": str}, sure=0.97),
+    Signs({"sessionId": str, "requests": list, "creationDate": int}, sure=0.97),
+)
+BARE = Signs({"requestId": str, "message.text": str, "response": list})
+CHANGE = Signs({"kind": int, "k": list})
+PLACES = ("chatSessions", "emptyWindowChatSessions")
+
+
+def recognise(path: Path, head: bytes) -> float:
+    if found := score(path, head, SIGNS):
+        return found
+    objects = beginning(path, head).objects
+    bare = any(
+        map(BARE.match, (obj(each) for told in objects for each in items(told.get("requests"))))
+    )
+    lost = path.parent.name in PLACES and any(map(CHANGE.match, objects))
+    return 0.9 if bare or lost else 0.0
+
+
+def companion(path: Path, head: bytes) -> bool:
+    named = path.name == "workspace.json" and (path.parent / PLACES[0]).is_dir()
+    told = next(iter(beginning(path, head).objects), {}) if named else {}
+    return "folder" in told or "workspace" in told
+
+
+def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
+    return "store" if path.suffix == ".jsonl" else "document"
+
+
+def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
+    roots = [home / ".config", home / "Library" / "Application Support"]
+    if windows := environment.get("APPDATA"):
+        roots.append(Path(windows))
+    users = [root / editor / "User" for root in roots for editor in EDITORS]
+    for user in [*users, home / ".vscode-server" / "data" / "User"]:
+        for place in ("workspaceStorage/*/chatSessions", "globalStorage/emptyWindowChatSessions"):
+            for path in inside(user, f"{place}/*.jsonl", f"{place}/*.json"):
+                if path.suffix == ".jsonl" or not path.with_suffix(".jsonl").is_file():
+                    yield path
+
+
+importer = Importer(
+    name=NAME,
+    about="The chats of VS Code: its folders `chatSessions`, as documents and as logs of changes.",
+    mapping="1",
+    reader=VscodeReader,
+    recognise=recognise,
+    find=find,
+    form=form,
+    companion=companion,
+    beside=lambda path: [workspace_of(path)],
+    records=replayed,
+    fits=lambda body: "requests" in body,
+    proven="a real log of VS Code 1.109 with Copilot Chat 0.47 without its content; documents made",
+)
