@@ -13,7 +13,7 @@ from support.soaking import SOAK
 from tracklog.answers.duplicates import same_conversation
 from tracklog.answers.prices import load
 from tracklog.answers.related import read_spends, related_runs
-from tracklog.answers.spends import SPENT, price_by
+from tracklog.answers.spends import price_by
 from tracklog.dialects import tracklog as native
 from tracklog.folds import costs as costs_fold
 from tracklog.folds import tree as tree_fold
@@ -22,6 +22,10 @@ from tracklog.journal.journal import Entry
 from tracklog.model.fact import Began, Called, Linked, Spent
 
 NOW = "2026-05-05T10:00:00.000Z"
+SPENT = {
+    "tokens_in": "input_tokens", "tokens_out": "output_tokens", "tokens_cached": "cached_tokens",
+    "tokens": "total_tokens", "cost_usd": "cost_usd",
+}  # fmt: skip  # a field of a run's row, and the field of a cost row that it shows
 RUNS = ["r1", "r2", "r3", "r4"]
 NAMES = [*RUNS, "thread-1", "gone", {"family": "awf", "run": "r2"}]
 FAMILIES = ["tracklog", "awf"]

@@ -8,7 +8,7 @@ from tracklog.answers import JsonValue, Question, flag, now_of, text
 from tracklog.answers.alignment import compare
 from tracklog.answers.phrases import phrase
 from tracklog.answers.run_steps import RunStep, steps, value_of, without_names
-from tracklog.answers.spends import put_own_spends
+from tracklog.answers.spends import own_spends
 from tracklog.folds import run_of, short
 from tracklog.folds import runs as runs_fold
 from tracklog.home.home import Home
@@ -122,9 +122,11 @@ def _diff(home: Home, a: str, b: str, now: str, *, exact: bool) -> DiffAnswer:
         only_a=kinds.count("only_a"),
         only_b=kinds.count("only_b"),
     )
-    wholes = [runs_fold.row(home.index.state("runs", key), now) for key in (a, b)]
-    put_own_spends(home.index, wholes)
-    deltas = _deltas(*wholes)
+    spent = own_spends(home.index, {a, b})
+    sizes = [
+        runs_fold.row(home.index.state("runs", key), now) | spent[key].reported() for key in (a, b)
+    ]
+    deltas = _deltas(*sizes)
     return DiffAnswer(a, b, not rows, counts, rows[0] if rows else None, at, rows, deltas)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 import orjson
 
@@ -39,6 +39,27 @@ class Price(NamedTuple):
     """Of what is kept for an hour; where it has no price of its own, it is written like the rest."""
     above: "tuple[int, Price] | None" = None
     """From so many input tokens on, another price."""
+
+
+class _Rates(TypedDict):
+    """Dollars per million tokens, as a list of prices holds them."""
+
+    input: float
+    output: float
+    cache_read: NotRequired[float | None]
+    cache_write: NotRequired[float | None]
+    cache_write_1h: NotRequired[float | None]
+
+
+class _Above(_Rates):
+    tokens: int
+
+
+_Row = TypedDict("_Row", {"from": str, "above": NotRequired[_Above | None]})
+
+
+class _Listed(_Row, _Rates):
+    """The prices of one model from a day on."""
 
 
 class Cost(NamedTuple):
@@ -122,21 +143,22 @@ def _load(path: Path | None, content: bytes | None) -> Prices:
     return Prices(models, as_of)
 
 
-def _listed(rows: list[dict[str, Any]]) -> list[Price]:
-    return sorted((_price(row, str(row["from"])) for row in rows), key=lambda price: price.day)
+def _listed(rows: list[_Listed]) -> list[Price]:
+    prices = []
+    for row in rows:
+        price, above = _price(row, str(row["from"])), row.get("above")
+        if above is not None:
+            price = price._replace(above=(int(above["tokens"]), _price(above, price.day)))
+        prices.append(price)
+    return sorted(prices, key=lambda price: price.day)
 
 
-def _price(row: dict[str, Any], day: str) -> Price:
-    above = row.get("above")
-    return Price(
-        day,
-        _nano(row["input"]),
-        _nano(row["output"]),
-        None if row.get("cache_read") is None else _nano(row["cache_read"]),
-        None if row.get("cache_write") is None else _nano(row["cache_write"]),
-        None if row.get("cache_write_1h") is None else _nano(row["cache_write_1h"]),
-        None if above is None else (int(above["tokens"]), _price(above, day)),
+def _price(rates: _Rates, day: str) -> Price:
+    read, write, longer = (
+        None if each is None else _nano(each)
+        for each in (rates.get("cache_read"), rates.get("cache_write"), rates.get("cache_write_1h"))
     )
+    return Price(day, _nano(rates["input"]), _nano(rates["output"]), read, write, longer)
 
 
 def _nano(dollars: float) -> int:

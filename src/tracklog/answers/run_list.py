@@ -6,8 +6,9 @@ questions: of a run with nothing new, nothing is read again.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack
 
 from tracklog.answers import (
     LOST,
@@ -23,7 +24,7 @@ from tracklog.answers import (
 )
 from tracklog.answers.prices import Prices, load
 from tracklog.answers.related import read_spends
-from tracklog.answers.spends import put_spends, spends_of, spent_by
+from tracklog.answers.spends import OwnSpend, spends_of, spent_by
 from tracklog.folds import moment
 from tracklog.folds import runs as runs_fold
 from tracklog.folds.runs import RANK, STATUSES, State
@@ -200,7 +201,15 @@ class _Read(NamedTuple):
     choices: Choices
 
 
-_Spent = dict[str, tuple[Prices, dict[str, Any]]]
+class Counted(NamedTuple):
+    """What other runs change in the row of a run."""
+
+    spent: OwnSpend | None = None
+    """What it spent itself; None where it was not looked up, and its own state says it."""
+    same_as: str | None = None
+
+
+_Spent = dict[str, tuple[Prices, OwnSpend]]
 """By run, what it spent by which prices: only runs whose spends no other run records too."""
 
 _Pair = tuple[str, State]
@@ -275,26 +284,19 @@ class RunList:
         self, states: Iterable[State], now: str, lost_after: float = LOST_AFTER
     ) -> list[RunRow]:
         """The rows of some runs, each with what it spent itself."""
-        return [RunRow(**row) for row in self.fields(list(states), now, lost_after)]
+        every = list(states)
+        counted = self.counted(every)
+        return [
+            row_of(RunRow, state, now, lost_after, each)
+            for state, each in zip(every, counted, strict=True)
+        ]
 
-    def fields(
-        self, states: Sequence[State], now: str, lost_after: float, looked_up: int | None = None
-    ) -> list[dict[str, Any]]:
-        """The fields of the rows of some runs.
-
-        What other runs record of the same spends and conversations is looked up for all of them,
-        or for so many at the beginning.
-        """
-        rows = [fields_of(state, now, lost_after) for state in states]
-        first = states[:looked_up]
-        keys = [f"{state.family}:{state.run}" for state in first]
-        spenders = {
-            key for key, state in zip(keys, first, strict=True) if runs_fold.has_spent(state)
-        }
-        same = self._put_spends(rows[:looked_up], self._spent, spenders)
-        for key, row in zip(keys, rows, strict=False):
-            row["same_as"] = same.get(key)
-        return rows
+    def counted(self, states: Sequence[State]) -> list[Counted]:
+        """For each of these runs, what other runs record of the same spends and conversation."""
+        by_key = {f"{state.family}:{state.run}": state for state in states}
+        spenders = {key for key, state in by_key.items() if runs_fold.has_spent(state)}
+        spent, same = self._look_up(by_key.keys(), self._spent, spenders)
+        return [Counted(spent[key], same.get(key)) for key in by_key]
 
     def _look(self, newest: int) -> _Read:
         index = self.home.index
@@ -322,26 +324,24 @@ class RunList:
         self._large = {key: hash(now[key][0]) for key in now.keys() - self._held.keys()}
         return [state for _, state in now.values()]
 
-    def _put_spends(
-        self, rows: list[dict[str, Any]], spent: _Spent, spenders: Collection[str]
-    ) -> Mapping[str, str]:
-        """Puts into the rows what each run spent itself; the duplicates among them.
+    def _look_up(
+        self, runs: AbstractSet[str], spent: _Spent, spenders: Collection[str]
+    ) -> tuple[Mapping[str, OwnSpend], Mapping[str, str]]:
+        """What each run spent itself, and the duplicates among them.
 
         What is known of a run is not read again; of runs that recorded no spend nothing is read.
         """
         index, prices = self.home.index, load(self.home.path)
-        runs = {f"{row['family']}:{row['run']}" for row in rows}
         held = ((run, spent[run]) for run in runs if run in spent)
         known = {run: own for run, (by, own) in held if by is prices}
         spends = spends_of(index, (runs - known.keys()).intersection(spenders), runs)
         amounts = spent_by(spends, runs - known.keys(), prices)
-        put_spends(rows, known | amounts)
         recorded: dict[str, set[str]] = {}
         for each in spends.states:
             recorded.setdefault(each.key, set()).add(f"{each.family}:{each.run}")
         shared = set().union(*(each for each in recorded.values() if len(each) > 1))
         spent |= {run: (prices, own) for run, own in amounts.items() if run not in shared}
-        return spends.duplicates
+        return known | amounts, spends.duplicates
 
 
 def _still_known(index: Indexer, spent: _Spent, changed: set[str]) -> _Spent:
@@ -366,24 +366,42 @@ def _choices(states: Iterable[State]) -> Choices:
     return Choices(*(sorted(each)[:_CHOICES] for each in (dialects, agents, ends)))
 
 
-def fields_of(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any]:
-    """The fields of a run's row, with what it spent as its own state tells it, without a price."""
-    row = runs_fold.row(state, now, lost_after)
-    row["age_seconds"] = _age(state, row, now)
-    row["phases"] = {name: phase or None for name, phase in sorted(state.agents.items())}
-    row["computed_usd"] = row["same_as"] = None
-    row["lower_bound"] = row["upper_bound"] = False
-    return row
+Row = TypeVar("Row", bound=RunRow)
 
 
-def _age(state: State, row: Mapping[str, Any], now: str) -> float | None:
+def row_of(
+    kind: type[Row],
+    state: State,
+    now: str,
+    lost_after: float = LOST_AFTER,
+    counted: Counted = Counted(),  # noqa: B008  # it cannot be changed
+    **more: Any,
+) -> Row:
+    """The row of a run, of a class that may have `more` fields.
+
+    Where its spends were not looked up, they are as its own state tells them, without a price.
+    """
+    fields = runs_fold.row(state, now, lost_after)
+    fields |= {"computed_usd": None, "lower_bound": False, "upper_bound": False}
+    if counted.spent is not None:
+        fields |= counted.spent._asdict()
+    return kind(
+        **fields,
+        age_seconds=_age(state, fields["seconds"], fields["status"], now),
+        phases={name: phase or None for name, phase in sorted(state.agents.items())},
+        same_as=counted.same_as,
+        **more,
+    )
+
+
+def _age(state: State, seconds: float | None, status: str, now: str) -> float | None:
     """The seconds since it began: as its end says, else until now or its last activity."""
-    if row["seconds"] is not None:
-        return float(row["seconds"])
+    if seconds is not None:
+        return float(seconds)
     began, until = runs_fold.began_ms(state), moment(now)
     if began is None:
         began = moment(state.first_at)
-    if row["status"] not in ("waiting", "working"):
+    if status not in ("waiting", "working"):
         until = moment(state.alive)  # it is not getting older
     return None if began is None or until is None else max(0, until - began) / 1000
 

@@ -1,8 +1,7 @@
 """One run: its row, its loops, what it waits for, and what it cost with its sub-runs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from tracklog.answers import LOST, LOST_AFTER, Question, key_of, now_of, run_param, whole
 from tracklog.answers.costs import CostRow
@@ -12,11 +11,11 @@ from tracklog.answers.leaderboard import Player, cast_of
 from tracklog.answers.loops import LOOP, LoopRow, loop_rows
 from tracklog.answers.prices import load
 from tracklog.answers.related import related_runs
-from tracklog.answers.run_list import RunList, RunRow, fields_of
+from tracklog.answers.run_list import Counted, RunList, RunRow, row_of
 from tracklog.answers.spends import (
+    OwnSpend,
     Spends,
     price_by,
-    put_spends,
     spends_elsewhere,
     spends_of,
     spent_by,
@@ -112,18 +111,25 @@ def show(
         return _show_at(home, ":".join(home.run(run)), at)
     key, now, index = key_of(home, run), now_of(home, now), home.index
     spent = _with_sub_runs(home, key)
-    [own] = home.cache(RunList).fields([index.state("runs", key)], now, lost_after)
+    own = index.state("runs", key)
+    [counted] = home.cache(RunList).counted([own])
     rows = rows_of(*run_of(key))
     named = (state for _, state in index.states("aliases", rows))
     often = (each for each, row in index.sums("loops", prefix=rows) if row["times"] >= LOOP)
-    asked = inbox_fold.answer((state for _, state in index.states("inbox", rows)), now)
-    return ShowAnswer(
-        **own,
+    asked = (state for _, state in index.states("inbox", rows))
+    contest = index.state("leaderboard", key)
+    return row_of(
+        ShowAnswer,
+        own,
+        now,
+        lost_after,
+        counted,
         aliases=sorted(f"{each.system}: {each.alias}" for each in named),
-        asks=_open(asked),
+        asks=_open(asked, now),
         loops=loop_rows(index, often, LOOP),
         cost_with_sub_runs=spent,
-        **_in_short({fold: index.state(fold, key) for fold in _SUMMARIES}),
+        summary=_summary(index.state("steps", key), contest),
+        stage=_stage(index.state("stage", key), contest),
     )
 
 
@@ -138,15 +144,19 @@ def _with_sub_runs(home: Home, key: str) -> CostRow | None:
     return CostRow(**rows[0]) if rows else None
 
 
-def _in_short(states: Mapping[str, Any]) -> dict[str, Any]:
-    """The summary of a run with steps or of a play, and what would be seen on the stage."""
-    steps, contest = states["steps"], states["leaderboard"]
-    summary = steps_fold.summary(steps) if steps_fold.stepped(steps) else {}
-    if not leaderboard_fold.staged(contest):
-        return {"summary": Summary(**summary) if summary else None}
-    summary |= leaderboard_fold.summary(contest)
-    summary["cast"] = cast_of(summary["cast"])
-    return {"summary": Summary(**summary), "stage": Stage(**stage_fold.answer(states["stage"]))}
+def _summary(steps: steps_fold.State, contest: leaderboard_fold.State) -> Summary | None:
+    """The summary of a run with steps or of a play."""
+    fields = steps_fold.summary(steps) if steps_fold.stepped(steps) else {}
+    if leaderboard_fold.staged(contest):
+        fields |= leaderboard_fold.summary(contest)
+        fields["cast"] = cast_of(fields["cast"])
+    return Summary(**fields) if fields else None
+
+
+def _stage(stage: stage_fold.State, contest: leaderboard_fold.State) -> Stage | None:
+    """What would be seen on the stage of a play."""
+    staged = leaderboard_fold.staged(contest)
+    return Stage(**stage_fold.answer(stage)) if staged else None
 
 
 def _show_at(home: Home, key: str, seq: int) -> ShowAnswer:
@@ -164,31 +174,38 @@ def _show_at(home: Home, key: str, seq: int) -> ShowAnswer:
     if not own.run:
         raise NoSuchRecord(f"the run had not begun at record {seq}", "ask for a later one")
     now = records[-1].received if records else own.last_received
-    row = fields_of(own, now)
-    if runs_fold.has_spent(own):
-        _put_spends_then(home, key, seq, row)
+    spent = _spent_then(home, key, seq) if runs_fold.has_spent(own) else None
     asks: list[InboxRow] = []
-    if row["questions"]:  # it may have asked long before: all of its records are read
+    if own.asking:  # it may have asked long before: all of its records are read
         every = home.journal.records(run=run, through=seq)
         asked = replay(registry.fold("inbox"), every, home.dialects, until=seq)
-        asks = _open(inbox_fold.answer(asked.values(), now))
-    row["same_as"] = same_conversation(home.index, [key]).get(key)
-    return ShowAnswer(**row, asks=asks, **_in_short(then))
+        asks = _open(asked.values(), now)
+    return row_of(
+        ShowAnswer,
+        own,
+        now,
+        counted=Counted(spent, same_conversation(home.index, [key]).get(key)),
+        asks=asks,
+        summary=_summary(then["steps"], then["leaderboard"]),
+        stage=_stage(then["stage"], then["leaderboard"]),
+    )
 
 
-def _put_spends_then(home: Home, key: str, seq: int, row: dict[str, Any]) -> None:
-    """Takes out of a row what another run had recorded before, as it was known at a record."""
+def _spent_then(home: Home, key: str, seq: int) -> OwnSpend | None:
+    """What a run had spent itself at a record; None where no other run had recorded the same."""
     home.index.catch_up()
     others = spends_elsewhere(home.index, key, seq)
-    if others.states:
-        every = home.journal.records(run=run_of(key), through=seq)
-        own = replay(registry.fold("costs"), every, home.dialects, until=seq).values()
-        spends = Spends([*own, *others.states], others.duplicates)
-        put_spends([row], spent_by(spends, {key}))
+    if not others.states:
+        return None
+    every = home.journal.records(run=run_of(key), through=seq)
+    own = replay(registry.fold("costs"), every, home.dialects, until=seq).values()
+    spends = Spends([*own, *others.states], others.duplicates)
+    return spent_by(spends, {key})[key]
 
 
-def _open(asked: Iterable[Mapping[str, Any]]) -> list[InboxRow]:
-    return [InboxRow(**row) for row in asked if row["state"] == "open"]
+def _open(states: Iterable[inbox_fold.State], now: str) -> list[InboxRow]:
+    rows = inbox_fold.answer(states, now)
+    return [InboxRow(**row) for row in rows if row["state"] == "open"]
 
 
 question = Question(

@@ -6,7 +6,7 @@ each shows all that it spent, and only the counted one is added up.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tracklog.answers.duplicates import same_conversation
 from tracklog.answers.prices import Prices
@@ -17,13 +17,27 @@ from tracklog.journal.frame import stamp
 
 DAY_MS = 86_400_000
 
-SPENT = {
-    "tokens_in": "input_tokens", "tokens_out": "output_tokens", "tokens_cached": "cached_tokens",
-    "tokens": "total_tokens", "cost_usd": "cost_usd",
-}  # fmt: skip  # a field of a run's row, and the field of a cost row that it shows
 
-PAID = {"computed_usd": None, "lower_bound": False, "upper_bound": False}
-"""A cost by list prices, before anything is known."""
+class OwnSpend(NamedTuple):
+    """What a run spent itself, under the field names of its row."""
+
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    tokens_cached: int | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+    computed_usd: float | None = None
+    """From list prices, where these were asked for."""
+    lower_bound: bool = False
+    upper_bound: bool = False
+
+    def reported(self) -> dict[str, float | None]:
+        """The fields that need no list of prices."""
+        return dict(zip(self._fields[:5], self[:5], strict=True))
+
+
+NOTHING = OwnSpend()
+_PRICED = ("computed_usd", "lower_bound", "upper_bound")
 
 
 class Spends(NamedTuple):
@@ -57,17 +71,15 @@ def spends_elsewhere(index: Indexer, key: str, through: int | None = None) -> Sp
     return Spends(states, same_conversation(index, {key, *known}))
 
 
-def put_own_spends(index: Indexer, rows: Iterable[dict[str, Any]]) -> None:
-    """Puts into the rows of runs what each spent itself."""
-    every = list(rows)
-    runs = {_key(row) for row in every}  # one without an amount too: another run may know it
-    put_spends(every, spent_by(spends_of(index, runs), runs))
+def own_spends(index: Indexer, runs: Collection[str]) -> dict[str, OwnSpend]:
+    """What each of these runs spent itself."""
+    return spent_by(spends_of(index, runs), runs)
 
 
 def spent_by(
     spends: Spends, runs: Collection[str], prices: Prices | None = None
-) -> dict[str, dict[str, Any]]:
-    """By run, what it spent itself, under the field names of its row.
+) -> dict[str, OwnSpend]:
+    """By run, what it spent itself.
 
     With prices, where no cost was reported, the cost by the list is there too.
     """
@@ -75,21 +87,17 @@ def spent_by(
     rows = costs.answer(
         spends.states, by="run", within=runs, price=price, duplicates=spends.duplicates
     )
-    counted: dict[str, Mapping[str, Any]] = {row["of"]: row for row in rows}
-    totals = {}
-    for run in runs:
-        own = counted.get(run, {})
-        totals[run] = {name: own.get(of) for name, of in SPENT.items()}
-        if prices:
-            totals[run] |= {name: own.get(name, usual) for name, usual in PAID.items()}
-    return totals
-
-
-def put_spends(rows: Iterable[dict[str, Any]], spent: Mapping[str, Mapping[str, Any]]) -> None:
-    """Puts amounts into the fields that rows have for them."""
+    totals = dict.fromkeys(runs, NOTHING)
     for row in rows:
-        own = spent.get(_key(row), {})
-        row.update({name: own[name] for name in own if name in row or name in PAID})
+        totals[row["of"]] = OwnSpend(
+            tokens_in=row["input_tokens"],
+            tokens_out=row["output_tokens"],
+            tokens_cached=row["cached_tokens"],
+            tokens=row["total_tokens"],
+            cost_usd=row["cost_usd"],
+            **{name: row[name] for name in _PRICED} if prices else {},
+        )
+    return totals
 
 
 def price_by(prices: Prices) -> costs.Price:
@@ -103,7 +111,3 @@ def price_by(prices: Prices) -> costs.Price:
         return prices.cost(state.model, state.amounts, day(state.at_ms // DAY_MS))
 
     return price
-
-
-def _key(row: Mapping[str, Any]) -> str:
-    return f"{row['family']}:{row['run']}"

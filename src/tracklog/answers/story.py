@@ -1,7 +1,7 @@
 """The story of a run: its records as short texts, the same in any dialect."""
 
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Required, cast
 
@@ -117,34 +117,36 @@ def story(
         records = _last(home, of, after, limit, before)
         more = bool(records) and any(True for _ in home.journal.records(records[-1].seq, run=of))
     ends: list[_CallEnd] = []
-    rows = [_fields(record, home.dialects, whole=whole, ends=ends) for record in records]
-    _mark(home, of, rows)
-    _mark_calls(home, of, ends)
+    rows = [_row(record, home.dialects, whole=whole, ends=ends) for record in records]
+    superseded = home.index.silent([row.seq for row in rows])
+    _mark_calls(home, of, [end for end in ends if end.seq not in superseded])
     return StoryAnswer(
         family=of[0],
         run=of[1],
         last=home.journal.last,
         next=records[-1].seq if more else None,
-        records=[StoryRecord(**row) for row in rows],
+        records=_marked(rows, superseded, home.index.state("runs", ":".join(of)).withdrawn),
     )
 
 
 def story_record(record: Record, dialects: Dialects, *, whole: bool = False) -> StoryRecord:
     """One record by itself, and what it means."""
-    return StoryRecord(**_fields(record, dialects, whole=whole, ends=[]))
+    return _row(record, dialects, whole=whole, ends=[])
 
 
-def _mark(home: Home, run: Run, rows: list[dict[str, Any]]) -> None:
-    """Marks the records that count no more."""
-    if not rows:
-        return
-    withdrawn = home.index.state("runs", ":".join(run)).withdrawn
-    superseded = home.index.silent([row["seq"] for row in rows])
-    for row in rows if withdrawn or superseded else ():
-        if row["seq"] in superseded:
-            row["superseded"] = True
-        elif any(first <= row["seq"] <= last for first, last in withdrawn):
-            row["withdrawn"] = True
+def _marked(
+    rows: list[StoryRecord], superseded: Collection[int], withdrawn: Iterable[Sequence[int]]
+) -> list[StoryRecord]:
+    """The same rows; those that count no more say so."""
+
+    def marked(row: StoryRecord) -> StoryRecord:
+        if row.seq in superseded:
+            return replace(row, superseded=True)
+        if any(first <= row.seq <= last for first, last in withdrawn):
+            return replace(row, withdrawn=True)
+        return row
+
+    return [marked(row) for row in rows] if superseded or withdrawn else rows
 
 
 class _CallEnd(NamedTuple):
@@ -154,7 +156,6 @@ class _CallEnd(NamedTuple):
     name: str
     called: bool
     fact: StoryFact
-    record: dict[str, Any]
 
 
 def _mark_calls(home: Home, run: Run, ends: list[_CallEnd]) -> None:
@@ -171,7 +172,7 @@ def _mark_calls(home: Home, run: Run, ends: list[_CallEnd]) -> None:
         if original is None and not end.name.startswith("#"):
             continue  # the index has not come so far
         place = (name, end.called)
-        if end.record.get("superseded") or end.fact.get("copied"):
+        if end.fact.get("copied"):
             continue
         seqs = original if is_settled(original) else original[-2:] if original else (0, end.seq)
         if original is None:  # of one record only
@@ -198,41 +199,38 @@ def _last(home: Home, run: Run, after: int, limit: int, before: int) -> list[Rec
         step *= 4
 
 
-def _fields(
-    record: Record, dialects: Dialects, *, whole: bool, ends: list[_CallEnd]
-) -> dict[str, Any]:
-    """The fields of a record's row; the ends of tool calls are added to `ends`."""
+def _row(record: Record, dialects: Dialects, *, whole: bool, ends: list[_CallEnd]) -> StoryRecord:
+    """One record by itself; the ends of tool calls are added to `ends`."""
     _, event, facts, findings, position, *_ = read_alone(record, dialects)
-    row: dict[str, Any] = {
-        "seq": record.seq,
-        "received": record.received,
-        "dialect": record.dialect,
-        "bytes": len(record.line),
-        "findings": [StoryFinding(*finding) for finding in findings],
-    }
     if event is None or position is None:
-        kind = "damaged" if findings else "erased"
-        return row | {"kind": kind, "words": kind, "facts": []}
-    row |= {
-        "kind": event.kind,
-        "at": event.at,
-        "agent": event.actor,
-        "words": summary(facts)[:MOST],
-    }
-    row["facts"] = [fact_as_json(fact, whole=whole) for fact in facts]
-    ends += (
-        _CallEnd(record.seq, call_name(position, fact), type(fact) is Called, made, row)
-        for fact, made in zip(facts, row["facts"], strict=True)
-        if isinstance(fact, Called | Returned)
+        kind, at, agent, words, shown = "damaged" if findings else "erased", None, None, "", []
+    else:
+        kind, at, agent, words = event.kind, event.at, event.actor, summary(facts)[:MOST]
+        shown = [fact_as_json(fact, whole=whole) for fact in facts]
+        ends += (
+            _CallEnd(record.seq, call_name(position, fact), type(fact) is Called, made)
+            for fact, made in zip(facts, shown, strict=True)
+            if isinstance(fact, Called | Returned)
+        )
+    return StoryRecord(
+        seq=record.seq,
+        received=record.received,
+        dialect=record.dialect,
+        bytes=len(record.line),
+        kind=kind,
+        at=at,
+        agent=agent,
+        words=words if event else kind,
+        facts=shown,
+        findings=[StoryFinding(*finding) for finding in findings],
+        # A text can only be too long in a line that is.
+        cut=not whole and len(record.line) > MOST and any(map(_is_long, facts)),
     )
-    # A text can only be too long in a line that is.
-    row["cut"] = not whole and len(record.line) > MOST and any(map(_is_long, facts))
-    return row
 
 
 def fact_as_json(fact: Fact, *, whole: bool = False) -> StoryFact:
     """A fact by its name, in words and with its fields; a text that is cut ends with `…`."""
-    made: dict[str, Any] = {"fact": type(fact).__name__}
+    made: dict[str, object] = {"fact": type(fact).__name__}
     if not isinstance(fact, Said):
         made["words"] = phrase(fact)
     for name, key, usual in _FIELDS[type(fact)]:

@@ -1,14 +1,14 @@
 """The fleet now: every run and every agent, those that need a person first."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
 from threading import Lock
-from typing import Any
 
 from tracklog.answers import LOST, LOST_AFTER, Question, now_of
 from tracklog.answers.phrases import summary
-from tracklog.answers.run_list import RunList, RunRow, StatusCounts
+from tracklog.answers.run_list import Counted, RunList, RunRow, StatusCounts, row_of
 from tracklog.folds import agents as agents_fold
 from tracklog.folds import inbox as inbox_fold
 from tracklog.folds import moment, rows_of, silence
@@ -110,14 +110,7 @@ class Fleet:
             self._refresh(self._list.states(), now)
             self.seen = cursor
         selection = self._list.select(order="need", lost_after=lost_after, now=now)
-        fields = self._list.fields(selection.states, now, lost_after, looked_up=SHOWN)
-        rates = self._rates(now)
-        for row in fields[:SHOWN]:
-            row.update(self._live(row, now))
-        rows = [
-            TopRunRow(**row, calls_per_minute=rates.get(f"{row['family']}:{row['run']}", 0.0))
-            for row in fields
-        ]
+        rows = self._rows(selection.states, now, lost_after)
         known = {row.key: row.status for row in rows}
         agents = [
             agent_row(state, known.get(key), now)
@@ -128,11 +121,29 @@ class Fleet:
             now, self.seen, selection.counts, rows, sorted(agents, key=_by_need), list(self._notes)
         )
 
-    def _live(self, row: Mapping[str, Any], now: str) -> dict[str, Any]:
-        """What a run said last, and of one that waits, the question."""
-        run, waits = (row["family"], row["run"]), row["status"] == "waiting"
-        question = self._question(run, now) if waits else None
-        return {"words": self._last_words(run, row["last_seq"]), "question": question}
+    def _rows(
+        self, states: Sequence[runs_fold.State], now: str, lost_after: float
+    ) -> list[TopRunRow]:
+        counted = chain(self._list.counted(states[:SHOWN]), repeat(Counted()))
+        rates = self._rates(now)
+        rows = [
+            row_of(
+                TopRunRow,
+                state,
+                now,
+                lost_after,
+                each,
+                calls_per_minute=rates.get(f"{state.family}:{state.run}", 0.0),
+            )
+            for state, each in zip(states, counted, strict=False)
+        ]
+        return [self._live(row, now) for row in rows[:SHOWN]] + rows[SHOWN:]
+
+    def _live(self, row: TopRunRow, now: str) -> TopRunRow:
+        """The row with what the run said last, and of one that waits, the question."""
+        run = (row.family, row.run)
+        question = self._question(run, now) if row.status == "waiting" else None
+        return replace(row, words=self._last_words(run, row.last_seq), question=question)
 
     def _refresh(self, states: Iterable[runs_fold.State], now: str) -> None:
         """Reads what belongs to the runs that changed since the last look; all of it at first."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tracklog.answers.related import related_runs
-from tracklog.answers.spends import Spends, put_spends, spends_elsewhere, spent_by
+from tracklog.answers.spends import Spends, spends_elsewhere, spent_by
 from tracklog.folds import DOLLAR, Position, run_of, spend_name
 from tracklog.folds import costs as costs_fold
 from tracklog.folds import runs as runs_fold
@@ -342,7 +342,8 @@ class Survey:
     def summary(self) -> dict[str, Any]:
         row = runs_fold.row(self.state, self.state.last_received)
         if self.elsewhere.states:
-            put_spends([row], spent_by(self._all_spends(), {f"{row['family']}:{row['run']}"}))
+            key = f"{self.state.family}:{self.state.run}"
+            row |= spent_by(self._all_spends(), {key})[key].reported()
         return row
 
     def _all_spends(self) -> Spends:
