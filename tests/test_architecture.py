@@ -303,6 +303,17 @@ def test_nobody_reads_records_but_the_one_walk(name):
         assert meanings(name) == READERS.get(name, set())
 
 
+@pytest.mark.parametrize("name", sorted(n for n in MODULES if room(n) in ("answers", "collector")))
+def test_answers_and_bodies_have_types_of_their_own(name):
+    """A `dict[str, Any]` says nothing of its keys to the shells, the schema and the console."""
+    untyped = [
+        node.lineno
+        for node in ast.walk(ast.parse(MODULES[name].read_text()))
+        if isinstance(node, ast.Subscript) and ast.unparse(node) == "dict[str, Any]"
+    ]
+    assert not untyped
+
+
 def test_a_module_begins_with_what_lives_in_it():
     for name, path in MODULES.items():
         assert ast.get_docstring(ast.parse(path.read_text())), name

@@ -149,7 +149,7 @@ def bare(value, place=()):
     """Where a document says of a value only that it is an object, or nothing."""
     if isinstance(value, dict):
         open_keys = not isinstance(value.get("additionalProperties"), dict)
-        if value.get("type") == "object" and "properties" not in value and open_keys:
+        if value.get("type") == "object" and not value.get("properties") and open_keys:
             if place != JSON_OBJECT:
                 yield place
         elif place and place[-1] == "schema" and not SAYS & {*value}:
@@ -162,8 +162,9 @@ def bare(value, place=()):
 
 
 def test_the_openapi_document_has_no_bare_object():
-    for empty in ({"type": "object"}, {"type": "object", "additionalProperties": True}, {}):
-        assert list(bare({"schema": empty})) == [("schema",)]
+    empty = {"type": "object", "properties": {}}
+    for each in (empty, {"type": "object"}, {"type": "object", "additionalProperties": True}, {}):
+        assert list(bare({"schema": each})) == [("schema",)]
     assert list(bare(document(ROUTES))) == []
 
 

@@ -4,14 +4,14 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.formats.loss import LossReport
+    from tracklog.formats.loss import LossReport, LossRow
 
 SHOWN = 40
 """How many rows of a report are shown to a person."""
@@ -59,8 +59,9 @@ def print_losses(report: "LossReport", *, as_json: bool, err: bool) -> None:
         click.echo(f"  and {len(lost) - SHOWN:,} more; --json shows all", err=err)
 
 
-def _row(row: dict[str, Any]) -> str:
-    fates = [f"{row[fate]:,} {fate}" for fate in ("dropped", "synthesised") if row[fate]]
+def _row(row: "LossRow") -> str:
+    times = {"dropped": row["dropped"], "synthesised": row["synthesised"]}
+    fates = [f"{number:,} {fate}" for fate, number in times.items() if number]
     place = click.style(terminal.plain(f"{row['kind']}  {row['field']}"), bold=True)
     return f"{place}  {', '.join(fates)}"
 

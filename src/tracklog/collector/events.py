@@ -1,5 +1,6 @@
 """Records as they are stored in the journal, a page at a time."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
@@ -24,7 +25,7 @@ async def events(collector: "Collector", call: "Call") -> Response:
     )
 
 
-def _page(home: "Home", given: dict[str, Any]) -> bytes:
+def _page(home: "Home", given: Mapping[str, Any]) -> bytes:
     """Frames as they are stored in the journal, from the cursor on, as many as fit."""
     after, limit = given["after"], given["limit"]
     asked = wanted(home, given["run"], given["dialect"], given["kind"])

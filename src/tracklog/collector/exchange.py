@@ -1,12 +1,12 @@
 """Export to other formats and convert to other dialects, with a report of the losses."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from starlette.responses import Response, StreamingResponse
 
-from tracklog.collector.ingest import check_lines, cut, numbered
+from tracklog.collector.ingest import check_lines, cut, numbered, refusal
 from tracklog.dialects.checking import checker, checker_for
 from tracklog.formats import registry as formats
 from tracklog.formats.convert import convert as convert_to
@@ -21,9 +21,11 @@ from tracklog.web.trouble import Trouble, json_response
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
+    from tracklog.collector.shapes import ProofCheck, Verdict
     from tracklog.dialects import Dialect
     from tracklog.formats.exporters import ExportRun
     from tracklog.home.home import Home
+    from tracklog.journal.proof import Proof
     from tracklog.web.routing import Call
 
 _ALONE = {"Content-Security-Policy": "sandbox; default-src 'none'"}
@@ -61,21 +63,20 @@ async def proof(collector: "Collector", call: "Call") -> Response:
     """The proof that `contracts/tracklog_verify.py` checks a run's lines with."""
     home, run = collector.home, (call.names["family"], call.names["run"])
 
-    def prove() -> Any:
+    def prove() -> "Proof | ProofCheck":
         document = proofs.prove(home.store, here(home, run))
         return _checked(home, run, document) if call.given["check"] else document
 
     return json_response(await collector.runner.run(prove))
 
 
-def _checked(home: "Home", run: Run, document: dict[str, Any]) -> dict[str, Any]:
+def _checked(home: "Home", run: Run, proof: "Proof") -> "ProofCheck":
     """Whether the lines are still those that were chained."""
-    through = document["head"]["through"]
-    records = home.journal.records(run=run, through=through)
-    faults = proofs.check_proof(document, [each.line for each in records if each.line])
+    records = home.journal.records(run=run, through=proof["head"]["through"])
+    faults = proofs.check_proof(proof, [each.line for each in records if each.line])
     return {
-        "records": len(document["records"]),
-        "head": document["head"],
+        "records": len(proof["records"]),
+        "head": proof["head"],
         "whole": not faults,
         "faults": [{"seq": fault.seq, "message": fault.why} for fault in faults[:100]],
     }
@@ -105,8 +106,8 @@ async def convert(collector: "Collector", call: "Call") -> Response:
         collector.held.now -= len(body)
 
 
-def _converted(home: "Home", to: "Dialect", body: bytes, given: dict[str, Any]) -> bytes:
-    refused: list[dict[str, Any]] = []
+def _converted(home: "Home", to: "Dialect", body: bytes, given: Mapping[str, Any]) -> bytes:
+    refused: list[Verdict] = []
     report = LossReport()
     if given["run"] is not None:
         if body.strip():
@@ -127,7 +128,7 @@ def _converted(home: "Home", to: "Dialect", body: bytes, given: dict[str, Any]) 
 
 
 def _records_of(
-    home: "Home", body: bytes, dialect: str | None, refused: list[dict[str, Any]]
+    home: "Home", body: bytes, dialect: str | None, refused: "list[Verdict]"
 ) -> Iterator[Record]:
     """The lines of a body as records that are not stored."""
     check_line = (
@@ -140,8 +141,7 @@ def _records_of(
         if isinstance(result, Event):
             yield Record(number, now, result.dialect, result.family, result.run, line)
         else:
-            problems = [problem._asdict() for problem in result.problems]
-            refused.append({"line": number, "verdict": "refused", "problems": problems})
+            refused.append(refusal(number, result.problems))
 
 
 def here(home: "Home", run: Run) -> Run:

@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-import orjson
 from starlette.responses import Response
 
 from tracklog.collector import operator
@@ -15,26 +14,29 @@ from tracklog.web.trouble import Trouble, json_response
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
     from tracklog.collector.operator import Given
+    from tracklog.collector.shapes import AnswerBody, Answered
     from tracklog.web.routing import Call
 
+_WANTED = 'send {"answer": …, "by": "your name"}'
 _LOOK = 5.0  # seconds after which a waiting question is checked again without news
 
 
 async def answer(collector: "Collector", call: "Call") -> Response:
     """Record an answer, once."""
-    fields = await _fields_of(collector, call)
+    body = await _body(collector, call)
     home, run, question = collector.home, call.given["run"], call.names["question"]
-    by = fields.get("by", "operator")
+    by = body.get("by", "operator")
     if not isinstance(by, str) or not 0 < len(by) <= 256:
         raise Trouble(400, "/by is not a name", "a string of 1 to 256 characters")
-    if "answer" not in fields:
-        raise Trouble(400, "/answer is missing", 'send {"answer": …, "by": "your name"}')
+    if "answer" not in body:
+        raise Trouble(400, "/answer is missing", _WANTED)
     asked, given = await collector.runner.run(
-        lambda: operator.give(home, question, fields["answer"], by=by, run=run)
+        lambda: operator.give(home, question, body["answer"], by=by, run=run)
     )
     collector.hub.poke()
-    names = {name: getattr(asked, name) for name in ("family", "run", "question_id")}
-    return json_response({**_row(given), **names})
+    answered = _answered(given)
+    answered |= {"family": asked.family, "run": asked.run, "question_id": asked.question_id}
+    return json_response(answered)
 
 
 async def wait(collector: "Collector", call: "Call") -> Response:
@@ -53,7 +55,7 @@ async def wait(collector: "Collector", call: "Call") -> Response:
                     raise
                 given = None
             if given is not None:
-                return json_response(_row(given))
+                return json_response(_answered(given))
             left = min(_LOOK, until - time.monotonic())
             if left <= 0 or collector.hub.stopping:
                 return Response(status_code=204)
@@ -68,17 +70,11 @@ def _given(home: Any, question: str, run: str | None) -> "Given | None":
     return operator.given(home, operator.question(home, question, run))
 
 
-def _row(given: "Given") -> dict[str, Any]:
+def _answered(given: "Given") -> "Answered":
     return {"seq": given.seq, "answer": given.answer, "by": given.by, "at": given.at}
 
 
-async def _fields_of(collector: "Collector", call: "Call") -> dict[str, Any]:
-    body = await bodies.read(call.receive, call.headers, collector.held)
-    collector.held.now -= len(body)
-    try:
-        fields = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise Trouble(400, f"the body is no JSON: {error}", "send one JSON object") from None
-    if not isinstance(fields, dict):
-        raise Trouble(400, "the body is no JSON object", 'send {"answer": …, "by": "your name"}')
-    return fields
+async def _body(collector: "Collector", call: "Call") -> "AnswerBody":
+    """The body, of which only the keys are known: its values are checked where they are used."""
+    body = await bodies.json_object(call.receive, call.headers, collector.held, _WANTED)
+    return cast("AnswerBody", body)

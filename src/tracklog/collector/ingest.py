@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from starlette.types import Send
 
     from tracklog.collector.app import Collector
+    from tracklog.collector.shapes import Admitted
+    from tracklog.collector.shapes import Problem as ProblemRow
+    from tracklog.collector.shapes import Verdict as VerdictRow
     from tracklog.dialects import Dialect
     from tracklog.intake.intake import Verdict, Verdicts
+    from tracklog.model.event import Problem
     from tracklog.web.limits import Limits
     from tracklog.web.routing import Call
 
@@ -127,31 +131,40 @@ def answer(
             verdicts[-1][1] or 0,
         )
     counts = Counter(map(WORD, verdicts))
-    fields: dict[str, Any] = {name: counts[name] for name in ("accepted", "duplicate", "refused")}
-    fields["last_seq"] = max((each.seq for each in verdicts if each.seq is not None), default=None)
-    fields["verdicts"] = [
-        _row(number, verdict)
-        for number, verdict in zip(numbered(len(verdicts), blank), verdicts, strict=True)
-        if verbose or verdict.verdict != "accepted"
-    ]
+    admitted: Admitted = {
+        "accepted": counts["accepted"],
+        "duplicate": counts["duplicate"],
+        "refused": counts["refused"],
+        "last_seq": max((each.seq for each in verdicts if each.seq is not None), default=None),
+        "verdicts": [
+            _row(number, verdict)
+            for number, verdict in zip(numbered(len(verdicts), blank), verdicts, strict=True)
+            if verbose or verdict.verdict != "accepted"
+        ],
+    }
     if verdicts.replayed:
-        fields["replayed"] = True
+        admitted["replayed"] = True
     if marked:
-        fields["bom"] = True
+        admitted["bom"] = True
     if counts["refused"]:
         hint = _pretty(body) or hint
     if hint:
-        fields["hint"] = hint
-    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+        admitted["hint"] = hint
+    return orjson.dumps(admitted, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _row(number: int, verdict: "Verdict") -> dict[str, Any]:
-    row: dict[str, Any] = {"line": number, "verdict": verdict.verdict}
-    if verdict.problems:
-        row["problems"] = [problem._asdict() for problem in verdict.problems]
-    else:
-        row["seq"] = verdict.seq
-    return row
+def _row(number: int, verdict: "Verdict") -> "VerdictRow":
+    if verdict.seq is None:
+        return refusal(number, verdict.problems)
+    return {"line": number, "verdict": verdict.verdict, "seq": verdict.seq}
+
+
+def refusal(number: int, problems: "Iterable[Problem]") -> "VerdictRow":
+    """The row of a line that is refused."""
+    rows: list[ProblemRow] = [
+        {"pointer": each.pointer, "message": each.message, "hint": each.hint} for each in problems
+    ]
+    return {"line": number, "verdict": "refused", "problems": rows}
 
 
 def numbered(count: int, blank: list[int]) -> "list[int] | range":

@@ -1,12 +1,14 @@
 """The OpenAPI document, derived from the table of routes."""
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from pydantic.json_schema import JsonSchemaValue
 
 from tracklog import __version__
 from tracklog.collector.results import results_of
-from tracklog.collector.shapes import SCHEMAS, Schema, ref
+from tracklog.collector.shapes import Error, JsonObject, Schema, ref
 from tracklog.formats import registry
 
 if TYPE_CHECKING:
@@ -30,14 +32,16 @@ _NAMES = {
 }
 
 
-def document(routes: "Iterable[Route]") -> dict[str, Any]:
+def document(routes: "Iterable[Route]") -> JsonSchemaValue:
     """The document: every route with its parameters and responses."""
     every = list(routes)
-    results, schemas = results_of({repr(each.result): each.result for each in every if each.result})
-    paths: dict[str, dict[str, Any]] = {}
+    types = [Error, JsonObject, *(each.result for each in every), *(each.body for each in every)]
+    derived, schemas = results_of({repr(each): each for each in types if _is_type(each)})
+    paths: JsonSchemaValue = {}
     for route in every:
-        schema = results[repr(route.result)] if route.result else route.schema
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schema)
+        schema = derived.get(repr(route.result), route.schema)
+        body = derived.get(repr(route.body), route.body)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schema, body)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -47,7 +51,7 @@ def document(routes: "Iterable[Route]") -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": dict(sorted({**SCHEMAS, **schemas}.items())),
+            "schemas": dict(sorted(schemas.items())),
             "headers": {
                 HEADER: {
                     "description": ABOUT_HEADER,
@@ -60,9 +64,14 @@ def document(routes: "Iterable[Route]") -> dict[str, Any]:
     }
 
 
-def _operation(route: "Route", schema: Schema) -> dict[str, Any]:
+def _is_type(value: object) -> bool:
+    """Whether a schema can be made from it: it is no schema, and not missing."""
+    return value is not None and not isinstance(value, Mapping)
+
+
+def _operation(route: "Route", schema: Schema, body: Schema | None) -> JsonSchemaValue:
     title, _, more = route.about.partition(". ")
-    operation: dict[str, Any] = {
+    operation: JsonSchemaValue = {
         "operationId": f"{route.method.lower()}{re.sub(r'[^a-z]+', '_', route.path)}".rstrip("_"),
         "summary": title.rstrip(".") + ".",
         "responses": _responses(route, schema),
@@ -76,14 +85,14 @@ def _operation(route: "Route", schema: Schema) -> dict[str, Any]:
     if route.takes:
         operation["requestBody"] = {
             "required": True,
-            "content": {kind.decode(): {"schema": route.body} for kind in sorted(route.takes)},
+            "content": {kind.decode(): {"schema": body} for kind in sorted(route.takes)},
         }
     if not route.free:
         operation["security"] = [{}, {"token": []}]
     return operation
 
 
-def _responses(route: "Route", schema: Schema) -> dict[str, Any]:
+def _responses(route: "Route", schema: Schema) -> JsonSchemaValue:
     content = {route.gives: {"schema": dict(schema) or _text(route.gives)}}
     content |= {kind: {"schema": dict(schema)} for kind, schema in route.also.items()}
     fine = {"description": "Done.", "content": content}
@@ -95,7 +104,7 @@ def _responses(route: "Route", schema: Schema) -> dict[str, Any]:
     others |= {} if route.free else {401: "The token is missing or wrong."}
     others |= {403: "The request came from a page of another origin."} if route.takes else {}
     others |= route.answers
-    responses: dict[str, Any] = {"200": fine}
+    responses: JsonSchemaValue = {"200": fine}
     for status, about in sorted(others.items()):
         responses[str(status)] = {"description": about}
         if status >= 400:
@@ -116,16 +125,16 @@ def _text(media_type: str) -> dict[str, str]:
     return {"type": "string", "contentMediaType": media_type}
 
 
-def _named(name: str) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "string", "minLength": 1}
+def _named(name: str) -> JsonSchemaValue:
+    schema: JsonSchemaValue = {"type": "string", "minLength": 1}
     if name == "format":
         schema["enum"] = registry.exporter_names()
     about = _NAMES[name]
     return {"name": name, "in": "path", "required": True, "description": about, "schema": schema}
 
 
-def _parameter(param: "Param") -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": param.kind}
+def _parameter(param: "Param") -> JsonSchemaValue:
+    schema: JsonSchemaValue = {"type": param.kind}
     if param.options:
         schema["enum"] = list(param.options)
     if param.default is not None and not param.many:
@@ -136,7 +145,7 @@ def _parameter(param: "Param") -> dict[str, Any]:
         schema["maximum"] = param.most
     elif param.kind == "integer":
         schema["maximum"] = 10**17
-    listed: dict[str, Any] = {}
+    listed: JsonSchemaValue = {}
     if param.many:
         schema, listed = {"type": "array", "items": schema}, {"style": "form", "explode": False}
     return {

@@ -12,6 +12,7 @@ from tracklog.web.trouble import json_response
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
+    from tracklog.collector.shapes import Health
     from tracklog.web.routing import Call
 
 
@@ -19,8 +20,10 @@ async def health(collector: "Collector", call: "Call") -> Response:  # noqa: ARG
     """The health of the server; it does not reveal what is recorded, because anybody may ask."""
     if collector.hub.stopping:
         return json_response({"status": "stopping"}, 503)
-    demo = {"demo": True} if is_demo(collector.home.path) else {}
-    return json_response({"status": "ok", "version": __version__, **demo})
+    healthy: Health = {"status": "ok", "version": __version__}
+    if is_demo(collector.home.path):
+        healthy["demo"] = True
+    return json_response(healthy)
 
 
 async def metrics(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint

@@ -2,45 +2,51 @@
 
 import ast
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from textwrap import dedent
 from typing import Any, get_args
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
+from typing_extensions import is_typeddict
 
 
 def results_of(results: Mapping[str, Any]) -> tuple[dict[str, JsonSchemaValue], JsonSchemaValue]:
-    """The schema of each type by its name, and the named schemas that they refer to."""
+    """The schema of each type by its name, and the named schemas that they refer to.
+
+    The docstring below a field is its description.
+    """
     made, common = TypeAdapter.json_schemas(
         [(name, "serialization", TypeAdapter(kind)) for name, kind in results.items()],
         ref_template="#/components/schemas/{model}",
     )
-    named: dict[str, Any] = common.get("$defs", {})
-    for kind in _dataclasses(results.values()):
+    named: JsonSchemaValue = common.get("$defs", {})
+    for kind in shapes_of(results.values()):
         if kind.__name__ in named:  # a base class alone has no schema
             _complete(named[kind.__name__], kind)
     return {name: made[name, "serialization"] for name in results}, _untitled(named)
 
 
-def _complete(schema: dict[str, Any], kind: type) -> None:
-    """Every field of an answer is required; its docstring is its description."""
-    schema["required"] = list(schema["properties"])
+def _complete(schema: JsonSchemaValue, kind: type) -> None:
+    """Describe the fields; an answer has every field of its dataclass."""
+    properties = schema.get("properties", {})
     for name, text in field_docs(kind).items():
-        schema["properties"][name]["description"] = text
-    for each in schema["properties"].values():
-        each.pop("default", None)
+        properties[name]["description"] = text
+    if is_dataclass(kind):
+        schema["required"] = list(properties)
+        for each in properties.values():
+            each.pop("default", None)
 
 
-def _dataclasses(kinds: Any) -> set[type]:
-    """The dataclasses of these types, at any depth."""
+def shapes_of(kinds: Iterable[Any]) -> set[type]:
+    """The dataclasses and typed dictionaries of these types, at any depth."""
     classes: set[type] = set()
     ahead = list(kinds)
     while ahead:
         kind = ahead.pop()
         ahead += get_args(kind)
-        if is_dataclass(kind) and isinstance(kind, type) and kind not in classes:
+        if isinstance(kind, type) and _is_shape(kind) and kind not in classes:
             classes.add(kind)
             ahead += inspect.get_annotations(kind, eval_str=True).values()
             ahead += kind.__mro__[1:]
@@ -58,11 +64,15 @@ def _untitled(value: Any) -> Any:
     return [_untitled(each) for each in value] if isinstance(value, list) else value
 
 
+def _is_shape(kind: type) -> bool:
+    return is_dataclass(kind) or is_typeddict(kind)
+
+
 def field_docs(kind: type) -> dict[str, str]:
-    """The docstrings below the fields of a dataclass, base classes included."""
+    """The docstrings below the fields of a class, base classes included."""
     docs: dict[str, str] = {}
     for each in reversed(kind.__mro__):
-        if not is_dataclass(each):
+        if not _is_shape(each):
             continue
         [body] = ast.parse(dedent(inspect.getsource(each))).body
         assert isinstance(body, ast.ClassDef)

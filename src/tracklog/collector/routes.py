@@ -1,8 +1,9 @@
 """The one table of HTTP routes: for the router and for the OpenAPI document."""
 
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from pydantic.json_schema import JsonSchemaValue
 from starlette.responses import Response
 
 from tracklog.answers import NO_RUN, Param, flag, text, whole
@@ -19,7 +20,25 @@ from tracklog.collector import (
     questions,
     stream,
 )
-from tracklog.collector.shapes import LINES, ref, rows
+from tracklog.collector.shapes import (
+    LINES,
+    Admitted,
+    AnswerBody,
+    Answered,
+    Converted,
+    EventsPage,
+    Health,
+    HostRow,
+    InjectBody,
+    LoginForm,
+    OpenApi,
+    ProofCheck,
+    RecordedAt,
+    StartBody,
+    StartedRun,
+    StopBody,
+)
+from tracklog.journal.proof import Proof
 from tracklog.web.routing import Call, Endpoint, Route
 from tracklog.web.trouble import json_response
 
@@ -87,7 +106,7 @@ async def _document(collector: "Collector", call: Call) -> Response:  # noqa: AR
 
 
 @cache
-def _made() -> dict[str, Any]:
+def _made() -> JsonSchemaValue:
     return openapi.document(ROUTES)
 
 
@@ -101,7 +120,7 @@ ROUTES: tuple[Route, ...] = (
         params=_BATCH,
         takes=ingest.TYPES,
         body=LINES,
-        schema=ref("Admitted"),
+        result=Admitted,
         answers=_NOT_ADMITTED,
     ),
     _post(
@@ -111,7 +130,7 @@ ROUTES: tuple[Route, ...] = (
         params=_BATCH,
         takes=ingest.TYPES,
         body=LINES,
-        schema=ref("Admitted"),
+        result=Admitted,
         answers=_NOT_ADMITTED,
     ),
     _telemetry(
@@ -144,7 +163,7 @@ ROUTES: tuple[Route, ...] = (
             KIND,
             whole("limit", "The greatest number of records.", least=1, most=10_000, default=1000),
         ),
-        schema=ref("EventsPage"),
+        result=EventsPage,
         answers={404: "There is no such run or dialect."},
     ),
     _get(
@@ -197,7 +216,7 @@ ROUTES: tuple[Route, ...] = (
         endpoint=exchange.proof,
         about="The leaves and paths that prove a run's lines, for contracts/tracklog_verify.py.",
         params=(flag("check", "Verify it here, and return only the result."),),
-        schema={"anyOf": [ref("Proof"), ref("ProofCheck")]},
+        result=Proof | ProofCheck,
         answers={404: NO_RUN},
     ),
     _get(
@@ -219,7 +238,7 @@ ROUTES: tuple[Route, ...] = (
         ),
         takes=ingest.TYPES,
         body=LINES,
-        schema=ref("Converted"),
+        result=Converted,
         answers={
             404: "There is no such dialect or run.",
             409: "Something would be lost.",
@@ -235,8 +254,8 @@ ROUTES: tuple[Route, ...] = (
         "sent again by the same person is told as before.",
         params=(_ASKER,),
         takes=JSON,
-        body=ref("AnswerBody"),
-        schema=ref("Answered"),
+        body=AnswerBody,
+        result=Answered,
         answers={
             404: "There is no such question.",
             409: "It was answered before (`by` and `seq` say who won), or several runs ask that "
@@ -264,7 +283,7 @@ ROUTES: tuple[Route, ...] = (
                 default=0,
             ),
         ),
-        schema=ref("Answered"),
+        result=Answered,
         answers={
             204: "There is no answer yet; try again.",
             404: "There is no such question (only without `wait`).",
@@ -277,7 +296,7 @@ ROUTES: tuple[Route, ...] = (
         path="/api/hosts",
         endpoint=hosting.listed,
         about="The programs that run agents, what each can do here, and what it can run.",
-        schema=rows("HostRow"),
+        result=list[HostRow],
     ),
     _post(
         path="/api/hosts/{host}/runs",
@@ -285,8 +304,8 @@ ROUTES: tuple[Route, ...] = (
         about="Begin a run. The host must run here (`tracklog serve --with HOST`), and its "
         "programs are those that the operator offers; on return the first record is kept.",
         takes=JSON,
-        body=ref("StartBody"),
-        schema=ref("StartedRun"),
+        body=StartBody,
+        result=StartedRun,
         answers=_NOT_DONE,
     ),
     _post(
@@ -294,8 +313,8 @@ ROUTES: tuple[Route, ...] = (
         endpoint=hosting.stop,
         about="Ask for the end of a run. The process that runs it is notified.",
         takes=JSON,
-        body=ref("StopBody"),
-        schema=ref("RecordedAt"),
+        body=StopBody,
+        result=RecordedAt,
         answers=_NOT_DONE | {410: "The run has ended."},
     ),
     _post(
@@ -303,15 +322,15 @@ ROUTES: tuple[Route, ...] = (
         endpoint=hosting.inject,
         about="Say something on the stage of a run, as a visitor.",
         takes=JSON,
-        body=ref("InjectBody"),
-        schema=ref("RecordedAt"),
+        body=InjectBody,
+        result=RecordedAt,
         answers=_NOT_DONE | {410: "The run has ended."},
     ),
     _get(
         path="/healthz",
         endpoint=operations.health,
         about="Whether the server accepts lines.",
-        schema=ref("Health"),
+        result=Health,
         answers={503: "It is stopping."},
         free=True,
     ),
@@ -325,7 +344,7 @@ ROUTES: tuple[Route, ...] = (
         path="/api/openapi.json",
         endpoint=_document,
         about="This document, OpenAPI 3.1.",
-        schema=ref("OpenApi"),
+        result=OpenApi,
     ),
     _get(
         path="/",
@@ -342,7 +361,7 @@ ROUTES: tuple[Route, ...] = (
         about="Send the token once, from a browser. It gets a cookie instead; the form is the one "
         "at `/`, and nothing is written.",
         takes=pages.FORM,
-        body=ref("LoginForm"),
+        body=LoginForm,
         gives="text/html",
         also={"text/html": {"type": "string"}},
         answers={

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from types import FrameType
-from typing import Any
 
 import uvicorn
 
@@ -258,21 +257,21 @@ def serve(
     """Serve until asked to stop; on return everything acknowledged is stored and closed."""
     limits = within(collector.limits, _allow_files())
     logs.take_over()
-    options: dict[str, Any] = {
-        "http": connections_with(limits, collector.counts),
-        "ws": "none",
-        "loop": "uvloop",
-        "lifespan": "off",
-        "log_config": None,
-        "access_log": False,
-        "headers": [(HEADER, VERSION)],
-        "server_header": False,
-        "date_header": False,
-        "timeout_keep_alive": 75,
-        "timeout_graceful_shutdown": max(0.1, limits.grace_seconds - _FINISHING),
-        "backlog": _BACKLOG,
-    }
-    config = uvicorn.Config(collector, **options)
+    config = uvicorn.Config(
+        collector,
+        http=connections_with(limits, collector.counts),
+        ws="none",
+        loop="uvloop",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        headers=[(HEADER, VERSION)],
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(0.1, limits.grace_seconds - _FINISHING),  # type: ignore[arg-type]  # it takes parts of a second
+        backlog=_BACKLOG,
+    )
     server = Server(config, collector)
     _settle()
     ready()

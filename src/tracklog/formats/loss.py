@@ -2,10 +2,31 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
+
+from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 Fate = Literal["kept", "carried", "dropped", "synthesised"]
 FATES: tuple[Fate, ...] = ("kept", "carried", "dropped", "synthesised")
+
+
+class LossRow(TypedDict):
+    """What happened to one field of one kind of event, and how often."""
+
+    kind: str
+    field: str
+    kept: int
+    carried: int
+    dropped: int
+    synthesised: int
+
+
+class Losses(TypedDict):
+    """A report of losses, as JSON."""
+
+    lossless: bool
+    totals: dict[str, int]
+    fields: list[LossRow]
 
 
 @dataclass(slots=True)
@@ -30,15 +51,20 @@ class LossReport:
             sums[fate] += times
         return {fate: sums[fate] for fate in FATES}
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[LossRow]:
         """One row per kind and field, with the count of each fate."""
-        table: dict[tuple[str, str], dict[str, Any]] = {}
-        for (kind, name, fate), times in sorted(self.counts.items()):
-            empty: dict[str, Any] = {"kind": kind, "field": name}
-            empty |= dict.fromkeys(FATES, 0)
-            table.setdefault((kind, name), empty)[fate] = times
-        return list(table.values())
+        return [
+            LossRow(
+                kind=kind,
+                field=name,
+                kept=self.counts[kind, name, "kept"],
+                carried=self.counts[kind, name, "carried"],
+                dropped=self.counts[kind, name, "dropped"],
+                synthesised=self.counts[kind, name, "synthesised"],
+            )
+            for kind, name in sorted({(kind, name) for kind, name, _ in self.counts})
+        ]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Losses:
         """The report as JSON."""
         return {"lossless": self.lossless, "totals": self.totals(), "fields": self.rows()}

@@ -2,9 +2,10 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NotRequired
 
 import orjson
+from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 from tracklog.journal import merkle
 from tracklog.journal.comparing import Fault
@@ -17,8 +18,46 @@ _FORMAT = 1
 """Of proofs."""
 
 
-def prove(store: Store, run: Run, anchor: Head | None = None) -> dict[str, Any]:
-    """The path from each record of a run to a head of the chain, as a JSON object.
+class ChainHead(TypedDict):
+    """A place in the chain: its last record, and the hash there."""
+
+    through: int
+    chain: str
+
+
+class ProofLink(TypedDict, total=False):
+    """A commit group, by `through` and `root`, or an erasure."""
+
+    through: int
+    root: str
+    erased: int
+    leaf: str
+    tombstone: str
+
+
+class ProofRecord(TypedDict):
+    """A record: the beginning of its frame or its tombstone, and its path to the root."""
+
+    seq: int
+    head: NotRequired[str]
+    tombstone: NotRequired[str]
+    path: list[str]
+
+
+class Proof(TypedDict):
+    """The path from each record of a run to a head of the chain."""
+
+    format: int
+    family: str
+    run: str
+    before: ChainHead
+    links: list[ProofLink]
+    head: ChainHead
+    records: list[ProofRecord]
+
+
+def prove(store: Store, run: Run, anchor: Head | None = None) -> Proof:
+    """The proof of a run, as JSON.
 
     The head is the anchor if one is given, else the present one.
     `contracts/tracklog_verify.py` checks the proof beside the run's lines.
@@ -32,18 +71,17 @@ def prove(store: Store, run: Run, anchor: Head | None = None) -> dict[str, Any]:
             "`tracklog runs` lists what is there",
         )
     numbers = sorted(frames)
-    proof: dict[str, Any] = {"format": _FORMAT, "family": run[0], "run": run[1]}
-    links: list[dict[str, Any]] = []
-    proven: list[dict[str, Any]] = []
-    before = store.origin()
+    links: list[ProofLink] = []
+    proven: list[ProofRecord] = []
+    before = start = store.origin()
     for link in store.links():
         if link.through >= numbers[0]:
             if not links:
-                proof["before"] = before._asdict()
-            links.append(_faults_of(link))
+                start = before
+            links.append(_link(link))
             if link.kind == "group":
-                start = bisect_left(numbers, before.through + 1)
-                inside = numbers[start : bisect_left(numbers, link.through + 1)]
+                begin = bisect_left(numbers, before.through + 1)
+                inside = numbers[begin : bisect_left(numbers, link.through + 1)]
                 if inside:
                     proven += _paths(store, before.through, link.through, inside, frames)
         before = Head(link.through, link.chain.hex())
@@ -51,8 +89,19 @@ def prove(store: Store, run: Run, anchor: Head | None = None) -> dict[str, Any]:
             break
     else:
         raise NoSuchRecord(f"the chain does not reach {goal}", "run `tracklog verify`")
-    proof |= {"links": links, "head": goal._asdict(), "records": proven}
-    return proof
+    return Proof(
+        format=_FORMAT,
+        family=run[0],
+        run=run[1],
+        before=_place(start),
+        links=links,
+        head=_place(goal),
+        records=proven,
+    )
+
+
+def _place(head: Head) -> ChainHead:
+    return {"through": head.through, "chain": head.chain}
 
 
 def _frames_of(store: Store, run: Run) -> Iterator[bytes]:
@@ -62,7 +111,7 @@ def _frames_of(store: Store, run: Run) -> Iterator[bytes]:
         after = seq_of(frames[-1])
 
 
-def _faults_of(link: Link) -> dict[str, Any]:
+def _link(link: Link) -> ProofLink:
     if link.kind == "group":
         return {"through": link.through, "root": link.root.hex()}
     return {"erased": link.seq, "leaf": link.leaf.hex(), "tombstone": link.tombstone.hex()}
@@ -70,7 +119,7 @@ def _faults_of(link: Link) -> dict[str, Any]:
 
 def _paths(
     store: Store, before: int, through: int, inside: list[int], frames: Mapping[int, bytes]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[ProofRecord]:
     """The records of one group that are of the run, each with its path to the group's root."""
     leaves: list[bytes] = []
     after = before
@@ -89,9 +138,11 @@ def _paths(
         frame = frames[seq]
         cut = frame.find(EVENT) + len(EVENT)
         entry = record(frame)
-        content = {"tombstone": frame} if entry and entry.erased else {"head": frame[:cut]}
         path = [each.hex() for each in merkle.path(leaves, seq - before - 1)]
-        yield {"seq": seq, **{key: part.decode() for key, part in content.items()}, "path": path}
+        if entry and entry.erased:
+            yield {"seq": seq, "tombstone": frame.decode(), "path": path}
+        else:
+            yield {"seq": seq, "head": frame[:cut].decode(), "path": path}
 
 
 def check_proof(

@@ -4,6 +4,8 @@ import asyncio
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import orjson
+
 from tracklog.web.trouble import ClientGone, Trouble
 from tracklog.web.unpacking import ENCODINGS, Turns, Unpacker, too_large, unpacker
 
@@ -173,3 +175,18 @@ async def _unpack(piece: bytes, unpacking: Unpacker, messages: _Messages, share:
         messages.check()
         done = await share.held.turns.run(unpacking.cpu, unpacking.step)
         share.set(unpacking.size + unpacking.window)
+
+
+async def json_object(
+    receive: "Receive", headers: dict[bytes, bytes], held: Held, hint: str
+) -> dict[str, object]:
+    """The body as a JSON object; an empty body is an empty one. The hint says what to send."""
+    body = await read(receive, headers, held)
+    held.now -= len(body)
+    try:
+        value = orjson.loads(body) if body.strip() else {}
+    except orjson.JSONDecodeError as error:
+        raise Trouble(400, f"the body is no JSON: {error}", hint) from None
+    if not isinstance(value, dict):
+        raise Trouble(400, "the body is no JSON object", hint)
+    return value

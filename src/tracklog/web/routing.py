@@ -83,8 +83,8 @@ class Route:
     params: tuple[Param, ...] = ()
     takes: frozenset[bytes] = frozenset()
     """The content types of a body; a route that takes none writes nothing."""
-    body: Mapping[str, Any] = field(default_factory=dict)
-    """The schema of the body."""
+    body: Any = None
+    """The type of the body, from which its schema is made; or the schema."""
     gives: str = "application/json"
     schema: Mapping[str, Any] = field(default_factory=dict)
     """The schema of a good answer."""
