@@ -172,7 +172,7 @@ class TestSqliteMemory(IndexSuite):
 def many_moments():
     """Past states are kept every few events, so that short journals have some."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tracklog.index.folding._MOMENT", 3)
+        patch.setattr("tracklog.index.folding._INTERVAL", 3)
         yield
 
 
@@ -801,7 +801,7 @@ ASKS = """
 import sys
 from tracklog.index import folding
 from tracklog.home.home import Home
-folding._MOMENT = 3
+folding._INTERVAL = 3
 with Home(sys.argv[1], readonly=True) as home:
     for _ in range(15):
         home.index.catch_up()

@@ -117,7 +117,7 @@ def test_the_same_identity_with_another_line_is_refused_and_history_stays(journa
     intake.admit([spoke("1", "before")])
     (verdict,) = intake.admit([spoke("1", "after")])
     assert verdict.verdict == "refused"
-    assert "heard before" in verdict.problems[0].message
+    assert "came before in this run" in verdict.problems[0].message
     assert [record.line for record in journal.read()] == [spoke("1", "before")]
 
 

@@ -38,13 +38,13 @@ class Position(NamedTuple):
     dialect: str
     """To be shown, never to be switched on."""
     withdrawn: bool = False
-    """It was taken back later: shown, not counted as said."""
+    """A later record withdrew it: shown, and not counted as a message."""
     writer: str = ""
-    """Who made the line of somebody else's record, where the line says so."""
+    """The writer of a line that was made from a record of another program, where it is named."""
     read: bool = False
-    """It was read from a file, so when it was received says nothing about when it happened."""
+    """It was read from a file, so the time of receipt is not the time of the event."""
     unnamed: bool = False
-    """The source has no id for the call that it tells of."""
+    """The source has no id for the call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +60,16 @@ class Fold(Generic[S]):
     """The facts that it listens to."""
     key: Callable[[Position, Any], str | None]
     """The state that a fact belongs to, by `run_key` or `row_key`; None when it belongs to none.
-    A state is its run's own, so that a run can be folded anew when its source is read better."""
+    A state belongs to one run, so that a run can be folded again when its source is read better."""
     step: Callable[[S, Position, Any], S]
     """The state after the fact; owns the state. Sums are integers, so that order changes nothing."""
     listed: bool = False
     """Whether the states that changed last are asked for."""
     rewound: bool = False
-    """Whether a run's state is kept every so often, so that a past one is found in a moment."""
+    """Whether past states of a run are stored now and then, so that `show --at` is fast."""
     sums: Callable[[str, S], "Sums"] | None = None
     """What a state adds, and its key, to the rows that all runs share, by the row's key: the index
-    keeps the sum, so that a question about many runs reads few rows."""
+    stores the sum, so that a question about many runs reads few rows."""
 
 
 Sums = Mapping[str, Mapping[str, int]]
@@ -117,7 +117,7 @@ def is_of(key: str, position: Position) -> bool:
 
 
 def rows_of(family: str, run: str) -> str:
-    """What the keys of all rows of a run begin with, and of no other run."""
+    """The prefix of the keys of all rows of a run, and of no other run."""
     return _mask(f"{family}:{run}") + MARK
 
 
@@ -175,7 +175,7 @@ def _deeper(value: Any, most: int) -> bool:
 
 
 def short(value: Any, most: int = 500) -> str | None:
-    """The beginning of a text, to be listed; the whole stays in the journal."""
+    """The beginning of a text, for lists; the journal has all of it."""
     text = word(value)
     return text if text is None or len(text) <= most else text[: most - 1] + "…"
 
@@ -250,8 +250,8 @@ NO_SIGN = ("source-gone", "erasure", "pruned", "completed", IMPORTED)
 def last_sign(before: str, position: Position, fact: Fact) -> str:
     """When there was a sign of life last: "" as long as that is not known.
 
-    What is heard live is one when it is received. What was read from a file is one at the time
-    that it tells: a file without a clock may be of any age.
+    A live event is one at the time of receipt. An event from a file is one at its own time: a file
+    without a clock may be of any age.
     """
     if isinstance(fact, Noted) and fact.label in NO_SIGN:
         return before
@@ -270,7 +270,7 @@ def last_sign(before: str, position: Position, fact: Fact) -> str:
 
 
 def when(position: Position) -> int:
-    """When it happened: by the emitter's clock, else when it was heard."""
+    """The time of an event: by the emitter's clock, else the time of receipt."""
     at = moment(position.at)
     return at if at is not None else moment(position.received) or 0
 
@@ -306,7 +306,7 @@ def end_rank(far: int, ok: bool | None) -> tuple[int, int]:
     """The rank of a report of a call's end; of several the lowest counts, in any order of arrival.
 
     Of reports that nobody observed and that are equally far, a failure counts first, then one that
-    knows how the call went: a model is given a result without being told whether the tool failed.
+    knows how the call went: a model gets a result without knowing whether the tool failed.
     """
     return far, 0 if not far or ok is False else 1 if ok else 2
 
@@ -319,21 +319,21 @@ def call_name(position: Position, fact: Called | Returned) -> str:
 
 @dataclass(slots=True)
 class Call:
-    """What the copies of one tool call say together."""
+    """One tool call, merged from all reports of it."""
 
     tool: str | None = None
     called: int = UNREPORTED
-    """The rank of the copy that told of the call."""
+    """The rank of the best report of the call."""
     at: int = 0
     returned: int = UNREPORTED
     ok: bool | None = None
     micros: int | None = None
     made_up: bool = False
-    """Its id is, so that nobody could have told of its other end."""
+    """Its id was made up, so that no other report can belong to it."""
     unnamed: bool = False
     """The source has no id for it, and what calls it so may have been read from another record."""
     called_seq: int = 0
-    """The record that told of the call, and the one that told of its end, as it is counted."""
+    """The record of the call and the record of its end that count."""
     returned_seq: int = 0
 
     @property
@@ -342,7 +342,7 @@ class Call:
 
     @property
     def torn(self) -> bool:
-        """It returned, and was not heard to be made."""
+        """It returned, and no record of the call itself exists."""
         return self.called == UNREPORTED and not self.open and not self.made_up
 
     @property
@@ -362,7 +362,7 @@ that this one is a copy of."""
 
 
 def original_call(calls: Calls, name: str) -> tuple[str, Any]:
-    """The name under which a call is kept, whose copy this one may be, and what is kept of it."""
+    """The name under which a call is stored, of which this may be another report, and its state."""
     while isinstance(original := calls.get(name), str):
         name = original
     return name, original
@@ -376,11 +376,11 @@ def is_settled(state: Any) -> bool:
 def join_call(
     calls: Calls, position: Position, fact: Called | Returned, *, places: bool = False
 ) -> tuple[list[Call], list[Call]]:
-    """Joins one more telling of a call to the rest: what no longer counts, and what counts instead.
+    """Merge one more report of a call: returns what no longer counts, and what counts instead.
 
     Copies are known by their call id or by the provider's; of two tellings the one that was
     seen counts, whichever came first. A made-up id is forgotten once it has returned.
-    With `places` it is kept which records tell of the call as it is counted.
+    With `places` the records of the call that count are noted.
     """
     own_name = call_name(position, fact)
     name, original = original_call(calls, own_name)
@@ -459,7 +459,7 @@ DOLLAR = 10**9
 
 
 def amounts(fact: Spent) -> dict[str, int]:
-    """What was spent, in integers, without what is not known."""
+    """The amounts of a spend as integers, without those that are not known."""
     usage = fact.usage if isinstance(fact.usage, Mapping) else {}
     counts = {key: whole(usage.get(key)) for key in PRICED} | {"cost": whole(fact.cost_usd, DOLLAR)}
     known = {key: amount for key, amount in counts.items() if amount is not None}
@@ -478,7 +478,7 @@ _GREATER = (
 
 
 def greater(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
-    """Whether one telling of a spend counts rather than the other: the greatest output does."""
+    """Whether one report of a spend replaces another: the one with the greatest output counts."""
     return [one.get(key, -1) for key in _GREATER] > [other.get(key, -1) for key in _GREATER]
 
 

@@ -22,7 +22,7 @@ from tracklog.folds import (
 from tracklog.model.fact import FACTS, Began, Ended, Fact, Moved
 
 BUCKETS = ("converged", "partial", "escaped", "aborted", "unknown")
-"""K8: `unknown` is a reader's bucket: no end was heard, or an outcome that is none of the four."""
+"""K8: `unknown` is a reader's bucket: no end was recorded, or an outcome that is none of the four."""
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
 
 
 def in_runs(states: Iterable[State]) -> list[dict[str, Any]]:
-    """One row per agent and run, the latest heard first; `waits` when it paused for a person."""
+    """One row per agent and run, by last activity, the newest first; `waits` when it paused for a person."""
     rows = sorted(states, key=lambda state: -state.last_seq)
     return [
         {
@@ -119,7 +119,7 @@ def reads(score: float | None) -> str | None:
 
 
 def seconds(state: State) -> float | None:
-    """How long it took: as its producer says, else between its start and its end."""
+    """Its duration: as reported, else from its start to its end."""
     if state.micros is not None:
         return state.micros / 1_000_000
     if state.began_ms is None or state.ended_ms is None:

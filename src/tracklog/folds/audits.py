@@ -33,7 +33,7 @@ def key(position: Position, fact: Decided) -> str | None:
 
 
 def result(fact: Decided) -> str | None:
-    """What an audit came to; None for a decision that is no audit."""
+    """The result of an audit; None for a decision that is no audit."""
     if isinstance(fact.passed, bool):
         return "pass" if fact.passed else "fail"
     return "warn" if fact.verdict == "warn" else None

@@ -36,22 +36,24 @@ class State:
     parent_call_id: str | None = None
     tool_server: str | None = None
     called: int = 0
-    """How far the telling of the call that counts is from having been seen; the same for its end."""
+    """The rank of the report of the call that counts: how directly it was observed. The same for
+    its end.
+    """
     called_seq: int | None = None
-    """None: only its end was heard."""
+    """None: only its end was recorded."""
     called_ms: int | None = None
     returned: int = 0
     returned_seq: int | None = None
     """None: it did not return."""
     returned_ms: int | None = None
-    """When, where nobody says how long it took."""
+    """The time, where the duration was not reported."""
     ok: bool | None = None
     status: str | None = None
     error: str | None = None
     exit_code: int | None = None
     micros: int | None = None
     copied: bool = False
-    """Told of another run's history only: shown, never counted."""
+    """Only a copy of another run's history: shown, never counted."""
 
 
 def key(position: Position, fact: Called | Returned) -> str:

@@ -1,4 +1,4 @@
-"""What was said, message by message?"""
+"""The messages of a run, one by one."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class State:
     injected: bool = False
     copied: bool = False
     withdrawn: bool = False
-    """It was taken back: shown, not counted as said."""
+    """It was withdrawn: shown, and not counted."""
     seq: int = 0
     at_ms: int = 0
     parts: list[list[Any]] = field(default_factory=list)
@@ -61,9 +61,9 @@ def apply_message(state: State, position: Position, fact: Said) -> State:
     elif position.seq != state.seq and fact.fidelity != "reconstructed":
         return state
     elif state.withdrawn and not position.withdrawn:
-        state.withdrawn, state.parts = False, []  # it was told again, or told at more length
+        state.withdrawn, state.parts = False, []  # it came again, or came longer
     elif position.withdrawn and not state.withdrawn:
-        return state  # a piece of it was taken back, the rest stands
+        return state  # a part of it was withdrawn, the rest counts
     words = text_in(fact.blocks)
     part = [position.seq, text_of(fact.role), len(words), mark_of(words)]
     if len(state.parts) < MOST_PARTS and all(part[1:] != each[1:] for each in state.parts):
@@ -72,12 +72,12 @@ def apply_message(state: State, position: Position, fact: Said) -> State:
 
 
 def mark_of(words: str) -> str:
-    """What tells two texts apart."""
+    """A hash of a text, to compare it with others."""
     return blake2b(words.encode(errors="replace"), digest_size=6).hexdigest()
 
 
 def answer(states: Iterable[State]) -> list[dict[str, Any]]:
-    """One row per message, in the order in which they were first heard; without the words."""
+    """One row per message, in the order of their first records; without the text."""
     return [
         {
             "family": state.family,

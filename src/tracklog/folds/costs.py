@@ -1,4 +1,4 @@
-"""What was spent, in tokens and in money as reported: per run, agent and model?"""
+"""Tokens and reported cost per run, agent and model."""
 
 from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from tracklog.model.fact import Spent
 
 @dataclass(slots=True)
 class State:
-    """One spend, as one run tells it."""
+    """One spend, as one run reports it."""
 
     family: str = ""
     run: str = ""
@@ -68,7 +68,7 @@ def step(state: State, position: Position, fact: Spent) -> State:
 
 
 def sums(_key: str, state: State) -> Sums:
-    """The runs that tell of each spend that has a key."""
+    """The runs that report each spend that has a key."""
     return {state.key: {f"{state.family}:{state.run}": 1}} if state.key.startswith("=") else {}
 
 
@@ -84,7 +84,7 @@ GROUPS: dict[str, Callable[[State], str | None]] = {
 
 
 Price = Callable[[State], tuple[int, bool] | None]
-"""What a spend costs by a list, in billionths of a dollar, and whether that is all of it."""
+"""The price of a spend by a price list, in billionths of a dollar, and whether all of it is priced."""
 
 
 def answer(
@@ -123,7 +123,7 @@ def answer(
 
 def counted(states: Iterable[State], duplicates: Container[str] = ()) -> list[State]:
     """The spends that count: one per key, with its greatest amounts, in the run that recorded it
-    first; and in a group the whole ones instead of the rest.
+    first; in a group, those marked `whole` instead of the others.
 
     `duplicates` are runs that record a conversation for which another run is counted. They share
     their spends among each other, not with counted runs: each side is complete by itself. Of
@@ -161,7 +161,7 @@ def _best_writers(spends: Iterable[State]) -> dict[tuple[str, str], str]:
 
 
 def _at(place: State, amount: State) -> State:
-    """The greatest telling of a spend, at the place where it was heard first."""
+    """The greatest report of a spend, at the position of its first report."""
     if place is amount:
         return place
     return State(

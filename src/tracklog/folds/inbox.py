@@ -25,7 +25,7 @@ class State:
     asked_seq: int | None = None
     asked_ms: int | None = None
     answers: int = 0
-    """How often the last asking was answered: by a person, and perhaps told again by the agent."""
+    """How often the last question was answered: by a person, and perhaps once more by the agent."""
     by: list[str] = field(default_factory=list)
     answer: str | None = None
     answered_seq: int | None = None

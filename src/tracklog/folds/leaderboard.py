@@ -21,7 +21,7 @@ class State:
     cast: dict[str, dict[str, str | None]] = field(default_factory=dict)
     """Each player's `model_endpoint`, `model_profile` and `model`."""
     contest: str | None = None
-    """The kind of its competition; None where no setup was heard."""
+    """The kind of its competition; None where no setup was recorded."""
     started_at: str | None = None
     finished: bool = False
     finished_at: str | None = None
@@ -32,7 +32,7 @@ class State:
     winning_models: list[str] = field(default_factory=list)
     turns: int | None = None
     tokens: int | None = None
-    """What its end says of both; None where it says nothing."""
+    """Both as its end reports them; None where it does not."""
 
 
 def key(position: Position, fact: Fact) -> str | None:
@@ -51,7 +51,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
         case Noted(label="setup", data=Mapping() as setup):
             _set_up(state, setup)
         case Ended(what="run"):
-            # F15: the last end wins, whatever an earlier one said.
+            # F15: the last end wins, whatever an earlier one reported.
             state.finished, state.finished_at, state.reason = True, position.at, short(fact.outcome)
             state.winner, state.winner_kind = word(fact.winner), word(fact.winner_kind)
             state.winning_model = word(fact.winning_model)

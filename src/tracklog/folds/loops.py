@@ -9,7 +9,7 @@ from tracklog.folds import Fold, Position, Sums, call_name, row_key, text_of, wo
 from tracklog.model.fact import Called
 
 MOST_NAMES = 1000
-"""Past this many names of calls, a copy is no longer told from a call."""
+"""After this many names of calls, a copy is counted as a call."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ def key(position: Position, fact: Called) -> str | None:
 
 
 def digest(arguments: Any) -> str:
-    """What tells one set of arguments from another."""
+    """A hash of the arguments, to compare them with others."""
     return sha256(text_of(arguments).encode(errors="replace")).hexdigest()[:24]
 
 

@@ -45,7 +45,7 @@ from tracklog.model.fact import (
 )
 
 LOST_AFTER = 900.0
-"""The seconds of silence after which a run that works is taken for lost, unless told otherwise."""
+"""The default for the seconds of silence after which a working run counts as lost."""
 
 BY_NEED = ("waiting", "failed", "working", "done")
 STATUSES = ("waiting", "failed", "lost", "working", "done")
@@ -61,7 +61,7 @@ class State:
     title: str | None = None
     task: str | None = None
     prompt: str | None = None
-    """What it was first asked by another agent or program, where no person asked."""
+    """Its first task from another agent or program, where no person gave one."""
     model: str | None = None
     """The model that spoke last, else the one it began with."""
     cwd: str | None = None
@@ -71,27 +71,27 @@ class State:
     first_received: str = ""
     last_received: str = ""
     alive: str = ""
-    """When it last gave a sign of life: heard live then, or told so by what was read later.
+    """Its last activity: the time of receipt of a live event, or the time in a file that was read.
     Empty as long as that is not known: a file without a clock may be of any age."""
     rests: bool = False
     """It is a conversation read from a file whose last turn came to its end."""
     first_at: str | None = None
-    """The earliest and the latest time that it tells, by its own clock."""
+    """The earliest and the latest time of its events, by its own clock."""
     last_at: str | None = None
     skew_ms: int = 0
     """The greatest distance between the emitter's clock and ours."""
     begun: bool = False
-    """The run itself was heard to begin, so it is for the run to end."""
+    """The begin of the run itself was recorded, so its end is expected."""
     began_ms: int | None = None
     ended: bool = False
     ended_ms: int | None = None
     seconds: float | None = None
-    """How long it took, as its end says."""
+    """Its duration, as its end reports it."""
     outcome: str | None = None
     passed: bool | None = None
     score: float | None = None
     agents: dict[str, str] = field(default_factory=dict)
-    """Each agent's phase; empty where it was only heard to act."""
+    """Each agent's phase; empty where only acts of it were recorded."""
     ends: dict[str, list[Any]] = field(default_factory=dict)
     """Each agent's end: outcome, passed, score, when."""
     steps: dict[str, str] = field(default_factory=dict)
@@ -105,17 +105,17 @@ class State:
     open_calls: int = 0
     """Calls that did not return: they dangle when the run is over."""
     torn_calls: int = 0
-    """Calls of which only the return was heard."""
+    """Calls of which only the return was recorded."""
     spent: dict[str, list[Any]] = field(default_factory=dict)
-    """Each spend's group, whether it is the whole of it, its amounts, and who told it."""
+    """Each spend's group, whether it is the total of the group, its amounts, and its writer."""
     last_spent: str = ""
-    """The last spend that has neither key nor group: it can be told again in its own record only."""
+    """The last spend that has neither key nor group: only its own record can repeat it."""
     sums: dict[str, int] = field(default_factory=dict)
-    """What all such spends before it come to."""
+    """The sum of all such spends before it."""
     withdrawn: list[list[int]] = field(default_factory=list)
-    """What was taken back: the first and the last record of each piece."""
+    """The withdrawn parts: the first and the last record of each."""
     source_gone: str | None = None
-    """When it was seen that the file that told of it is not there any more."""
+    """The time at which the file it was read from was found to be missing."""
 
 
 def step(state: State, position: Position, fact: Fact) -> State:
@@ -215,7 +215,7 @@ _SYNTHETIC = re.compile(
     r"|^(?:No response requested\.|\(no content\))$",
     re.DOTALL,
 )
-"""What programs put into a person's mouth: no name for what is being done."""
+"""Texts that programs write as a person: they are no title of a run."""
 
 
 def _titled(text: Any) -> str | None:
@@ -242,7 +242,7 @@ def _is_latest(state: State, position: Position) -> bool:
 
 
 def _rested(state: State, fact: Fact) -> None:
-    """A turn ends with an answer, or where its end is told; then it is for a person to go on."""
+    """A turn ends with an answer, or with an event of its end; then a person is expected to go on."""
     match fact:
         case Said(role="assistant"):
             blocks = fact.blocks if isinstance(fact.blocks, tuple | list) else ()
@@ -342,12 +342,12 @@ def answer(
 
 
 def last_active(state: State) -> tuple[int, int]:
-    """What runs are ordered by: when it was last active, then the number of its last record."""
+    """The sort key of runs: the last activity, then the number of the last record."""
     return moment(state.alive) or 0, state.last_seq
 
 
 def row(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any]:
-    """What is known of one run at the time `now`."""
+    """The row of one run at the time `now`."""
     outcomes = Counter(end[0] for end in state.ends.values() if end[0] is not None)
     alone = next(iter(state.ends.values())) if len(state.ends) == 1 else [None] * 4
     tokens = _tokens(state)
@@ -397,8 +397,8 @@ def status(state: State, now: str, lost_after: float = LOST_AFTER) -> str:
     """Of waiting, failed, lost, working and done, that of the agent or step that needs a person most.
 
     A run is lost when it works and was silent for longer than `lost_after` seconds; a conversation
-    that fell silent at the end of a turn is done. What was read from a file is as old as it says,
-    and at rest where it does not say.
+    that fell silent at the end of a turn is done. Events from a file are as old as their own time,
+    and a run without times is at rest.
     """
     if state.ended:
         return "failed" if state.passed is False else "done"
@@ -414,7 +414,7 @@ def status(state: State, now: str, lost_after: float = LOST_AFTER) -> str:
 
 
 def title(state: State) -> str | None:
-    """What a run is called: by its own title, else by what it was asked for first."""
+    """The title of a run: its own, else its first task."""
     return state.title or state.task or state.prompt
 
 
@@ -424,7 +424,7 @@ def has_spent(state: State) -> bool:
 
 
 def began_ms(state: State) -> int | None:
-    """When it began: as told, else, of a run that was heard to begin, the earliest time it tells."""
+    """Its begin: as reported, else the earliest time of a run whose begin was recorded."""
     if state.began_ms is not None or not state.begun:
         return state.began_ms
     return moment(state.first_at)
@@ -456,7 +456,7 @@ def _passed(state: State) -> bool | None:
 
 
 def _tokens(state: State) -> Mapping[str, int]:
-    """The sums: in a group the whole spends replace the rest; different writers are not added."""
+    """The sums: in a group, spends marked `whole` replace the others; writers are not added up."""
     replaced = {
         group for group, replaces, *_ in state.spent.values() if replaces and group is not None
     }

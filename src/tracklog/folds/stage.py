@@ -9,7 +9,7 @@ from tracklog.model.fact import Began, Decided, Fact, Noted, Said
 
 NOTES, VERDICTS, VISITORS = 8, 5, 5
 SPARE = 2
-"""More notes than are shown are kept, because a verdict takes its own words back out of them."""
+"""More notes are stored than shown, because a verdict removes its own text from them."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
         case Said() if not position.withdrawn and (words := short(text_in(fact.blocks))):
             _add_message(state, position, fact, words)
         case Decided() if fact.verdict is not None:
-            # A verdict that was also spoken is a verdict, not a note.
+            # A verdict that is also a message is listed as a verdict only.
             state.notes = [note for note in state.notes if note[0] != position.seq]
             by = word(fact.by) or word(fact.agent)
             verdict = short(text_of(fact.verdict)) or ""

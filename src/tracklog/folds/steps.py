@@ -10,7 +10,7 @@ from tracklog.model.fact import Began, Ended, Fact, Moved
 BLOCKED = "blocked"
 """The word for a step that was never tried because another one failed."""
 STATED = ("total_nodes", "done", "failed", "blocked", "total_attempts", "flake_retries")
-"""What a source may have counted itself: then that is told."""
+"""Counts that a source may report itself; then the reported counts are shown."""
 
 
 @dataclass(slots=True)
@@ -20,13 +20,13 @@ class State:
     started: str | None = None
     started_ms: int = 0
     ended: str | None = None
-    """When, by the emitter's clock, else when it was heard."""
+    """The time, by the emitter's clock, else the time of receipt."""
     seconds: float | None = None
     outcome: str | None = None
     exit_code: int | None = None
     counts: dict[str, int] = field(default_factory=dict)
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Of each step, in the order heard: `status`, the record that `moved` it, how often it was
+    """Of each step, in the order of the records: `status`, the record that `moved` it, how often it was
     `begun` and `tried`, whether it `lapsed` or which parts `failed`, and what passed later (`flakes`)."""
 
 
@@ -108,7 +108,7 @@ def _end_step(tries: dict[str, Any], position: Position, fact: Ended) -> None:
             tries["lapsed"] = True
         elif "lapsed" in tries:
             tries["flakes"] = 1  # it had failed, and was begun again
-    if tries.get("moved") != position.seq:  # else its status was told in the same breath
+    if tries.get("moved") != position.seq:  # else the same record has its status
         tries["status"] = "failed" if failed else "done"
 
 
@@ -118,7 +118,7 @@ def stepped(state: State) -> bool:
 
 
 def summary(state: State) -> dict[str, Any]:
-    """A run in short, by its steps: what its source counted is told as it did, the rest is counted."""
+    """The summary of a run by its steps: counts of the source as reported, the others counted."""
     of = state.steps
     attempts = {name: tries for name in of if (tries := _tries(of[name]))}
     statuses = [each.get("status") for each in of.values()]
@@ -143,7 +143,7 @@ def summary(state: State) -> dict[str, Any]:
 
 
 def _tries(tries: Mapping[str, Any]) -> int:
-    """How often a step was tried: as it was told try by try, else as often as it began."""
+    """How often a step was tried: by its attempts, else by its begins."""
     return int(tries.get("tried") or tries.get("begun", 0))
 
 

@@ -1,6 +1,6 @@
 """How often is each tool called, how often does it fail, and how long does it take?
 
-A state belongs to a run, because only the run's calls tell which of two is a copy:
+A state belongs to a run, because which of two calls is a copy is known in the run only:
 each hour's digest is corrected when the join of two tellings shows that they were one call.
 The index adds the runs' digests up, so that a window reads a row per hour and tool.
 """
@@ -64,7 +64,7 @@ def middle(number: int) -> float:
 
 
 def sums(_key: str, state: State) -> Sums:
-    """What a run adds to each hour's count of each tool."""
+    """The counts that a run adds to each hour and tool."""
     rows: dict[str, dict[str, int]] = {}
     for hour, tools in state.hours.items():
         for tool, (calls, failures, unfinished, buckets) in tools.items():
@@ -75,7 +75,7 @@ def sums(_key: str, state: State) -> Sums:
 
 
 def hour_key(hour: int) -> str:
-    """What the keys of an hour's rows begin with, in the order of time."""
+    """The prefix of the keys of an hour's rows; prefixes sort by time."""
     return f"{hour + 10**9:010}{MARK}"
 
 
@@ -84,7 +84,7 @@ def answer(
     since: str | None = None,
     until: str | None = None,
 ) -> list[dict[str, Any]]:
-    """One row per tool, the most called first, of the whole hours that touch the window."""
+    """One row per tool, the most called first, of all hours that the window touches."""
     first, last = moment(since), moment(until)
     begin = "" if first is None else hour_key(first // HOUR)
     end = "~" if last is None else hour_key(last // HOUR + 1)

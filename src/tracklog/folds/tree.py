@@ -63,7 +63,7 @@ def sums(key: str, state: State) -> Sums:
 
 
 def names(state: State) -> set[str]:
-    """What leads from a run to those that are tied to it: its own names, and those it calls."""
+    """The names that link a run to others: its own names, and those it calls."""
     own = {state.run, *(text_of(alias) for _, alias in state.aliases)}
     return own | {run_of(other)[1] for _, _, other, *_ in state.links}
 
@@ -77,9 +77,9 @@ class Branch:
     parent: str | None
     kind: str | None
     missing: bool
-    """It was named, and nothing of it was heard."""
+    """It was named, and has no record."""
     again: bool
-    """It stands higher up or earlier too, so what is below it is not told again."""
+    """It appears higher up or earlier, too, so its sub-runs are not listed again."""
     handoffs: list[list[Any]]
 
 
@@ -88,8 +88,8 @@ def answer(
 ) -> list[Branch]:
     """The tree below a run, or all trees: parents before children, in the order of the journal.
 
-    A link counts whichever end told it. Cycles and second parents are cut, and said.
-    Runs of `known` were heard too, first at that seq, though no state is given for them.
+    A link counts whichever end reported it. Cycles and second parents are cut, and marked so.
+    Runs in `known` have records, too, the first at that number, although they have no state here.
     """
     states = placeholders(known or {}) | dict(states)
     children, parents = links(states)
@@ -133,7 +133,7 @@ Links = dict[str, dict[str, str]]
 
 
 def links(states: Mapping[str, State]) -> tuple[Links, Links]:
-    """The children and the parents of every run that was named, from either end's telling."""
+    """The children and the parents of every run that was named, as either end reports them."""
     resolve = resolver(states)
     every = sorted(
         (seq, kind, *((key, resolve(other)) if end == "child" else (resolve(other), key)))

@@ -67,7 +67,7 @@ class Home:
 
     @cached_property
     def intake(self) -> Intake:
-        """The door."""
+        """The intake: the one way in for lines."""
         return Intake(
             self.journal,
             self.dialects.values(),
@@ -80,17 +80,17 @@ class Home:
 
     @cached_property
     def refused(self) -> Refused:
-        """What the door refused."""
+        """The lines that the intake refused."""
         return Refused(self.storage.refused)
 
     @cached_property
     def blobs(self) -> Blobs:
-        """Large values that were lifted out of lines."""
+        """Large values that were taken out of lines and are stored apart."""
         return self.storage.blobs
 
     @cached_property
     def index(self) -> Indexer:
-        """What the folds make of the journal: a cache, in memory where none can be written."""
+        """The index: the states of the folds, a cache. It is in memory where no file can be written."""
         try:
             opened = registry.index(self._index_url)
         except IndexUnwritable:
@@ -99,14 +99,14 @@ class Home:
         return Indexer(self.journal, opened, self.dialects.values(), folds)
 
     def cache(self, make: "Callable[[Home], T]") -> T:
-        """What an answer keeps between questions: made once for each home, by its own maker."""
+        """A value that an answer caches between questions: `make` is called once for each home."""
         if make not in self._caches:
             self._caches.setdefault(make, make(self))  # of two threads the first counts
         value: T = self._caches[make]
         return value
 
     def runs(self) -> set[Run]:
-        """Every run of which something is kept."""
+        """Every run that has a record."""
         return set(self.journal.runs())
 
     def run(self, name: str) -> Run:
@@ -115,7 +115,7 @@ class Home:
         """
         family, _, own = name.partition(":")
         if own and self.journal.read(0, 1, (family, own)):
-            return family, own  # said in full: not every run has to be looked at
+            return family, own  # the complete name: the other runs need not be read
         runs = self.runs()
         matching = {run for run in runs if name in (run[1], ":".join(run))}
         if not matching:
@@ -163,7 +163,7 @@ class Home:
         return facts_in(record, self.dialects)
 
     def erase(self, name: str, seq: int, *, reason: str, by: str) -> Erasure:
-        """Takes one record's bytes out of every place of this home, and puts that on record."""
+        """Remove the bytes of one record from every place of this home, and record that."""
         record = self.record(name, seq)
         event = self.event(record)
         erasure = self.store.erase(
@@ -186,23 +186,23 @@ class Home:
         return record
 
     def _forget_sources(self, run: str) -> None:
-        """What is remembered of a source may hold what was said; it is read again from its start."""
+        """Delete the import states of a run, which may hold text of it; its sources are read again."""
         for place in (self.path / "sources").glob("*.json"):
             if run.encode() in place.read_bytes():
                 place.unlink(missing_ok=True)
 
     def _drop_blobs(self, line: bytes) -> list[str]:
-        """Removes the blobs of which only this line spoke, and which nobody can find any more."""
+        """Remove the blobs that only this line named; nothing refers to them any more."""
         own = {name for name in self.blobs.list() if name.encode() in line}
         own -= self._named_blobs() if own else set()
         self.blobs.collect(lambda name: name not in own)
         return [f"blobs/{name}" for name in sorted(own)]
 
     def prune(self, older_than: float, *, open_too: bool = False, dry: bool = False) -> Pruning:
-        """Drops what is older than that many seconds, in whole segments, and puts it on record.
+        """Delete complete segments that are older than that many seconds, and record that.
 
-        It stops before a run that has not ended and spoke since, unless `open_too`.
-        Blobs that nothing speaks of any more go with it.
+        It stops before a run that has not ended and has newer records, unless `open_too`.
+        Blobs that no record names any more are deleted, too.
         """
         before = stamp(self.clock() - older_than)
         is_open = None if open_too else self._open_since(before).__contains__
@@ -244,7 +244,7 @@ class Home:
         return stamp(self.clock())
 
     def record_fact(self, run: Run, fact: Fact, *, writer: str = "cli") -> None:
-        """Puts on record what has no line of its own, as an operator's act, in the native dialect."""
+        """Record a fact that has no line of its own, such as an act of an operator, as a native line."""
         family, name = run
         line = native.line(
             fact,
@@ -256,14 +256,14 @@ class Home:
         )
         self.intake.admit([line], native.dialect.name)
 
-    def _open_since(self, moment: str) -> set[Run]:
-        """The runs that spoke since a moment and have something that began and did not end."""
-        spoke = {
+    def _open_since(self, time: str) -> set[Run]:
+        """The runs with records since that time in which something began and did not end."""
+        active = {
             (record.family, record.run)
             for record in self.journal.records()
-            if record.received >= moment
+            if record.received >= time
         }
-        return {run for run in spoke if self._is_open(run)}
+        return {run for run in active if self._is_open(run)}
 
     def _is_open(self, run: Run) -> bool:
         begun: set[tuple[str, str | None]] = set()
@@ -276,7 +276,7 @@ class Home:
         return bool(begun)
 
     def _named_blobs(self) -> set[str]:
-        """The blobs that some record still speaks of."""
+        """The blobs that some record names."""
         names: set[str] = set()
         for record in self.journal.records():
             if b'"$blob"' in record.line or b'"raw"' in record.line:

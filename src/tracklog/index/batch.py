@@ -10,29 +10,31 @@ from tracklog.model.event import Finding
 from tracklog.model.fact import Fact
 
 PAST = "past:"
-"""Before a fold's name: what its states were at some moments, by run and record."""
+"""Prefix of a fold's name: its past states, by run and record."""
 TOO_LARGE = b"null"
-"""In the place of a past state that is not worth its room."""
+"""Stands for a past state that is too large to be stored."""
 _LARGE = 1 << 16  # bytes
 
 
 class Batch:
-    """What a batch of records comes to."""
+    """The changes that a batch of records makes in the index."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[tuple[str, str], Fold[Any] | None, Position, Fact | None]] = []
-        """What is to be done to which state; without a fact it is kept as it is then."""
+        """The facts to fold, each with the state it changes; without a fact the state is stored as it is
+        at that record.
+        """
         self.past: dict[tuple[str, str], bytes] = {}
         self.changed: dict[tuple[str, str], int] = {}
         self.before: dict[tuple[str, str], Sums] = {}
-        """What the states of folds with sums added before this batch."""
+        """What the states of folds with sums added to the sums before this batch."""
         self.findings: list[RecordFinding] = []
         self.words: list[Words] = []
         self.erasures: list[int] = []
         self.ids: list[tuple[int, Position]] = []
         """Identities that should stand in one run only."""
         self.names: dict[Run, dict[int, int]] = {}
-        """What the records of a run go by, and what they say caused them."""
+        """By run, the names of its records and the names of their causes."""
         self.active: dict[Run, int] = {}
         """The runs with a record that counts, and the last one."""
         self.superseded: list[int] = []
@@ -46,7 +48,7 @@ class Batch:
         self.findings.append(RecordFinding(record.seq, record.family, record.run, finding))
 
     def forget(self, run: Run) -> None:
-        """Takes back what a run comes to, because it is folded anew."""
+        """Remove the changes of a run, because it is folded again from its start."""
         self.steps = [each for each in self.steps if each[2][2:4] != run]
         rows = rows_of(*run)
         self.past = {name: each for name, each in self.past.items() if name[1][:-15] != rows}
@@ -62,7 +64,7 @@ class Batch:
             self.past[PAST + name[0], key] = frozen if len(frozen) <= _LARGE else TOO_LARGE
 
     def note_erasure(self, record: Record, noted: Any, through: int) -> None:
-        """An erasure that was put on record after this index was begun concerns it."""
+        """Note an erasure that was recorded after this index was begun."""
         seq = noted.data.get("seq") if isinstance(noted.data, dict) else None
         if isinstance(seq, int) and 0 < seq < record.seq and record.seq > through:
             self.erasures.append(seq)

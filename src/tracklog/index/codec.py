@@ -13,7 +13,7 @@ S = TypeVar("S")
 
 
 def freeze(key: str, state: Any) -> bytes:
-    """A state as JSON; a field that is as it was before any fact is left out.
+    """A state as JSON, without the fields that have their default.
 
     So are `family` and `run`, where the key begins with them.
     """
@@ -30,7 +30,7 @@ def freeze(key: str, state: Any) -> bytes:
 
 
 def thaw(fold: Fold[S], key: str, state: bytes) -> S:
-    """The state that was kept under a key."""
+    """The state from the JSON under a key."""
     values = orjson.loads(state)
     if _shape(fold.State).of_run and "family" not in values:
         values["family"], _, values["run"] = key.partition(MARK)[0].partition(":")
@@ -38,7 +38,7 @@ def thaw(fold: Fold[S], key: str, state: bytes) -> S:
 
 
 def usual(fold: Fold[Any]) -> Mapping[str, Any]:
-    """The fields of a fold's states, each with what it says before any fact."""
+    """The fields of a fold's states, each with its default."""
     shape = _shape(fold.State)
     return dict(zip(shape.names, shape.usual, strict=False))
 
@@ -48,7 +48,7 @@ class _Shape(NamedTuple):
     values: Callable[[Any], tuple[Any, ...]]
     usual: tuple[Any, ...]
     of_run: bool
-    """Whether it says which run it is of."""
+    """Whether it has the fields `family` and `run`."""
 
 
 _shapes: dict[type, _Shape] = {}

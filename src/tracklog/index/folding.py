@@ -1,6 +1,6 @@
 """Apply records to the rules and the folds, and collect the changed states.
 
-What was read last stays in memory, so that the next batch need not ask the index for it.
+The states that were used last stay in memory, so that the next batch need not load them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,18 +25,18 @@ from tracklog.reading.record import event_of, failure
 from tracklog.reading.walk import Reading, Walker
 
 REST = "rest:"
-"""Beside the folds: the runs of which something is amiss if nothing more comes."""
+"""Stored like a fold: the runs that have findings if no more records come."""
 SUMS = "sums:"
-"""Before a fold's name: what its states of all runs come to."""
+"""Prefix of a fold's name: the sums of its states over all runs."""
 
-_STEPS = 20_000  # facts of a run that is folded anew, held at once
+_STEPS = 20_000  # facts of a run that is folded again, held at once
 _STATES = 16 << 20  # bytes of JSON whose states stay in memory from one batch to the next
 _WALKED = 100_000  # events whose runs' walkers stay in memory
-_MOMENT = 2000  # events of a run between two of which its states are kept
+_INTERVAL = 2000  # events of a run between two stored past states
 
 
 class Folding:
-    """What is known in memory of the index of a journal, and how it goes on."""
+    """Folds records into an index, with the states that were used last in memory."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class Folding:
         self.forget()
 
     def forget(self) -> None:
-        """Nothing is known in memory of what the index holds."""
+        """Drop everything in memory."""
         self.at = -1
-        """The last record that was taken in; -1 when that is not known."""
-        self._whole = False
+        """The last record that was folded; -1 where that is not known."""
+        self._complete = False
         """Whether everything that the index holds is in memory."""
         self._states: dict[tuple[str, str], Any] = {}
         self._sizes: dict[tuple[str, str], int] = {}
@@ -71,18 +71,18 @@ class Folding:
         self._walked = 0
         """The events that these walkers have read."""
         self._unsettled: dict[Run, int] = {}
-        """The findings of each run that were noted to remain if nothing more comes."""
+        """By run, how many findings remain if no more records come, as stored."""
 
     def resume(self) -> None:
-        """From where the index is, which another process may have brought on."""
+        """Continue from the cursor of the index, which another process may have moved."""
         if self.index.cursor != self.at:
             self.forget()
             self.at = self.index.cursor
-            self._whole = self.at == 0
+            self._complete = self.at == 0
         self._through = int(self.index.notes["through"])
 
     def apply(self, records: list[Record]) -> int:
-        """Applies a batch; or nothing, and the number of a record that was erased meanwhile."""
+        """Apply a batch; if a record was erased meanwhile, apply nothing and return its number."""
         batch = Batch()
         for record in records:
             self._read(record, batch)
@@ -105,7 +105,7 @@ class Folding:
         return 0
 
     def _read(self, record: Record, batch: Batch) -> None:
-        """Takes one more record into account."""
+        """Add one record to the batch."""
         walker = self._walker(record)
         reading = walker.read(record)
         run = (record.family, record.run)
@@ -121,7 +121,7 @@ class Folding:
             batch.words.append(Words(record.seq, text))
 
     def _add(self, reading: Reading, walker: Walker, batch: Batch) -> None:
-        """Adds what a record means to the batch; of one that does not count, only its names."""
+        """Add the facts and findings of a record; of one that does not count, only its names."""
         record, _, facts, findings, position, dialect, superseded = reading
         if position is not None and dialect is not None and dialect.policy.identity == "refuse":
             self._name(reading, position, dialect, batch)
@@ -143,12 +143,12 @@ class Folding:
                     continue
                 if key is not None:
                     steps.append(((fold.name, key), fold, position, fact))
-        if walker.checked.count % _MOMENT == 0 and not walker.revisions.mixed:
+        if walker.checked.count % _INTERVAL == 0 and not walker.revisions.mixed:
             key = run_key(position)
             steps += [((name, key), None, position, None) for name in self._rewound]
 
     def _name(self, reading: Reading, position: Position, dialect: Dialect, batch: Batch) -> None:
-        """Adds the names of a record whose identity means the same in every run."""
+        """Add the names of a record whose identity is unique over all runs."""
         known = batch.names.setdefault((position.family, position.run), {})
         for name in reading.names:
             known.setdefault(number_of(name), position.seq)
@@ -158,7 +158,7 @@ class Folding:
             batch.ids.append((number_of(position.id), position))
 
     def _refold(self, run: Run, through: int, batch: Batch) -> None:
-        """Forgets what a run's states were and folds it once more, now that it reads differently."""
+        """Drop the states of a run and fold it again, because earlier records count differently."""
         batch.forget(run)
         for name, json in self._states_of(run):
             before = self._states.pop(name, None)
@@ -176,7 +176,7 @@ class Folding:
                 self._step(batch)
 
     def _states_of(self, run: Run) -> Iterator[tuple[tuple[str, str], bytes]]:
-        """Every state of a run that the index keeps."""
+        """Every stored state of a run."""
         run_key, rows = ":".join(run), rows_of(*run)
         yield from self.index.load((fold, run_key) for fold in self.folds).items()
         for fold in self.folds:
@@ -187,11 +187,13 @@ class Folding:
                 after = page[-1][0]
 
     def _walker(self, record: Record) -> Walker:
-        """The walker of a record's run; one that was let go reads the run again."""
+        """The walker of a record's run; where none is in memory, a new one reads the run."""
         run = (record.family, record.run)
         walker = self._walkers.pop(run, None)
         if walker is None:
-            walker = Walker(self.dialects) if self._whole else self.recall(run, record.seq - 1)[0]
+            walker = (
+                Walker(self.dialects) if self._complete else self.recall(run, record.seq - 1)[0]
+            )
             self._walked += walker.checked.count
         self._walkers[run] = walker
         self._walked += 1
@@ -204,16 +206,14 @@ class Folding:
         return walker, last
 
     def _find_elsewhere(self, batch: Batch) -> None:
-        """Finds the identities that came in another run before."""
+        """Add a finding for each identity that came in another run before."""
         known = self.index.records_named({id for id, _ in batch.ids})
         for id, position in sorted(batch.ids, key=lambda each: each[1].seq):
             places = known.setdefault(id, [])
             other = next(self._same(places, position), None)
             places.append(position.seq)
             if other is not None and other.run != position.run:
-                message = (
-                    f"{position.id} was heard in run {other.run} before, in record {other.seq}"
-                )
+                message = f"{position.id} came in run {other.run} before, in record {other.seq}"
                 name = self.dialects[position.dialect].policy.elsewhere or ""
                 entry = RecordFinding(
                     position.seq, position.family, position.run, Finding(name, message)
@@ -221,7 +221,7 @@ class Folding:
                 batch.findings.append(entry)
 
     def _same(self, places: Iterable[int], position: Position) -> Iterator[Record]:
-        """Of some records those before a position that have its identity in its dialect."""
+        """Those of these records before a position that have its identity in its dialect."""
         for record in self.records(seq for seq in places if seq < position.seq):
             event = event_of(record, self.dialects) if record.dialect == position.dialect else None
             if event is not None and event.id == position.id:
@@ -238,8 +238,8 @@ class Folding:
         )
 
     def _load(self, batch: Batch) -> None:
-        """Brings the states that the batch needs into memory; those of a run anew are none."""
-        if self._whole:
+        """Load the states that the batch needs; a run that is folded again needs none."""
+        if self._complete:
             return
         keys = {name for name, _, _, _ in batch.steps} - self._states.keys() - batch.changed.keys()
         for name, state in self.index.load(keys).items():
@@ -279,16 +279,16 @@ class Folding:
         for name in sorted(batch.changed):
             state = states.pop(name, None)
             if state is None:
-                yield (*name, 0, b"")  # of a run that was folded anew, which has it no more
+                yield (*name, 0, b"")  # the run was folded again and has no such state now
                 continue
-            states[name] = state  # what was used last is let go last
+            states[name] = state  # at the end: the state that was used last is dropped last
             json = freeze(name[1], state)
             self._size += len(json) - sizes.get(name, 0)
             sizes[name] = len(json)
             yield (*name, batch.changed[name], json)
 
     def _sums(self, batch: Batch) -> Iterator[Change]:
-        """What the states of all runs come to, after what those of this batch add and take away."""
+        """The sums over all runs, changed by what the states of this batch add and subtract."""
         added: dict[str, list[Sums]] = {}
         for name, before in batch.before.items():
             fold, state = self.folds[name[0]], self._states.get(name)
@@ -305,7 +305,7 @@ class Folding:
                 yield (table, key, 0, _row(after[key]) if key in after else b"")
 
     def _pasts(self, batch: Batch) -> Iterator[Change]:
-        """What states were at some moments; none of a run that is folded anew now and then."""
+        """The past states to store; none of a run whose source record has several revisions."""
         mixed = {rows_of(*run) for run in batch.mixed}
         for (fold, key), state in batch.past.items():
             if key[:-15] not in mixed:
@@ -316,7 +316,7 @@ class Folding:
                     yield (PAST + fold, key, 0, b"")
 
     def _rests(self, batch: Batch) -> Iterator[Change]:
-        """Notes of which runs there are findings if nothing more comes."""
+        """Note which runs have findings if no more records come."""
         for run, seq in batch.active.items():
             count = len(self._walkers[run].at_rest())
             if count or self._unsettled.get(run, -1):
@@ -324,16 +324,16 @@ class Folding:
             self._unsettled[run] = count
 
     def _trim(self) -> None:
-        """Lets go of what was not needed for longest."""
+        """Drop from memory what was not used for the longest time."""
         if self._size > _STATES:
-            self._whole = False
+            self._complete = False
             for name in list(self._states):
                 if self._size <= _STATES // 2:
                     break
                 del self._states[name]
                 self._size -= self._sizes.pop(name, 0)
         if self._walked > _WALKED:
-            self._whole = False
+            self._complete = False
             self._walked = sum(walker.checked.count for walker in self._walkers.values())
             for run in list(self._walkers):
                 if self._walked <= _WALKED // 2:
@@ -353,7 +353,7 @@ def _less(sums: Sums) -> Sums:
 
 
 def _names(batch: Batch) -> Iterator[tuple[int, int]]:
-    """What the records of a batch are called; a cause in the same run is found by reading that."""
+    """The names of the records of a batch. A cause in the same run is found by reading the run."""
     for known in batch.names.values():
         for number, seq in known.items():
             if not number & 1 or number - 1 not in known:
@@ -361,5 +361,7 @@ def _names(batch: Batch) -> Iterator[tuple[int, int]]:
 
 
 def number_of(name: str, *, is_cause: bool = False) -> int:
-    """What a name is kept as; two that are the same number are compared in the journal."""
+    """The number under which a name is stored. Names with the same number are compared in the
+    journal.
+    """
     return crc32(name.encode(errors="surrogatepass")) << 1 | is_cause

@@ -32,7 +32,7 @@ from tracklog.reading import revisions, rules
 from tracklog.reading.walk import Walker, facts_in, read_alone
 
 Progress = Callable[[int, int], None]
-"""Told how far the index is, and how far the journal."""
+"""Called with the last indexed record and the last record of the journal."""
 
 T = TypeVar("T")
 
@@ -42,23 +42,23 @@ _BATCH_BYTES = 16 << 20  # and no more than this of them, but for the last
 _PAGE = 1000  # states that are read at once
 
 BEHIND = "index-behind"
-"""The finding that another process is indexing, and has not come to the end."""
+"""The finding that another process is indexing and has not reached the end."""
 MOST_CALLED = 64
 """Records of one name that are looked at, at most."""
 
 
 class Hit(NamedTuple):
-    """A record in which something was said."""
+    """A record that matches a search."""
 
     record: Record
     text: str
-    """All that was said in it."""
+    """Its searchable text."""
     at: str | None
-    """When, by its emitter's clock."""
+    """Its time, by its emitter's clock."""
 
 
 class Indexer:
-    """Keeps an index abreast of a journal; any number of processes may do so at once."""
+    """Keeps an index up to date with a journal; any number of processes may do so at once."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class Indexer:
         self._folding = Folding(journal, index, self.dialects, self.folds, words=words)
 
     def catch_up(self, progress: Progress | None = None, patience: float = 1) -> list[Finding]:
-        """Reads to the journal's end; what is to be said about it, which is mostly nothing.
+        """Index the journal to its end, and return findings about that; mostly there are none.
 
-        While another process does the same, it waits that many seconds, then leaves it at that.
+        While another process does the same, it waits `patience` seconds, and then gives up.
         """
         findings: list[Finding] = []
         try:
@@ -99,7 +99,7 @@ class Indexer:
         raise IndexUnusable("the index is damaged again and again", "look at the disk it is on")
 
     def rebuild(self, progress: Progress | None = None, patience: float = 60) -> list[Finding]:
-        """Builds the index anew, from the first record that is kept."""
+        """Build the index again from the first record of the journal."""
         with self.index.turn(patience) as mine:
             if not mine:
                 return [self._behind()]
@@ -107,9 +107,10 @@ class Indexer:
         return self.catch_up(progress, patience)
 
     def forget(self, patience: float = 10) -> bool:
-        """Empties the index, to be built again when it is asked next; whether it was its turn.
+        """Empty the index; the next question builds it again. Returns whether that was possible.
 
-        Whoever else is indexing finds out by itself that something was erased.
+        It is not possible while another process is indexing; that process notices by itself that
+        something was erased.
         """
         with self.index.turn(patience) as mine:
             if mine:
@@ -117,19 +118,19 @@ class Indexer:
             return mine
 
     def state(self, fold: str, key: str) -> Any:
-        """The state of a fold under a key; that before any fact when there is none."""
+        """The state of a fold under a key; the initial state where none is stored."""
         plug = self._fold(fold)
         states = self._asked(lambda: self.index.load([(fold, key)]))
         return thaw(plug, key, states[fold, key]) if states else plug.State()
 
     def load(self, fold: str, keys: Iterable[str]) -> dict[str, Any]:
-        """The states of a fold under these keys, those that there are."""
+        """The stored states of a fold under these keys."""
         plug = self._fold(fold)
         states = self._asked(lambda: self.index.load([(fold, key) for key in keys]))
         return {key: thaw(plug, key, state) for (_, key), state in states.items()}
 
     def states(self, fold: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
-        """The states of a fold by key, those whose key begins so."""
+        """The states of a fold whose key has this prefix, by key."""
         plug = self._fold(fold)
         for key, state in self._paged(fold, prefix, ""):
             yield key, thaw(plug, key, state)
@@ -140,17 +141,17 @@ class Indexer:
         return [(key, thaw(plug, key, state)) for key, state in self.newest_stored(fold, limit)]
 
     def newest_stored(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
-        """The same as the index keeps them, for those who know some of them already."""
+        """The same as JSON, for callers that have some of them in memory."""
         return self._asked(lambda: self.index.newest(fold, limit))
 
     def thawed(self, fold: str, key: str, state: bytes) -> Any:
-        """A state that is kept under a key, to be read."""
+        """A state from the JSON that is stored under a key."""
         return thaw(self._fold(fold), key, state)
 
     def sums(
         self, fold: str, after: str = "", prefix: str = ""
     ) -> Iterator[tuple[str, dict[str, int]]]:
-        """What a fold's states of all runs come to, in rows by key, those behind `after`."""
+        """The sums of a fold over all runs, as rows by key, those after the key `after`."""
         self._fold(fold)
         for key, row in self._paged(SUMS + fold, prefix, after):
             yield key, orjson.loads(row)
@@ -162,14 +163,15 @@ class Indexer:
         return {key: orjson.loads(row) for (_, key), row in rows.items()}
 
     def past(self, folds: Sequence[str], run: Run, seq: int) -> tuple[int, dict[str, Any]]:
-        """A record at `seq` or before it and a run's states then, by fold; 0 where none are kept.
+        """The states of a run at record `seq` or before it, by fold, and the record they are of.
 
-        The first fold is one that every run has a state of; another one that is left out had none.
+        The record is 0 where no past states are stored. Every run must have a state of the first
+        fold; another fold is left out where the run had no state of it then.
         """
         key, rows = ":".join(run), rows_of(*run)
         try:
             if self._stale() is not None or self.index.cursor < min(seq, self.journal.last):
-                return 0, {}  # it may know less of the run than there is to know
+                return 0, {}  # records of the run may not be indexed yet
             every = self.index.states(PAST + folds[0], prefix=rows, limit=10_000)
             for moment in reversed([name for name, _ in every if int(name[len(rows) :]) <= seq]):
                 states = self.index.load((PAST + fold, moment) for fold in folds)
@@ -189,17 +191,17 @@ class Indexer:
         return self._asked(lambda: self.index.findings(run, limit))
 
     def unfinished(self, limit: int = 1000) -> list[Run]:
-        """The runs of which something is amiss if nothing more comes, the latest heard first."""
+        """The runs with findings if no more records come, by last activity, the newest first."""
         rows = self._asked(lambda: self.index.newest(REST, limit))
         return [run_of(key) for key, _ in rows]
 
     def rest(self, run: Run) -> list[RecordFinding]:
-        """What is amiss in a run if nothing more comes, read from its own records."""
+        """The findings of a run if no more records come, read from its own records."""
         walker, last = self._folding.recall(run, self.index.cursor)
         return [RecordFinding(last, *run, finding) for finding in walker.at_rest()]
 
     def search(self, text: str, limit: int = 50) -> list[Hit]:
-        """The records in which all these words were said, the newest first.
+        """The records that contain all these words, the newest first.
 
         "Words in quotes" stand next to each other; a word that ends with * is a beginning.
         """
@@ -215,19 +217,19 @@ class Indexer:
         )
 
     def silent(self, seqs: Collection[int]) -> set[int]:
-        """Those of the records that were told again later, and count no more."""
+        """Those of the records that a later record replaces, so that they do not count."""
         return self._asked(lambda: self.index.silent(seqs))
 
     def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
-        """The answer to one question in SQL, which can change nothing; else `BadQuery`."""
+        """The answer to one SQL query; a query that could change something is a `BadQuery`."""
         return self._asked(lambda: self.index.query(sql, limit=limit, seconds=seconds))
 
     def text(self, record: Record) -> str:
-        """What was said in a record, read from its own bytes."""
+        """The searchable text of a record, read from its own bytes."""
         return searchable_text(facts_in(record, self.dialects))
 
     def facts_at(self, seq: int) -> list[Fact]:
-        """What a record means, read from its own bytes."""
+        """The facts of a record, read from its own bytes."""
         return [
             fact
             for record in self.journal.read(seq - 1, 1)
@@ -236,11 +238,11 @@ class Indexer:
         ]
 
     def called(self, name: str) -> set[Run]:
-        """The runs, wherever they are, that may have a record of this name."""
+        """The runs that may have a record with this name."""
         return self._runs_of(number_of(name))
 
     def caused_by(self, name: str) -> set[Run]:
-        """The runs that may have a record which names this one as its cause."""
+        """The runs that may have a record with this name as its cause."""
         return self._runs_of(number_of(name, is_cause=True))
 
     def close(self) -> None:
@@ -274,14 +276,14 @@ class Indexer:
 
     @property
     def known(self) -> int | None:
-        """The record up to which it can be asked as it is; None while it holds nothing."""
+        """The last indexed record, if the index can be used as it is; None while it is empty."""
         return self.index.cursor or None if self._stale() is None else None
 
     def _is_current(self) -> bool:
         return self._stale() is None and self.index.cursor >= self.journal.last
 
     def _stale(self) -> str | None:
-        """Why the index cannot be gone on with; None when it can."""
+        """The reason why the index must be built again; None where it can be used."""
         notes = self.index.notes
         if not notes:
             return ""
@@ -306,7 +308,7 @@ class Indexer:
         return Finding(BEHIND, message, "info")
 
     def _advance(self, progress: Progress | None) -> str | None:
-        """Goes to the journal's end; why it has to be gone through once more, or None."""
+        """Index to the end of the journal; the reason why it must be repeated, or None."""
         folding = self._folding
         try:
             why = self._stale()
@@ -327,7 +329,7 @@ class Indexer:
         except IndexDamaged:
             return f"it was damaged, and was put aside as {self._replace()}"
         except BaseException:
-            folding.forget()  # what is in memory may be ahead of what was kept
+            folding.forget()  # the states in memory may be newer than those in the index
             raise
         return None
 
@@ -357,7 +359,7 @@ class Indexer:
 
 
 def _parts(records: list[Record]) -> Iterator[list[Record]]:
-    """The records, in parts that are not too large to be held in memory understood."""
+    """The records in parts that are small enough to hold with their events in memory."""
     part: list[Record] = []
     size = 0
     for record in records:
@@ -373,7 +375,7 @@ def _parts(records: list[Record]) -> Iterator[list[Record]]:
 def fingerprint(
     dialects: Mapping[str, Dialect], folds: Mapping[str, Fold[Any]], words: bool
 ) -> str:
-    """Another one when a fold, a dialect or this version may say something else of a record."""
+    """A hash that changes when a fold, a dialect or this version may read a record differently."""
     shapes = [
         [fold.name, *sorted(each.__name__ for each in fold.facts)]
         + [f"{each.name}:{each.type}" for each in fields(fold.State)]

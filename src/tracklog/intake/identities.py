@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 MOST_KNOWN = 1_000_000
-"""How many identities are remembered over all runs; a run that went cold is read again."""
+"""How many identities are remembered over all runs; a run that was dropped is read again."""
 LONG = 690_000
-"""Of one run alone: older ones are put into a file. (From 699,050 on a dict takes twice the room.)"""
+"""How many of one run are in memory; older ones go to a file. (A dict doubles at 699,050.)"""
 
 Key = tuple[str, str, str]
 """Dialect, family and run."""
@@ -32,11 +32,11 @@ PENDING = 0
 """Stands for the number of an event that is being appended."""
 
 UNNUMBERED = -1
-"""Stands for the number of an event that is known to be kept, nobody looked where."""
+"""Stands for the number of an event that is stored, where its number is not known."""
 
 
 class Known(NamedTuple):
-    """An event that was heard before."""
+    """An event that is stored already."""
 
     seq: int
 
@@ -57,7 +57,7 @@ class KnownIdentities(dict[int, int]):
     """The record of the journal up to which the run was looked at."""
 
     def knows_any(self, names: Collection[int]) -> bool:
-        """Whether one of these was heard before."""
+        """Whether one of these came before."""
         if not self.keys().isdisjoint(names):
             return True
         return self._file is not None and any(map(self._older, names))
@@ -77,7 +77,7 @@ class KnownIdentities(dict[int, int]):
         return default if seq is None else seq
 
     def put_away(self) -> int:
-        """Puts all that have a number into the file; how many these were."""
+        """Move all that have a number to the file; returns how many these were."""
         if self._file is None:
             import sqlite3  # noqa: PLC0415  # seldom needed
 
@@ -121,9 +121,9 @@ _KEY, _ID = itemgetter(slice(3)), itemgetter(4)
 
 
 class Identities:
-    """What is known of a journal's identities, in bounded memory: the runs that spoke last.
+    """The identities of a journal, in bounded memory: those of the runs that were active last.
 
-    Whoever decides about a run holds that run's lock until it is settled or given up.
+    A caller that decides about a run holds the lock of that run until `settle` or `give_up`.
     """
 
     def __init__(self, journal: Journal, dialects: Mapping[str, Dialect]) -> None:
@@ -264,7 +264,7 @@ class Identities:
         return named[0][1]  # it was redacted on its way in: a pending identity is in the same list
 
     def _variant(self, event: Event | Passed) -> int:
-        """The name of an event that was kept though its identity was heard before."""
+        """The name of an event that was stored although its identity came before."""
         return hash((event.id, digest(self._dialects[event.dialect], _exact(event.line))))
 
     def _compare(self, event: Passed, seq: int, before: Sequence[Passed]) -> Outcome | None:
@@ -275,9 +275,9 @@ class Identities:
         else:
             record = next(iter(self._journal.read(seq - 1, 1)), None)
             if record is None or record.seq != seq:
-                return None  # it is damaged: what is told again is kept again
+                return None  # the record is damaged: the event is stored again
             if record.erased is not None:
-                return Known(seq)  # what was erased is not let in again
+                return Known(seq)  # an erased event is not accepted again
             earlier = understood(dialect, record.line)
         if earlier is None or earlier.id != event.id:
             return None  # not understood any more, or another id with the same hash
@@ -287,10 +287,10 @@ class Identities:
         if digest(dialect, now) == digest(dialect, then):
             return Known(seq)
         if _differ_by_redaction(now, then, dialect.policy.ignores):
-            return Known(seq)  # what was kept stays as it is, with its secrets or without
+            return Known(seq)  # the stored line stays as it is, with its secrets or without
         if dialect.policy.identity == "keep":
             return None
-        message = f"{event.id!r} was heard before in this run, with another line"
+        message = f"{event.id!r} came before in this run, with another line"
         hint = "an event cannot be changed: give the new one an identity of its own"
         return Refusal((Problem("", message, hint),), event.dialect, event.kind, event.run)
 
@@ -348,7 +348,7 @@ def _exact(line: bytes) -> Body:
         body: Body = json.loads(line)
     except (RecursionError, ValueError):  # too deep, or a number too long, for the standard library
         parsed = parse(line)
-        assert not isinstance(parsed, Refusal), "the door let it in"
+        assert not isinstance(parsed, Refusal), "the intake accepted it"
         body, _ = parsed
     return body
 

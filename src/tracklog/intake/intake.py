@@ -34,18 +34,18 @@ from tracklog.model.fact import Began, Ended
 from tracklog.model.lines import CAP, Line
 
 Redact = Callable[[bytes], tuple[bytes, Sequence[str]]]
-"""From a line to what may be kept of it, and the names of what was taken out; () for nothing."""
+"""From a line to the line to store, and the names of what was removed; () for nothing."""
 
 STRIPES = 64
 _DIALECT, _RUN, _KIND = itemgetter(0), itemgetter(2), itemgetter(3)
 
 
 class Verdict(NamedTuple):
-    """What became of a line: kept under a number, known under one, or refused."""
+    """The verdict on a line: stored under a number, stored before, or refused."""
 
     verdict: Literal["accepted", "duplicate", "refused"]
     seq: int | None = None
-    """Its place in the journal; a duplicate's is the one it had before, where it is known."""
+    """Its number in the journal; of a duplicate the number of the first, where it is known."""
     problems: tuple[Problem, ...] = ()
     dialect: str | None = None
     kind: str | None = None
@@ -60,12 +60,12 @@ class Verdicts(list[Verdict]):
 
 
 def admit(journal: Journal, dialect: Dialect, lines: Iterable[bytes]) -> Verdicts:
-    """Admits lines of one dialect to a journal; for more than one call, keep an `Intake`."""
+    """Admit lines of one dialect to a journal; for more than one call, make an `Intake`."""
     return Intake(journal, [dialect]).admit(lines, dialect.name)
 
 
 class Intake:
-    """The door of one journal; any number of threads may admit at once."""
+    """Checks and stores the lines for one journal; any number of threads may admit at once."""
 
     def __init__(
         self,
@@ -104,16 +104,16 @@ class Intake:
         bodies: Sequence[Body | None] | None = None,
         repeated: bool = False,
     ) -> Verdicts:
-        """A verdict for every line, in order; what is accepted is kept, all of it or nothing.
+        """A verdict for every line, in order; all accepted lines are stored, or none.
 
-        Without a dialect each line is recognised. A `batch` is a key of the sender's: the same
-        key and the same lines again get the same answer again, other lines are an error. A `mark`
-        says how far into which source these lines go, and is kept with them; `place` is where that
-        source was when they were read. If another writer has moved it since, nothing is kept, and
-        `Overtaken` is raised. `bodies` are what lines were written from, by whoever wrote them a
-        moment ago: they are judged, and the lines not read again. `repeated` lines were admitted before and have a mark: those without
-        an identity are duplicates. On return what was accepted is as durable as the journal
-        promises.
+        Without a dialect each line is recognised. `batch` is a key of the sender: the same key
+        with the same lines gets the same answer again, with other lines it is an error. `mark` is
+        the offset in the source that these lines reach, and is stored with them; `place` is the
+        offset at which they were read. If another writer has moved it since, nothing is stored,
+        and `Overtaken` is raised. `bodies` are the objects that the caller wrote the lines from:
+        they are checked, and the lines are not parsed again. `repeated` lines were admitted before
+        and have a mark: those without an identity are duplicates. On return the accepted lines are
+        as durable as the journal promises.
         """
         lines = list(lines)
         key = _Key(f"batch:{batch}", _digest(dialect, lines)) if batch else None
@@ -126,7 +126,7 @@ class Intake:
             return self._admit(work, repeated=repeated)
 
     def close(self) -> None:
-        """Close what was opened to remember identities; the journal is its owner's."""
+        """Close the files of the identities; the journal is closed by its owner."""
         self._identities.close()
 
     def admit_lines(
@@ -216,8 +216,8 @@ class Intake:
         return stack
 
     def _admit(self, work: "_Work", *, repeated: bool) -> Verdicts:
-        """What is to be done under the locks of its runs and its key."""
-        aside: set[int] = set()
+        """The part of `admit` that needs the locks of its runs and its key."""
+        stored: set[int] = set()
         shaped = False
         while True:
             known: dict[int, int] = {}
@@ -232,20 +232,20 @@ class Intake:
                 self._store_refused(zip(work.lines, work.results, strict=True))
                 shaped = True
             try:
-                return _verdicts(work.results, self._keep(work, known, place, aside))
+                return _verdicts(work.results, self._append(work, known, place, stored))
             except Overtaken as error:
                 if work.mark is not None and self.marks.place(work.mark.source) != place:
                     raise
-                # Judge again, knowing what was appended.
+                # Check again, with the records that were appended meanwhile.
                 self._identities.catch_up(work.stretches, error.runs)
 
-    def _keep(
-        self, work: "_Work", known: dict[int, int], place: Place | None, aside: set[int]
+    def _append(
+        self, work: "_Work", known: dict[int, int], place: Place | None, stored: set[int]
     ) -> list[Outcome]:
-        """Appends what is new; `known` are the numbers of events that are kept under the same key.
+        """Append the new events; `known` has the numbers of those stored under the same key.
 
-        It is called off if the key, or the source of the mark, is not at `place` any more.
-        Refusals that are put aside are noted in `aside`, so that they are not once more.
+        It stops if the key, or the source of the mark, is not at `place` any more. The numbers of
+        refusals that were stored are added to `stored`, so that they are stored once.
         """
         identities, events = self._identities, work.events
         decided, fresh = identities.decide(events, work.stretches)
@@ -255,9 +255,11 @@ class Intake:
                     decided[n] = Known(seq)
             entries, taken = _new(events, decided, work.redacted)
             if len(entries) < len(events):
-                refused = {n for n, each in enumerate(decided) if isinstance(each, Refusal)} - aside
+                refused = {
+                    n for n, each in enumerate(decided) if isinstance(each, Refusal)
+                } - stored
                 self._store_refused((events[n].line, decided[n]) for n in sorted(refused))
-                aside |= refused
+                stored |= refused
             mark = work.mark
             if work.key is not None:
                 mark = self._mark(work, work.key, decided, entries)
@@ -276,13 +278,13 @@ class Intake:
         return identities.settle(events, decided, fresh, seqs)
 
     def _unmoved(self, source: str, place: Place | None) -> Callable[[int], bool]:
-        """Asked when nobody else can append: is the source still at its place?"""
+        """Whether the source is still at its offset; called when nobody else can append."""
         return lambda first: self.marks.is_at(source, place, first)
 
     def _mark(
         self, work: "_Work", key: "_Key", decided: list[Outcome | None], entries: list[Passed]
     ) -> Mark:
-        """What the first of the new records says about the batch."""
+        """The mark of the batch, which is stored with its first new record."""
         count = len(entries)
         if count == len(work.results):
             return Mark(key.source, count, key.sha256, f"a{count}")
@@ -307,9 +309,9 @@ class Intake:
                 yield "duplicate", outcome.seq
 
     def _stored_by_format_1(self, events: list[Passed], place: Place) -> dict[int, int]:
-        """The events of a batch that are there, by place: its mark says of how many, not which.
+        """The stored events of a batch, by position: its mark has their number, not their names.
 
-        Half a batch could be kept under its key; what is absent is admitted now.
+        In format 1 a part of a batch could be stored under its key; the rest is admitted now.
         """
         places: dict[int, int] = {}
         last = place.seq - 1 + max(1, place.through)

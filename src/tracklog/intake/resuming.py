@@ -24,7 +24,7 @@ def admit_stream(
 
     `source` names the stream; its place is how many bytes were admitted, with their SHA-256. The
     same bytes under the same name are duplicates, other bytes raise `KeyReused`. A stream without
-    a name has no place: lines without an identity are kept again when it is sent again.
+    a name has no offset: lines without an identity are stored again when it is sent again.
     """
     resumed = _Resumed(intake, stream, source, dialect)
     for group in groups(resumed, intake.cap):

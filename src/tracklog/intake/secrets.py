@@ -1,7 +1,7 @@
 """Find secrets in lines: keys, tokens and passwords. It names their kind and never shows them.
 
-The detectors read the bytes of JSON lines, so that a redacted line keeps every other byte.
-One list serves the scan, the door's redact hook and the recorder's masker.
+The detectors read the bytes of JSON lines, so that redaction changes no other byte.
+One list serves the scan, the redact hook of the intake and the masker of the recorder.
 """
 
 import re
@@ -231,7 +231,7 @@ class Leak(NamedTuple):
     kind: str
     times: int
     blob: str | None = None
-    """The blob in which it is, that the record speaks of."""
+    """The blob that holds it, which the record names."""
 
 
 _BLOB = re.compile(rb'"\$blob":\{"sha256":"([0-9a-f]{64})"')
@@ -240,7 +240,7 @@ _BLOB = re.compile(rb'"\$blob":\{"sha256":"([0-9a-f]{64})"')
 def leaks(
     records: Iterator[Any], blob: Callable[[str], bytes | None] = lambda _name: None
 ) -> Iterator[Leak]:
-    """Where there are secrets in records, and in the blobs that they speak of."""
+    """The places of secrets in records, and in the blobs that they name."""
     scanned: dict[str, dict[str, int]] = {}
     for record in records:
         here = (record.family, record.run, record.seq)

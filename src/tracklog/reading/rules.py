@@ -9,7 +9,7 @@ from tracklog.reading.record import Dialects, failure
 
 
 class RunRules:
-    """The state that the rules of each dialect keep of one run.
+    """The states of the rules of each dialect, for one run.
 
     The intake stores an identity once, or, where it keeps conflicts, a second line only if it
     differs: so that an identity comes again is all there is to find out.
@@ -29,7 +29,7 @@ class RunRules:
         findings: Sequence[Finding] = event.odd
         if event.id is not None and dialect.policy.identity == "keep":
             if (dialect.name, event.id) in self._ids:
-                message = f"{event.id} was heard before with another line"
+                message = f"{event.id} came before with another line"
                 findings = [*findings, Finding(dialect.policy.reused, message, "error")]
             self._ids.add((dialect.name, event.id))
         try:

@@ -38,7 +38,7 @@ class Reading(NamedTuple):
     event: Event | None
     """None when the record was erased or damaged, or its dialect is not here."""
     facts: Sequence[Fact] = ()
-    """All that it says, whether it counts or not."""
+    """All its facts, whether they count or not."""
     findings: Sequence[Finding] = ()
     position: Position | None = None
     dialect: Dialect | None = None
@@ -52,7 +52,7 @@ class Reading(NamedTuple):
 
     @property
     def withdrawn(self) -> bool:
-        """A later record withdrew it: spent and called all the same, but not said any more."""
+        """A later record withdrew it: its calls and costs count, its messages do not."""
         return self.position is not None and self.position.withdrawn
 
     @property
@@ -122,7 +122,7 @@ class Walker:
             self.revisions.add(record.seq, source)
 
     def skim(self, records: Callable[[], Iterable[Record]]) -> int:
-        """Takes in what a run said so far, without its facts; the number of its last record."""
+        """Read a run so far, without its facts; returns the number of its last record."""
         last = self._skim(records(), is_new=True)
         if self.changed:
             self.begin_again()
@@ -240,7 +240,7 @@ class _Walkers(dict[Run, Walker]):
 
 
 def read_alone(record: Record, dialects: Dialects) -> Reading:
-    """A record by itself: what other records say of it is not known."""
+    """A record by itself, without what other records change about it."""
     event = event_or_finding(record, dialects)
     if not isinstance(event, Event):
         return Reading(record, None, findings=() if event is None else (event,))

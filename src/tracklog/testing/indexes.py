@@ -94,11 +94,11 @@ class IndexSuite(ABC):
         index.apply(4, [("runs", key, n, b"{}") for n, key in enumerate(keys)])
         assert [key for key, _ in index.newest("runs")] == keys[::-1]
 
-    def test_a_run_that_is_folded_anew_has_its_new_findings_only(self, index: Index) -> None:
+    def test_a_run_that_is_folded_again_has_its_new_findings_only(self, index: Index) -> None:
         old = [RecordFinding(n, "f", f"r{n % 2}", Finding("odd", "old")) for n in (1, 2, 3, 4)]
         index.apply(4, [], old)
         new = RecordFinding(1, "f", "r1", Finding("odd", "new"))
-        index.apply(5, [], [new], anew=[("f", "r1")])
+        index.apply(5, [], [new], refolded=[("f", "r1")])
         assert index.findings() == [old[3], old[1], new]
         assert index.findings(("f", "r1")) == [new]
 

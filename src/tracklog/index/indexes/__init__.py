@@ -1,12 +1,12 @@
 """Indexes: where the states of the folds are stored, one kind of database per file or folder.
 
-To write another: copy the folder `sqlite`, keep its methods and their promises, end its
+To write another: copy the folder `sqlite`, implement the same methods, end its
 `__init__.py` with `index = open_it`, a function from what follows the colon of the URL to an
 `Index`, and pass `tracklog.testing.IndexSuite`.
 The name of the folder (or of one file) is the URL's scheme: `indexes/sqlite/` is `sqlite:`.
 An outside package offers its function under the entry point group `tracklog.indexes`.
 
-An index knows no fold and no dialect: what it keeps is made by `tracklog.index`.
+An index knows no fold and no dialect: `tracklog.index` makes what it stores.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,14 +30,14 @@ class RecordFinding(NamedTuple):
 
 
 class Words(NamedTuple):
-    """What was said in a record, for the word search."""
+    """The searchable text of a record."""
 
     seq: int
     text: str
 
 
 class Answer(NamedTuple):
-    """What a question in SQL was answered with."""
+    """The answer to an SQL query."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
@@ -48,8 +48,8 @@ class Answer(NamedTuple):
 class Index(Protocol):
     """States of folds, findings, and a word search, up to a cursor; safe to use from threads.
 
-    Before `clear` was called for the first time it is empty, and can be asked all the same.
-    What is damaged raises `IndexDamaged`; nobody is ever told that it is locked.
+    Before the first call of `clear` it is empty, and every question works.
+    A damaged index raises `IndexDamaged`; a locked one raises nothing: the call waits.
     """
 
     @property
@@ -58,11 +58,12 @@ class Index(Protocol):
 
     @property
     def notes(self) -> dict[str, str]:
-        """What the one that filled it noted about itself; empty when nobody did."""
+        """The notes of the program that filled it; empty before the first `clear`."""
 
     def turn(self, seconds: float) -> AbstractContextManager[bool]:
-        """The right to apply and to clear, for one thread of one process at a time; whether it
-        was got within that time. It ends with its process.
+        """A lock for `apply` and `clear`, held by one thread of one process at a time.
+
+        The value is whether it was taken within that time. It ends with its process.
         """
 
     def clear(
@@ -71,23 +72,23 @@ class Index(Protocol):
         notes: Mapping[str, str],
         listed: Iterable[str] = (),
     ) -> None:
-        """Forgets everything, at once and for good, to be built anew by the folds of these
-        names, whose states have these fields, each with its usual value.
+        """Delete everything, before the index is built again.
 
-        Of the folds that are `listed` the newest are asked for.
+        `fields` has the folds by name, and the fields of their states with their defaults. Folds
+        in `listed` are those that `newest` is asked for.
 
-        A state leaves out what is usual; and `family` and `run`, where its key begins with
-        `family:run`, and then ends or goes on behind a unit separator.
+        A state leaves out fields that have their default. It leaves out `family` and `run`, too,
+        where its key is `family:run`, or begins with that and a unit separator.
         """
 
     def replace(self) -> str:
-        """Puts what is damaged aside and begins an empty one; where it was put."""
+        """Move the damaged index away and begin an empty one; returns where the old one is."""
 
     def load(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
-        """The states of these folds and keys that are kept, as JSON."""
+        """The stored states of these folds and keys, as JSON."""
 
     def records_named(self, names: Iterable[int]) -> dict[int, list[int]]:
-        """The records that go by each of these names and were applied before, in order."""
+        """The applied records that have each of these names, in order."""
 
     def apply(
         self,
@@ -97,21 +98,21 @@ class Index(Protocol):
         words: Iterable[Words] = (),
         names: Iterable[tuple[int, int]] = (),
         silent: Iterable[int] = (),
-        anew: Iterable[tuple[str, str]] = (),
+        refolded: Iterable[tuple[str, str]] = (),
         link: str = "",
     ) -> None:
-        """Keeps changed states, findings, words and names (a number below 2^63, and a record that
-        goes by it), and the new cursor: all or nothing. Findings come in the order of their records.
+        """Store changed states, findings, words, names and the new cursor: all or nothing.
 
-        `link` is kept beside the cursor, under that name in the notes.
-        The words of `silent` records are not found any more. Of the runs that were folded `anew`
-        the findings that were kept before are forgotten first.
+        A name is a number below 2^63 and the record that has it. Findings come in the order of
+        their records. `link` is stored beside the cursor, as the note `link`. A search does not
+        find the words of `silent` records any more. The stored findings of the runs in
+        `refolded` are deleted first.
         """
 
     def states(
         self, fold: str, *, prefix: str = "", after: str = "", limit: int = 1000
     ) -> list[tuple[str, bytes]]:
-        """The states of a fold whose key begins so and stands behind `after`, by key."""
+        """The states of a fold by key, those with this prefix and after the key `after`."""
 
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
         """The states of a listed fold that changed last, the newest first."""
@@ -122,16 +123,16 @@ class Index(Protocol):
         """The newest findings first, of one run if asked."""
 
     def search(self, terms: Sequence[str], limit: int = 50) -> list[int]:
-        """The records in which all of these were said, the newest first.
+        """The records that contain all of these, the newest first.
 
         A term is a word or a phrase; one that ends with `*` is the beginning of a word.
         """
 
     def silent(self, seqs: Iterable[int]) -> set[int]:
-        """Those of the records that were said to be silent."""
+        """Those of the records that were applied as silent."""
 
     def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
-        """The answer to one question in SQL, which can change nothing; else `BadQuery`."""
+        """The answer to one SQL query; a query that could change something is a `BadQuery`."""
 
     def close(self) -> None:
-        """Lets go of everything; may be called twice."""
+        """Release everything; may be called twice."""

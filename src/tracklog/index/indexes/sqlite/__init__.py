@@ -161,7 +161,7 @@ class SqliteIndex:
         words: Iterable[Words] = (),
         names: Iterable[tuple[int, int]] = (),
         silent: Iterable[int] = (),
-        anew: Iterable[tuple[str, str]] = (),
+        refolded: Iterable[tuple[str, str]] = (),
         link: str = "",
     ) -> None:
         gone: list[tuple[str, str]] = []
@@ -180,7 +180,7 @@ class SqliteIndex:
                 kept(),
             )
             writer.executemany("DELETE FROM states WHERE fold = ? AND key = ?", gone)
-            writer.executemany("DELETE FROM findings WHERE family = ? AND run = ?", anew)
+            writer.executemany("DELETE FROM findings WHERE family = ? AND run = ?", refolded)
             writer.executemany("INSERT OR IGNORE INTO silent VALUES(?)", ((seq,) for seq in silent))
             writer.executemany(
                 "INSERT INTO findings VALUES(?, ?, ?, ?, ?, ?)",
@@ -373,7 +373,7 @@ class SqliteIndex:
         code, message = code_of(error), str(error)
         if code in DAMAGED:
             return IndexDamaged(
-                f"the index is damaged: {message}", "`tracklog rebuild` makes it anew"
+                f"the index is damaged: {message}", "`tracklog rebuild` builds it again"
             )
         if code == sqlite3.SQLITE_INTERRUPT:
             return BadQuery(f"no answer within {seconds:g} seconds", "ask for less, or by key")

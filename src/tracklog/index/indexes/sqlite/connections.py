@@ -60,7 +60,7 @@ def translated(path: Path | None) -> Iterator[None]:
         if error.__class__ is sqlite3.ProgrammingError:
             raise IndexUnusable(f"{where} is closed", "open it again") from error
         if code_of(error) in DAMAGED:
-            hint = "`tracklog rebuild` makes it anew from the journal"
+            hint = "`tracklog rebuild` builds it again from the journal"
             raise IndexDamaged(f"{where} is damaged: {error}", hint) from error
         hint = _ROOM if code_of(error) in _NO_ROOM else _LOOK
         raise IndexUnusable(f"{where} cannot be used: {error}", hint) from error
