@@ -439,12 +439,12 @@ def test_more_connections_than_the_limit_are_turned_away(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "most", "turned_away"),
+    ("files", "most", "overflow"),
     [(1 << 20, 4096, 256), (1024, 640, 256), (300, 8, 164), (100, 8, 4)],
 )
-def test_connections_leave_the_files_that_the_record_needs(files, most, turned_away):
+def test_connections_leave_the_files_that_the_record_needs(files, most, overflow):
     limits = within(Limits(), files)
-    assert limits == replace(Limits(), connections=most, turned_away=turned_away)
+    assert limits == replace(Limits(), connections=most, overflow=overflow)
 
 
 def test_more_bytes_than_can_be_held_are_asked_to_come_again(tmp_path):

@@ -34,7 +34,7 @@ def server(tmp_path_factory) -> Iterator[Collector]:
         yield made
 
 
-FULL = {"connections": 2, "turned_away": 6, "turned_away_seconds": 1, "header_seconds": 60}
+FULL = {"connections": 2, "overflow": 6, "overflow_seconds": 1, "header_seconds": 60}
 """Room for two; six more are heard out."""
 
 
@@ -136,12 +136,12 @@ def test_of_those_for_whom_there_is_no_room_only_so_many_are_heard_out(full):
     for each in many:
         each.close()
     told = [answer for answer in answers if answer]
-    assert 1 <= len(told) <= FULL["turned_away"]
+    assert 1 <= len(told) <= FULL["overflow"]
     assert all(answer.startswith(b"HTTP/1.1 503 ") for answer in told)
 
 
 def test_there_is_room_again_when_others_have_left(tmp_path):
-    with collector(tmp_path, limits={"connections": 1, "turned_away_seconds": 60}) as server:
+    with collector(tmp_path, limits={"connections": 1, "overflow_seconds": 60}) as server:
         first, second = server.raw(), server.raw()
         assert server.get("/healthz").status_code == 503  # both of them were let in before
         first.close()

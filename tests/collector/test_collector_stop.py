@@ -29,7 +29,7 @@ def heard(socket) -> bytes:
 
 @pytest.fixture
 def server(tmp_path):
-    made = Collector(tmp_path, limits={"stopping_seconds": 2, "turned_away_seconds": 1})
+    made = Collector(tmp_path, limits={"stopping_seconds": 2, "overflow_seconds": 1})
     yield made
     made.stop()
 

@@ -41,7 +41,7 @@ class AgentNowRow:
 def agents_now(
     home: Home, limit: int = 200, lost_after: float = LOST_AFTER, *, now: str | None = None
 ) -> list[AgentNowRow]:
-    """The agents that have not ended, of so many runs that wait or work, the latest heard first."""
+    """The agents that have not ended, of so many runs that wait or work, by last activity."""
     runs = listed(
         home, status=("waiting", "working"), limit=limit, lost_after=lost_after, now=now
     ).runs

@@ -19,7 +19,7 @@ def compare(a: Sequence[RunStep], b: Sequence[RunStep]) -> list[Pair]:
     `compare(b, a)` is its mirror.
     """
     whole_a, whole_b = [step.whole for step in a], [step.whole for step in b]
-    if whole_b < whole_a:  # one of the two orders is looked at, so that both say the same
+    if whole_b < whole_a:  # one of the two orders is compared, so that both give the same result
         return [(i, j) for j, i in compare(b, a)]
     rows: list[Pair] = []
     done_a = done_b = 0

@@ -1,7 +1,8 @@
 """The causes of the records of one run, as far as its facts name them.
 
 Causes are read from facts: ids of causes, of tool calls and of questions, handoffs, sub-runs; where
-nothing says it, an agent acts upon what it was told last, and that is said to be by order only.
+no fact names a cause, it is assumed that an agent acts on its last input; such a cause is marked
+`order`.
 """
 
 import threading
@@ -34,7 +35,7 @@ from tracklog.reading.walk import Reading, Walker
 How = Literal[
     "call", "question", "message", "parent-call", "cause", "about", "handoff", "sub-run", "order"
 ]
-"""What ties an effect to its cause; `order` is a guess, the rest was told."""
+"""The link from an effect to its cause; `order` is a guess, the others were reported."""
 
 RANKS: Mapping[How, int] = {
     "call": 0, "question": 1, "message": 2, "parent-call": 3, "cause": 4, "about": 5,
@@ -44,12 +45,12 @@ LAST_RESORT = 9
 MOST_CACHED = 60_000
 """Records of runs that are held to be read on: two kilobytes each."""
 MOST_INPUTS = 32
-"""What an agent was told at once, at most: of more, the last are taken for the causes."""
+"""The most inputs of an agent that count as causes of one act; of more, the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingCause:
-    """A cause that was named and is not kept here."""
+    """A cause that was named and is not stored here."""
 
     seq: int
     """The record that names it."""
@@ -91,12 +92,12 @@ class _Resolved(NamedTuple):
 
 @dataclass(slots=True)
 class _Thread:
-    """What one agent, or one step where nobody is named, was told and has done."""
+    """The inputs and acts of one agent, or of one step where no agent is named."""
 
     fresh: deque[Tie] = field(default_factory=lambda: deque(maxlen=MOST_INPUTS))
-    """What it was told since it last acted."""
+    """Its inputs since it last acted."""
     because: list[Tie] = field(default_factory=list)
-    """What it acts upon until it is told something new: its own words, or what it was told."""
+    """The causes of its next act until a new input comes: its own message, or its last inputs."""
     acted: int = 0
     asked: int = 0
 
@@ -108,7 +109,7 @@ class RunCauses:
         self._walker = walker
         self.nodes: dict[int, Node] = {}
         self.called: dict[str, list[int]] = {}
-        """The records that tell of a call, by every id of it."""
+        """The records of a call, by every id of it."""
         self.children: dict[str, int] = {}
         """The record that began each sub-run."""
         self._voiced: set[int] = set()
@@ -129,9 +130,9 @@ class RunCauses:
         """Of those that name a cause: what comes later may be what they name."""
 
     def add(self, records: Iterable[Record]) -> bool:
-        """Takes the next records in; whether what was told before still stands.
+        """Add the next records; returns whether the causes so far are still valid.
 
-        If not, something was erased, or other records count no more: it is to be told anew.
+        They are not when a record was erased or no longer counts: then the run is read again.
         """
         known, erasures = bool(self.nodes), self._erasures
         self.take(map(self._walker.read, records))
@@ -145,7 +146,7 @@ class RunCauses:
             self.nodes[next(iter(self.nodes))].entry = True
 
     def ties(self, seq: int) -> list[Tie]:
-        """What caused a record, as far as this run tells, the most telling first."""
+        """The causes of a record in this run, the most certain first."""
         return self._resolved(seq).ties
 
     def missing(self, seq: int) -> list[tuple[How, str]]:
@@ -166,7 +167,7 @@ class RunCauses:
         agent = next((each.agent for each in facts if each.agent is not None), event.actor)
         node = self.nodes[record.seq] = Node(position, word(agent))
         if not reading.stands:
-            message = "it counts no more: it was told again later, or taken back"
+            message = "it does not count: a later record replaces or withdraws it"
             self.unseen[record.seq] = [MissingCause(record.seq, message)]
             return
         node.called = reading.names
@@ -191,7 +192,7 @@ class RunCauses:
 
     def _name(self, position: Position, fact: Fact) -> str:
         """Whose thread a fact belongs to: the agent's, else that of the call or question, else
-        that of a step which was heard to begin: others are turns of one conversation.
+        that of a step whose begin was recorded: others are turns of one conversation.
         """
         if fact.agent is not None:
             return f"agent {text_of(fact.agent)}"
@@ -206,7 +207,7 @@ class RunCauses:
         return f"step {step}" if step in self._steps else ""
 
     def _tie(self, seq: int, node: Node, fact: Fact, own: set[str]) -> None:
-        """What caused this record, as far as this fact of it says."""
+        """The causes of this record, by this fact of it."""
         match fact:
             case Said(role="user" | "system" | "world"):
                 if fact.role == "user" and fact.injected is not True and text_in(fact.blocks):
@@ -256,7 +257,7 @@ class RunCauses:
                 self._follow(seq, node, fact)
 
     def _act(self, node: Node, fact: Fact, own: set[str]) -> None:
-        """An agent acts upon what it was told since it acted last, else as it did before."""
+        """The causes of an act: the inputs since the last act, else those of the last act."""
         thread = self._thread(node.position, fact)
         ties = [tie for tie in self._inputs(thread) if not self._is_own(tie, own)]
         node.ties += ties or self._others(thread, node.position, fact) or thread.because
@@ -270,12 +271,12 @@ class RunCauses:
         return sorted(set(thread.fresh)) if len(thread.fresh) > 1 else list(thread.fresh)
 
     def _is_own(self, tie: Tie, own: set[str]) -> bool:
-        """A message that is told after the calls it made was not caused by what they returned."""
+        """A message that is recorded after the calls it made was not caused by their results."""
         names = (name for how, name in self.nodes[tie.seq].names if how == "call")
         return bool(own) and any(name in own for name in names)
 
     def _others(self, thread: _Thread, position: Position, fact: Fact) -> list[Tie]:
-        """What others said since it acted last, where nothing was said to it."""
+        """The messages of others since its last act, where none was sent to it."""
         me = self._name(position, fact)
         messages = [seq for name, seq in self._spoke.items() if name != me and seq > thread.acted]
         return [Tie(max(messages), "order")] if messages and me.startswith("agent ") else []
@@ -309,7 +310,7 @@ class RunCauses:
         question = text_of(fact.question_id)
         asked = self._asked.get(question)
         if asked is None and (thread := self._thread(node.position, fact)).asked:
-            # An agent may say only that it was answered, and not what.
+            # An agent may report only that it was answered, not the answer.
             node.ties.append(Tie(thread.asked, "question"))
         else:
             node.names.append(("question", question))
@@ -359,7 +360,7 @@ class RunCauses:
                 if fact.what == "run":
                     self._began = self._began or seq
                     self._common.append(tie)
-                else:  # a new life: what it was told in another one is over
+                else:  # it began again: earlier inputs no longer count
                     thread.fresh = deque([tie], MOST_INPUTS)
                     thread.because = []
         if isinstance(fact, Said | Called | Returned | Ended | Decided) or not self._last:
@@ -413,7 +414,7 @@ class RunCauses:
                 return _before(self._named.get(name), seq)
 
     def _message(self, name: str, seq: int) -> int | None:
-        """The message that made a call, where the call is told once more by itself."""
+        """The message that made a call, where the call is also recorded by itself."""
         if seq in self._voiced:
             return None
         places = self.called.get(name, [])
@@ -421,9 +422,9 @@ class RunCauses:
         return next(voiced, places[0] if places and places[0] < seq else None)
 
     def _ranked(self, seq: int, ties: list[Tie]) -> list[Tie]:
-        """The ties without copies, the most telling first.
+        """The links without copies, the most certain first.
 
-        Where something happened is no nearer a cause than what was said there meanwhile.
+        The step is no closer cause than the messages in it meanwhile.
         """
         if len(ties) < 2:
             return [tie for tie in ties if tie.seq != seq]

@@ -42,7 +42,7 @@ class MessageRow:
 
 
 def conversation(home: Home, run: str) -> list[MessageRow]:
-    """What was said in a run, in full, from its own records."""
+    """The messages of a run, complete, from its own records."""
     key = key_of(home, run)
     states = (state for _, state in home.index.states("conversation", rows_of(*run_of(key))))
     rows = conversation_fold.answer(states)

@@ -24,7 +24,7 @@ SIZES = (
     "seconds", "steps", "tool_calls", "tool_failures", "tokens_in", "tokens_out", "tokens_cached",
     "tokens", "cost_usd",
 )  # fmt: skip  # one row
-"""What is compared of the runs as a whole."""
+"""The totals of the runs that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class DiffAnswer:
     rows: list[DiffRow]
     """All that is not the same, in order."""
     deltas: dict[str, DiffDelta]
-    """What each took as a whole, by what is measured; only what is known of one of them."""
+    """The totals of each run by name; those that are known of at least one run."""
 
 
 def diff(home: Home, a: str, b: str, exact: bool = False, *, now: str | None = None) -> DiffAnswer:
@@ -135,7 +135,7 @@ def _steps_of(home: Home, run: Run, *, exact: bool) -> list[RunStep]:
 
 
 class _Inside(NamedTuple):
-    """What a step says, read again from its record."""
+    """The content of a step, read again from its record."""
 
     words: str
     raw: Any
@@ -156,7 +156,7 @@ def _inside(
     *,
     exact: bool,
 ) -> _Looked:
-    """What the steps at these places say; of those that changed, what it is compared by, too."""
+    """The content of the steps at these positions; of changed ones also the text to compare."""
     wanted = {_place(steps[n]): n in changed for n in apart if n is not None}
     pairs: dict[tuple[int, int], _Inside] = {}
     for record in picked(home.journal, run, {seq for seq, _ in wanted}):
@@ -229,7 +229,7 @@ def _place(step: RunStep) -> tuple[int, int]:
 
 
 def _raw(a: Any, b: Any, change: DiffChange) -> tuple[Any, Any]:
-    """What stood at the place before ids and times were taken out."""
+    """The value at the position before ids and times were removed."""
     return _look(a, change.pointer, change.a), _look(b, change.pointer, change.b)
 
 

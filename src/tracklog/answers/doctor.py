@@ -30,7 +30,7 @@ class Check:
     state: Literal["ok", "warning", "error"]
     message: str
     remedy: str = ""
-    """The command that mends it, or what to do."""
+    """The command that repairs it, or what to do."""
 
 
 def doctor(home: Path, now: float) -> Iterator[Check]:
@@ -61,7 +61,7 @@ def doctor(home: Path, now: float) -> Iterator[Check]:
 
 
 def accept(home: Path, now: float) -> list[Path]:
-    """Accepts what recovery has set aside, on record in the home; the files that were new."""
+    """Accept the data that recovery moved to quarantine, and record that; returns the new files."""
     pieces = quarantine.pieces(home)
     if pieces:
         quarantine.accept(home, pieces, by=getpass.getuser(), at=stamp(now))

@@ -1,6 +1,6 @@
 """Runs that record the same conversation: once as it happened, once imported from its own log.
 
-They are found by the provider's own name of the conversation, an alias of both. Both are shown;
+They are found by the provider's own name of the conversation, an alias of both runs. Both are shown;
 only the one that holds more is counted.
 """
 

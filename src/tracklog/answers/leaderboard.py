@@ -9,7 +9,7 @@ from tracklog.home.home import Home
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """The model that a player of a contest speaks with."""
+    """The model that a player of a contest uses."""
 
     model_endpoint: str | None = None
     model_profile: str | None = None

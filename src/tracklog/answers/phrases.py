@@ -33,7 +33,7 @@ def summary(facts: Sequence[Fact]) -> str:
 
 
 def phrase(fact: Fact) -> str:
-    """What one fact says, on one line."""
+    """One fact as a line of text."""
     match fact:
         case Began():
             return _joined(f"{_what(fact)} began", fact.task)
@@ -66,7 +66,7 @@ def phrase(fact: Fact) -> str:
 
 
 def _message(fact: Said) -> str:
-    """What was said, with what was only thought marked as such."""
+    """The text of a message; thoughts are marked as such."""
     blocks = fact.blocks if isinstance(fact.blocks, tuple | list) else ()
     thoughts = [block for block in blocks if _is_thought(block)]
     if fact.role in ("thought", "belief") or not thoughts:

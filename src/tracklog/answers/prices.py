@@ -1,6 +1,6 @@
 """List prices by model and day, for spends whose source reports no cost; a home may have its own.
 
-What is computed here is an estimate and is always said to be one: contracts, batches and tiers
+A cost that is computed here is an estimate and is always marked as one: contracts, batches and tiers
 differ. A model that is not in the table has no price, and a day before its first one neither.
 """
 
@@ -36,7 +36,7 @@ class Price(NamedTuple):
     cache_read: int | None
     cache_write: int | None
     cache_write_1h: int | None = None
-    """Of what is kept for an hour; where it has no price of its own, it is written like the rest."""
+    """Cache that is kept for an hour; where it has no price of its own, the price of cache writes counts."""
     above: "tuple[int, Price] | None" = None
     """From so many input tokens on, another price."""
 

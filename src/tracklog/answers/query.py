@@ -36,7 +36,7 @@ question = Question(
         whole("limit", "At most so many rows.", least=1, default=1000),
         Param(name="seconds", about="It is stopped then.", kind="number", least=0.1, default=10),
     ),
-    paths=(),  # for who has the files: over HTTP it could keep the server busy
+    paths=(),  # only for a user with the files: over HTTP it could block the server
     examples=(
         'query "SELECT run, outcome FROM runs WHERE passed = 0"',
         'query "SELECT name, count(*) AS n FROM findings GROUP BY name ORDER BY n DESC"',

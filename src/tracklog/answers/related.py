@@ -12,7 +12,7 @@ from tracklog.index.indexer import Indexer
 def related_runs(index: Indexer, runs: Iterable[str]) -> dict[str, tree.State]:
     """These runs and all that are linked to them, as parents, children or otherwise, however far.
 
-    A recorded run of which no tree state is kept, such as one that only called tools, has a
+    A recorded run without a stored tree state, such as one that only called tools, has a
     placeholder: its key must not be taken for another name of a run that bears the same id.
     """
     keys = set(runs)

@@ -45,7 +45,7 @@ ORDERS: tuple[Order, ...] = ("activity", "need")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """What is known of one run."""
+    """One run."""
 
     family: str
     run: str
@@ -72,7 +72,7 @@ class RunRow:
     last_activity: str | None
     agents: list[str]
     phases: dict[str, str | None]
-    """What each agent is doing, where it says so."""
+    """The phase of each agent, where it is reported."""
     steps: int
     tool_calls: int
     tool_failures: int
@@ -124,7 +124,7 @@ class StatusCounts:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What runs can be filtered by."""
+    """The filters of a list of runs."""
 
     dialect: list[str]
     agent: list[str]
@@ -193,7 +193,7 @@ class Selection(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """What the index held when it had come to a record."""
+    """The contents of the index at a record."""
 
     cursor: int
     newest: int
@@ -222,7 +222,7 @@ _ORDER: Mapping[Order, Callable[[_Pair], tuple[int, int]]] = {
 
 
 class RunList:
-    """The runs of a home; ask for it by `home.cache(RunList)`, so that it is kept."""
+    """The runs of a home; get it by `home.cache(RunList)`, so that it is cached."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -395,7 +395,7 @@ def row_of(
 
 
 def _age(state: State, seconds: float | None, status: str, now: str) -> float | None:
-    """The seconds since it began: as its end says, else until now or its last activity."""
+    """The seconds since it began: as its end reports, else until now or its last activity."""
     if seconds is not None:
         return float(seconds)
     began, until = runs_fold.began_ms(state), moment(now)
@@ -424,7 +424,7 @@ class RunsAsked(TypedDict, total=False):
 
 
 def listed(home: Home, **asked: Unpack[RunsAsked]) -> RunsAnswer:
-    """A page of the runs of a home, as its parameters say."""
+    """A page of the runs of a home, by its parameters."""
     now = now_of(home, asked.get("now"))
     wanted = Filter(
         status=asked.get("status", ()),

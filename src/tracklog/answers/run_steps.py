@@ -1,6 +1,6 @@
 """The steps of a run, without their ids and times, so that two runs can be compared.
 
-A step is what a run said, called, got back, decided, asked or came to.
+A step is a message, a call, a result, a decision, a question or an end.
 """
 
 import re
@@ -32,19 +32,19 @@ _TAGGED = r"\b[a-z]{2,12}_(?=[A-Za-z0-9]*\d)[A-Za-z0-9]{12,}\b"
 _CLOCK = r"\b1[0-9]{9}(?:[0-9]{3}){0,2}\b"
 _LONG = r"(?=[0-9A-Za-z_-]{9})"  # each of them begins so, and hardly anything else does
 _NAMES = re.compile(f"{_LONG}(?:(?P<time>{_TIME}|{_CLOCK})|(?P<id>{_UUID}|{_HEX}|{_TAGGED}))")
-"""What differs between any two runs and means nothing: times, and ids that a machine made."""
+"""Differences between runs that mean nothing: times, and generated ids."""
 _DIGIT = re.compile(r"\d")
 """Each of them has one: a UUID its version."""
 
 
 class RunStep(NamedTuple):
-    """What a run did, in one place."""
+    """One step of a run."""
 
     seq: int
     fact: str
     agent: str | None
     shape: bytes
-    """The hash of who did what sort of thing, whatever it said."""
+    """The hash of the agent and the sort of step, without its content."""
     whole: bytes
     """The hash of all of it, ids and times apart."""
     nth: int
@@ -83,7 +83,7 @@ class _Steps:
 
 
 def _known(seen: set[tuple[Any, ...]], position: Position, fact: Fact) -> bool:
-    """Whether a call, its return or a message was told before, by any of its ids."""
+    """Whether a call, its return or a message came before, by any of its ids."""
     ids: list[tuple[Any, ...]] = []
     if isinstance(fact, Called | Returned):
         ids.append((type(fact), call_name(position, fact)))
@@ -97,7 +97,7 @@ def _known(seen: set[tuple[Any, ...]], position: Position, fact: Fact) -> bool:
 
 
 def _sort(fact: Fact) -> tuple[Any, ...]:
-    """What sort of thing it is: two steps of one sort can be one step that changed."""
+    """The sort of a step: two steps of one sort can be one step that changed."""
     match fact:
         case Called() | Returned():
             return (fact.tool,)
@@ -113,7 +113,7 @@ def _sort(fact: Fact) -> tuple[Any, ...]:
 
 
 def value_of(fact: Fact) -> Any:
-    """What a step says, as JSON; None for what is no step."""
+    """The content of a step as JSON; None for a fact that is no step."""
     match fact:
         case Said():
             return [dict(block) for block in fact.blocks]

@@ -49,7 +49,7 @@ def search(
         raise UnknownName(f"there is no dialect {dialect!r}", f"the dialects are: {known}")
     try:
         of = None if run is None else home.run(run)
-    except NoSuchRun:  # nothing was said in it
+    except NoSuchRun:  # it has no text
         return []
     begin = since(home, within, now) or ""
 

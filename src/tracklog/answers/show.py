@@ -72,7 +72,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What an audience would see of a play now, the newest words last."""
+    """The stage of a play as an audience would see it now, the newest message last."""
 
     goal: str | None
     seed: str | None
@@ -80,7 +80,7 @@ class Stage:
     notes: list[str]
     verdicts: list[str]
     user: list[str]
-    """What visitors said."""
+    """The messages of visitors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ def show(
 
 
 def _with_sub_runs(home: Home, key: str) -> CostRow | None:
-    """What a run spent with those below it, without duplicates of those."""
+    """The costs of a run and its sub-runs, without duplicates."""
     index = home.index
     below = {key, *tree_fold.below(related_runs(index, [key]), key)}
     spends = spends_of(index, below, [key])
@@ -160,9 +160,9 @@ def _stage(stage: stage_fold.State, contest: leaderboard_fold.State) -> Stage | 
 
 
 def _show_at(home: Home, key: str, seq: int) -> ShowAnswer:
-    """A run as it was at a record, folded anew from the journal.
+    """A run as it was at a record, folded again from the journal.
 
-    Where the index keeps earlier states of a long run, only what followed is read.
+    Where the index has a past state of a long run, only the records after it are read.
     """
     run, folds = run_of(key), [registry.fold(name) for name in ("runs", *_SUMMARIES)]
     after, known = home.index.past([fold.name for fold in folds], run, seq)

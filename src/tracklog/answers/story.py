@@ -35,10 +35,10 @@ class StoryFact(TypedDict, total=False):
 
     fact: Required[FactName]
     words: str
-    """In words; not for what was said, which has its own."""
+    """One line of text; null for a message, which has its own text."""
     agent: str
     what: str
-    """What began or ended (run, agent or step), or is asked for."""
+    """The thing that began or ended (run, agent or step), or that is asked for."""
     tool: str
     call_id: str
     ok: bool
@@ -161,7 +161,7 @@ class _CallEnd(NamedTuple):
 def _mark_calls(home: Home, run: Run, ends: list[_CallEnd]) -> None:
     """Marks calls that other records hold too, and results whose call was not recorded.
 
-    What counts is what `runs` and `tools` count: the one record that the fold keeps.
+    A record counts here as in `runs` and `tools`: of copies the one that the fold counts.
     """
     if not ends:
         return
@@ -252,7 +252,7 @@ def _is_long(value: Any) -> bool:
 
 
 def shortened(value: Any) -> Any:
-    """The same value with long texts cut; what is cut says so by its last character."""
+    """The same value with long texts cut; a cut text ends with an ellipsis."""
     if isinstance(value, str):
         return value if len(value) <= MOST else value[: MOST - 1] + "…"
     if isinstance(value, Mapping):
@@ -269,7 +269,7 @@ _FIELDS: Mapping[type[Fact], list[tuple[str, str, Any]]] = {
     ]
     for kind in FACTS
 }
-"""Of each field its name, its key, and what it says by default."""
+"""The name, the key and the default of each field."""
 
 
 question = Question(

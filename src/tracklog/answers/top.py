@@ -40,7 +40,7 @@ class TopRunRow(RunRow):
     question: str | None = None
     """Of a run that waits, the question that has waited longest."""
     words: str = ""
-    """The last thing that it said or did."""
+    """Its last message or act."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Fleet:
         """The last record that the next look knows already."""
 
     def look(self, now: str | None = None, lost_after: float = LOST_AFTER) -> TopAnswer:
-        """Catches up with the journal, and says how the fleet is."""
+        """Catch up with the journal, and return the state of the fleet."""
         with self._lock, gc_paused():
             return self._look(now_of(self.home, now), lost_after)
 

@@ -1,7 +1,8 @@
 """Why something happened: from an event back to the prompt that caused it, and on to what it caused.
 
 Causes are read from facts: ids of causes, of tool calls and of questions, handoffs, sub-runs; where
-nothing says it, an agent acts upon what it was told last, and that is said to be by order only.
+no fact names a cause, it is assumed that an agent acts on its last input; such a cause is marked
+`order`.
 """
 
 from collections import deque
@@ -39,7 +40,7 @@ class WhyStep:
     words: str
     prompt: bool
     how: How | None = None
-    """What ties it to `of`; None for the record that was asked about."""
+    """Its link to `of`; None for the record that was asked about."""
     of: int | None = None
     """On the way back the record that it caused; on the way on the record that caused it."""
 
@@ -128,7 +129,7 @@ class _Web:
         return self._causes[self._of[seq]].nodes[seq]
 
     def words(self, seqs: Iterable[int]) -> dict[int, str]:
-        """What some records say."""
+        """The texts of some records."""
         by_run: dict[str, list[int]] = {}
         for seq in sorted(seqs):
             by_run.setdefault(self._of[seq], []).append(seq)
@@ -151,7 +152,7 @@ class _Web:
         )  # fmt: skip  # in the order of the fields
 
     def unseen(self, seq: int) -> list[MissingCause]:
-        """What this record names as a cause and is not kept, in its run or in those tied to it."""
+        """Causes that this record names and that are not stored, in its run or in related runs."""
         key = self._of[seq]
         causes = self._causes[key]
         names = list(causes.unseen.get(seq, ()))
@@ -165,7 +166,7 @@ class _Web:
         return names
 
     def causes(self, seq: int) -> list[Tie]:
-        """What caused a record, the most telling first; in another run, if its own began there."""
+        """The causes of a record, the most certain first; in another run, if its own began there."""
         key = self._of[seq]
         causes = self._causes[key]
         ties = [*(tie for tie, _ in self._elsewhere(seq)), *causes.ties(seq)]
@@ -176,7 +177,7 @@ class _Web:
         return ties
 
     def back(self, seq: int) -> tuple[list[_Way], Literal["prompt", "start"]]:
-        """The way to a prompt along the most telling ties; else as far as they lead."""
+        """The path to a prompt along the most certain links; else as far as they lead."""
         seen, way = {seq}, [seq]
         ties: list[_Way] = []
         left = [iter(self.causes(seq))]
@@ -264,14 +265,14 @@ class _Web:
         return self._tree
 
     def _parent(self, key: str) -> str | None:
-        """The run that began this one as its sub-run; itself is none, however it is told."""
+        """The run that began this one as its sub-run; never the run itself."""
         parents = self._links(key)[1].get(key, {})
         return next(
             (run for run, kind in parents.items() if kind == "sub-run" and run != key), None
         )
 
     def _near(self, key: str) -> list[str]:
-        """The runs that are tied to one, whichever end told it: its parent before the rest."""
+        """The runs that are linked to one, whichever end reported it: its parent first."""
         children, parents = self._links(key)
         if key in self._nearby:
             return self._nearby[key]
@@ -289,8 +290,8 @@ class _Web:
         return self._places[parent, child]
 
     def _find_place(self, parent: str, child: str) -> int | None:
-        """The record of the parent that began the child: as it says, as the child says, else the
-        last that was heard of it before.
+        """The record of the parent that began the child: as the parent or the child reports it, else
+        the last record of the parent before.
         """
         causes = self.causes_in(parent)
         self._links(child)
@@ -311,7 +312,7 @@ question = Question(
     name="why",
     about="Show what led to a record, from the prompt on, and what it caused. Each step says what "
     "ties it to its cause: an id that was named (call, question, message, cause), a handoff, a "
-    "sub-run, or only the order: an agent acts upon what it was told last.",
+    "sub-run, or only the order: an agent acts on its last input.",
     ask=why,
     params=(
         run_param(),

@@ -132,7 +132,7 @@ class Collector:
                 headers={"Retry-After": "1", "Connection": "close"},
             )
             response = otlp.refused(scope["path"], headers, late)
-        except Exception as error:  # noqa: BLE001  # the client is told, the log says where
+        except Exception as error:  # noqa: BLE001  # the client gets an answer, the log has the place
             short = shortage_of(error) if isinstance(error, OSError) else None
             if short is not None:
                 logs.log("error", short.message, route=path)

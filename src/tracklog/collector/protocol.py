@@ -84,7 +84,7 @@ class Connection(HttpToolsProtocol):
         self.on_lost: Callable[[], None] | None = None
         if self.is_surplus or (len(self.connections) - len(self.surplus) > self.limits.connections):
             self.surplus.add(self)
-            if len(self.surplus) > self.limits.turned_away:
+            if len(self.surplus) > self.limits.overflow:
                 transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -249,7 +249,7 @@ class Connection(HttpToolsProtocol):
         self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(content.body))
         self.transport.write_eof()
         self.flow.resume_reading()
-        self.loop.call_later(self.limits.turned_away_seconds, self.transport.abort)
+        self.loop.call_later(self.limits.overflow_seconds, self.transport.abort)
 
     def _is_answered(self) -> bool:
         """Whether no request is in progress except for a header."""
@@ -271,7 +271,7 @@ class Connection(HttpToolsProtocol):
             return
         age = now - self.began
         if self in self.surplus:
-            if age > self.limits.turned_away_seconds:
+            if age > self.limits.overflow_seconds:
                 self._turn_away()
         elif self.in_header:
             if not self._is_answered():

@@ -81,7 +81,7 @@ class QuestionRunner:
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._indexing, self._index)
-        except Exception as failure:  # noqa: BLE001  # whoever asks is told
+        except Exception as failure:  # noqa: BLE001  # the caller raises it
             return failure
         return None
 

@@ -294,9 +294,9 @@ def _settle() -> None:
 def within(limits: Limits, files: int) -> Limits:
     """The limits, with as many connections as leave files for the journal."""
     room = files - _FILES
-    connections = min(limits.connections, max(8, room - limits.turned_away))
-    turned_away = min(limits.turned_away, max(4, room - connections))
-    return replace(limits, connections=connections, turned_away=turned_away)
+    connections = min(limits.connections, max(8, room - limits.overflow))
+    overflow = min(limits.overflow, max(4, room - connections))
+    return replace(limits, connections=connections, overflow=overflow)
 
 
 def _allow_files() -> int:

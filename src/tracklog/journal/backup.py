@@ -15,9 +15,9 @@ FOLDERS = ("quarantine", "blobs")
 
 
 def backup(home: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> Head:
-    """Copies a home as it is at one moment, proves the copy, and returns its head.
+    """Copy a home as it is now, verify the copy, and return its head.
 
-    The copy appears under its name only when it is whole.
+    The copy gets its name only when it is complete.
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise BadBackup(f"{target} is there already", "name a folder that is new or empty")

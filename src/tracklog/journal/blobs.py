@@ -18,7 +18,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class Blobs:
-    """Put once, kept until collected; many processes may put the same at once."""
+    """A blob is stored until it is collected; many processes may put the same one at once."""
 
     def __init__(self, home: Path | str, disk: Disk | None = None) -> None:
         self.folder = Path(home) / "blobs" / "sha256"
@@ -69,7 +69,7 @@ class Blobs:
         return content
 
     def size(self, name: str) -> int | None:
-        """In bytes; None when it is not kept here."""
+        """In bytes; None where it is not stored here."""
         path = self._path(name)
         if path.exists():
             return path.stat().st_size
@@ -90,8 +90,8 @@ class Blobs:
     def collect(self, wanted: Callable[[str], bool], older_than: float = 0) -> int:
         """Removes every blob that is not wanted; the bytes that were freed.
 
-        `older_than` is a moment in seconds since 1970: what was put later is left alone, because
-        the line that speaks of it may still be on its way.
+        `older_than` is a time in seconds since 1970: a blob that was put later stays, because the
+        line that names it may not be stored yet.
         """
         freed = self.packs.collect(wanted, older_than)
         for name in [*self._alone()]:

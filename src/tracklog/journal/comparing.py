@@ -31,7 +31,7 @@ class Report:
     records: int = 0
     groups: int = 0
     first: int = 1
-    """The first record still kept."""
+    """The first record that is still stored."""
     head: Head = NOTHING
     erased: list[int] = field(default_factory=list)
     """Records that an operator erased; each tombstone is chained."""

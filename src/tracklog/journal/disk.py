@@ -89,7 +89,7 @@ def make_folders(disk: Disk, path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(disk: Disk, path: Path) -> Iterator[int]:
-    """A file to write what shall stand at `path`: at the end whole and on disk, or not at all."""
+    """A file whose content replaces `path` at the end: complete and on disk, or not at all."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
@@ -107,7 +107,7 @@ def replacing(disk: Disk, path: Path) -> Iterator[int]:
 
 
 def write_file(disk: Disk, path: Path, content: bytes) -> None:
-    """The file with that content, whole or not at all, on disk on return."""
+    """Write a file completely or not at all; it is on disk on return."""
     with replacing(disk, path) as fd:
         write_all(disk, fd, content)
 

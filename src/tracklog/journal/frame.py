@@ -21,7 +21,7 @@ Run = tuple[str, str]
 
 
 class Mark(NamedTuple):
-    """What the first record of a batch says about the batch, so that a retry is recognised."""
+    """The mark of a batch, on its first record, so that a retry is recognised."""
 
     source: str
     """`batch:` and the sender's key, or the name of the file that was read."""
@@ -57,7 +57,7 @@ class Record(NamedTuple):
     line: bytes
     """As written by the emitter; empty when it was erased."""
     redacted: tuple[str, ...] = ()
-    """What the door's redact hook took out, by name, before the line was stored."""
+    """The names of what the redact hook removed before the line was stored."""
     erased: Erased | None = None
     mark: Mark | None = None
     group: int = 0

@@ -27,7 +27,7 @@ _PATIENCE = 0.005  # seconds that a leader waits for the others, at most
 
 
 class Appendable(Protocol):
-    """What can be appended: an `Event`, or an `Entry`; a tuple that opens with its three names."""
+    """A value that can be appended: an `Event` or an `Entry`, a tuple that begins with its three names."""
 
     @property
     def dialect(self) -> str: ...
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
 
 class Journal:
-    """Numbers what it is given and keeps it; any number of threads may append and read.
+    """Numbers and stores records; any number of threads may append and read.
 
     Threads that append at the same time are written, synced and acknowledged together.
     """
@@ -73,7 +73,7 @@ class Journal:
 
     @property
     def first(self) -> int:
-        """The first record still kept; `last + 1` when there is none."""
+        """The first record that is still stored; `last + 1` where there is none."""
         return self.store.first
 
     @property
@@ -98,13 +98,13 @@ class Journal:
     ) -> range:
         """Keeps these lines, all or none, and returns their numbers.
 
-        On return they are as durable as the store was told; an error means that none of them
-        was acknowledged. `lifecycle` says that something began or ended in them. `redacted` says
-        which of them, by place in `entries`, the door redacted, and what it took out. `mark` is
-        kept with the first of them. `expected` is the record up to which each run was known when
+        On return they are as durable as the store is set to; an error means that none of them
+        was acknowledged. `lifecycle`: something began or ended in them. `redacted` has what the
+        intake removed from which of them, by position in `entries`. `mark` is
+        stored with the first of them. `expected` is the record up to which each run was known when
         the lines were judged, and `guard` is asked with the number of the first line, once nobody
         else can append any more: if a run has records behind that, or the guard says no, none is
-        kept, and `Overtaken` is raised.
+        stored, and `Overtaken` is raised.
         """
         if not entries:
             return range(0)
@@ -151,7 +151,7 @@ class Journal:
     def follow(
         self, after: int = 0, run: Run | None = None, stop: Callable[[], bool] = lambda: False
     ) -> Iterator[Record]:
-        """Every record behind `after`, and those that are still to come, until `stop` says so."""
+        """Every record after `after`, and all that follow, until `stop` returns true."""
         seen = after
         while not stop():
             for record in self.records(after, run):
@@ -162,7 +162,7 @@ class Journal:
                 seen = self.last
 
     def runs(self) -> Iterable[Run]:
-        """Every run of which something is kept."""
+        """Every run that has a record."""
         return self.store.runs()
 
     def link(self, seq: int) -> str:
@@ -300,7 +300,7 @@ class Journal:
         return self._write(left) if left else 0
 
     def _gather(self) -> None:
-        """Waits a moment for those who came along last time: one sync serves them all."""
+        """Wait shortly for the threads that appended last time: one sync serves them all."""
         with self._mutex:
             missing = self._together - len(self._waiting)
             if missing <= 0 or self._took <= 0:

@@ -20,7 +20,7 @@ ORIGIN = bytes(32)
 """What the first link of a journal is chained to."""
 
 ARITY = 8
-"""Children of a node: two would make shorter paths, and four times the hashing at the door."""
+"""Children of a node: two would make shorter paths, and four times the hashing at intake."""
 
 SHORT = 4
 """Bytes of each leaf that a chain line repeats, so that one bad record can be named."""
@@ -221,7 +221,7 @@ def read(line: bytes) -> Link | None:
 
 
 def lost_its_end(lines: bytes) -> bool:
-    """Whether the last line is whole, and another byte is in the place of its line end."""
+    """Whether the last line is complete, and another byte is in the place of its line end."""
     last = lines[lines.rfind(b"\n") + 1 :]
     return not last.endswith(b"\0") and read(last[:-1]) is not None
 

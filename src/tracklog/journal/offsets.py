@@ -65,7 +65,7 @@ def unpack(text: str) -> Iterator[Outcome]:
 
 
 class Place(NamedTuple):
-    """How far a source got, and the record that said so."""
+    """The offset that a source reached, and the record with its mark."""
 
     through: int
     seq: int
@@ -89,7 +89,7 @@ class Marks:
             self._load(path)
 
     def place(self, source: str) -> Place | None:
-        """Where a source got to, by the last mark it left in what is still kept."""
+        """The offset of a source, by its last mark in the stored records."""
         with self._mutex:
             self._asked = True
             self._catch_up()

@@ -13,7 +13,7 @@ from tracklog.journal.stores import Store
 from tracklog.model.event import Refusal
 
 KEPT = 64 << 10
-"""Bytes of a refused line that are kept, in base64; its length and hash are those of the whole."""
+"""Bytes of a refused line that are stored, in base64; size and hash are of the complete line."""
 
 SEGMENT_SIZE = 4 << 20
 SEGMENTS = 8
@@ -36,7 +36,7 @@ class Refused:
         self._append([_entry(line, refusal, size, name)])
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Every refusal that is kept, oldest first, with its number and when it was received."""
+        """Every stored refusal, oldest first, with its number and its time of receipt."""
         for record in self.journal.records():
             if record.line:
                 yield {
@@ -56,7 +56,7 @@ class Refused:
 
 
 def line_of(refusal: dict[str, Any]) -> bytes:
-    """The bytes of a refused line, as far as they were kept."""
+    """The bytes of a refused line, as far as they were stored."""
     return base64.b64decode(refusal["line"])
 
 

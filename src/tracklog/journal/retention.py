@@ -159,7 +159,7 @@ def _find(folder: Path, seq: int) -> tuple[Path, int, bytes]:
 
 
 def _replace(writer: Writer, path: Path, offset: int, length: int, put: bytes) -> None:
-    """The segment with one line changed, whole or not at all; who reads the old one reads on."""
+    """Replace the segment by one with a changed line; readers of the old file can go on."""
     disk = writer.disk
     source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -181,7 +181,7 @@ def _copy(writer: Writer, source: int, target: int, start: int, stop: int) -> No
 
 
 def _scrub(writer: Writer, line: bytes, stone: Tombstone) -> Iterator[str]:
-    """Takes a line's bytes out of what was set aside, what was refused, and what was recorded."""
+    """Remove the bytes of a line from the quarantine, the refused lines and the transcripts."""
     aside = [
         *(writer.home / "quarantine").iterdir(),
         *(writer.home / "transcripts").glob("*.jsonl"),

@@ -144,7 +144,7 @@ class _Verifying(Comparing):
             self.fault(self.through, "ends a segment that was not sealed")
 
     def _tail(self, frames: "_Frames") -> None:
-        """What stands behind the chain: a crash leaves this, and opening the journal mends it."""
+        """Data after the end of the chain: a crash leaves it, and opening the journal repairs it."""
         start, end, through = frames.offset, frames.offset, self.through
         for group in complete_groups(frames.fd, start, frames.size, through):
             end, through = group.end, group.through
@@ -226,7 +226,7 @@ def _bytes(fd: int, start: int, stop: int) -> bytes:
 
 
 def snapshot(folder: Path) -> dict[int, tuple[int, int]]:
-    """The sizes of every segment and chain at a moment when nobody writes."""
+    """The sizes of every segment and chain while nobody writes."""
     with still(folder):
         return _sizes(folder)
 

@@ -32,13 +32,13 @@ from tracklog.model.fact import (
 
 
 class ExporterSuite:
-    """What any format must do; subclass it and say which one is yours."""
+    """The tests of every exporter; subclass it and name yours."""
 
     exporter: Exporter
     streams = True
     """Whether its first bytes come before the run was read to its end."""
     elsewhere: frozenset[str] = frozenset({"agent", "step", "call_id", "status"})
-    """Fields that what is said of the run as a whole tells too, so that they are found anyway."""
+    """Fields that are in the summary of the run, too, so that they are found anyway."""
     same_content: frozenset[str] = frozenset({"encoding"})
     """Options that change how it is written, and not what."""
 
@@ -120,7 +120,7 @@ class ExporterSuite:
 
 
 def export_run_of_facts(*facts: Fact) -> ExportRun:
-    """A run of the native dialect that tells these facts, one a second."""
+    """A run of the native dialect with these facts, one per second."""
     return _flight_of(_recorded(facts))
 
 
@@ -171,7 +171,7 @@ _LISTS = {"blocks", "scores", "winning_models", "options"}
 
 
 def filled(kind: type[Fact]) -> tuple[Fact, dict[str, Any]]:
-    """A fact that says everything, and each field that can be found again by its value."""
+    """A fact with all fields set, and each field that can be found again by its value."""
     values: dict[str, Any] = {}
     for n, item in enumerate(fields(kind)):
         of = str(item.type)

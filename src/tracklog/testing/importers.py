@@ -17,7 +17,7 @@ from tracklog.model.event import Event
 def lines_of_file(
     importer: Importer, path: Path, after: SourcePosition | None = None, *, final: bool = True
 ) -> tuple[list[bytes], SourcePosition, ImportReport]:
-    """What a file tells from a place on: its lines, the place it got to, and the report."""
+    """The lines of a file from an offset on, the offset reached, and the report."""
     reading = SourceReading(importer, path)
     lines: list[bytes] = []
     place = SourcePosition()
@@ -41,7 +41,7 @@ def built(samples: Path, where: Path) -> Path:
 
 
 class ImporterSuite:
-    """What any importer must do with its samples, whole and damaged; subclass it and name them."""
+    """The tests of every importer with its samples, complete and damaged; subclass it and name them."""
 
     importer: Importer
     samples: Path

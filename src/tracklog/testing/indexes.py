@@ -13,7 +13,7 @@ from tracklog.model.event import Finding
 
 
 class IndexSuite(ABC):
-    """What any index must do; subclass it and say how yours is opened."""
+    """The tests of every index; subclass it and define how yours is opened."""
 
     keeps = True
     """Whether what was applied is still there when the same place is opened again."""

@@ -35,7 +35,7 @@ class _Opened(ABC):
 
 
 class StorageSuite(_Opened):
-    """One journal with what belongs to it; subclass it and say how yours is opened."""
+    """The tests of every storage; subclass it and define how yours is opened."""
 
     def test_a_lease_has_one_holder(self, storage: Storage) -> None:
         with storage.leases() as one, storage.leases() as other:

@@ -63,7 +63,7 @@ def frames_of(
 
 
 class StoreSuite(ABC):
-    """What any store must do; subclass it and say how yours is opened."""
+    """The tests of every store; subclass it and define how yours is opened."""
 
     keeps = True
     """Whether what was appended is still there when the same place is opened again."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tracklog.web.limits import Limits
 
-_DRAINED = 4  # times the limit that is read and dropped, so that a client hears why
+_DRAINED = 4  # times the limit that is read and dropped, so that a client can read the answer
 _SMALL = 1 << 20  # bytes of a body that finds room when larger ones do not
 
 

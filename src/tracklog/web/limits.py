@@ -23,12 +23,12 @@ class Limits:
     fields: int = 256
     """Lines of a header, and of trailers."""
     held: int = 256 << 20
-    """Of all request bodies that are in memory at once; who comes then is asked to come again."""
+    """Of all request bodies that are in memory at once; further requests are asked to retry."""
     connections: int = 4096
-    turned_away: int = 256
-    """Of connections over that, heard out as far as their header and told so; more are closed."""
-    turned_away_seconds: float = 2
-    """For that header to arrive, and for what is said to be read."""
+    overflow: int = 256
+    """Connections over that are read to the end of their header and answered with 503; more are closed."""
+    overflow_seconds: float = 2
+    """For that header to arrive, and for the answer to be read."""
     events_per_second: int = 0
     """Over all clients, with a burst of two seconds; 0 for as many as the disk takes."""
     header_seconds: float = 10
@@ -36,9 +36,9 @@ class Limits:
     silent_seconds: float = 20
     """Between two pieces of a request's body."""
     body_seconds: float = 300
-    """For a whole request to arrive."""
+    """For a complete request to arrive."""
     stopping_seconds: float = 3
-    """For a request that is arriving when the server is told to stop."""
+    """For a request that is arriving when the server stops."""
     grace_seconds: float = 8
     """From the signal to the end of the process, whatever is under way."""
     stalled_seconds: float = 30

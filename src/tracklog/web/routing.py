@@ -14,7 +14,7 @@ from tracklog.web.trouble import Trouble
 
 
 def read(param: Param, text: str | None) -> Any:
-    """The value of a parameter, from what a query says of it."""
+    """The value of a parameter, from a query."""
     if text is None:
         if param.required:
             raise Trouble(400, f"{param.name} is missing", f"add ?{param.name}=…: {param.about}")
@@ -62,9 +62,9 @@ class Call:
     send: Send
     headers: dict[bytes, bytes]
     names: dict[str, str] = field(default_factory=dict)
-    """What the path says, by the names in the route's braces."""
+    """The values in the path, by the names in the route's braces."""
     given: dict[str, Any] = field(default_factory=dict)
-    """What the query says, every parameter of the route with its default."""
+    """The values in the query, every parameter of the route with its default."""
 
 
 Endpoint = Callable[[Any, Call], Awaitable[Response | None]]

@@ -101,7 +101,7 @@ class Unpacker(ABC):
         return not self._is_hungry()
 
     def finish(self) -> bytes:
-        """The whole body, once the last piece is used up."""
+        """The complete body, after the last piece."""
         if not self._is_whole():
             raise _unreadable(f"whole {self.name}")
         return b"".join(self.pieces)

@@ -5,8 +5,8 @@
 Only this package knows the details of a provider; importers and `exec` share it.
 It is total: whatever the bytes are, it raises nothing and loses no line that can be read.
 
-To write another: a file here that ends with `provider = Provider(...)`, whose `Reading` hears
-one object after the other and tells a `Reply` what was said.
+To write another: a file here that ends with `provider = Provider(...)`, whose `StreamReader` is
+fed one object after the other and adds the blocks to a `Reply`.
 """
 
 from collections.abc import Callable, Iterable, Sequence

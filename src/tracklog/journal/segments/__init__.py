@@ -4,7 +4,7 @@ A folder holds segments, each named after its first record: `<20 digits>.jsonl` 
 `.chain` beside it one line per commit group, `.runs` where each run's records are (derived).
 The chain line is written last: what it does not cover is not read yet, and bytes that it covers
 never change, except where an operator erases. It may be lost in a crash, because only the segment
-is synced: which groups are whole is decided by the segment alone, by `complete_groups`.
+is synced: which groups are complete is decided by the segment alone, by `complete_groups`.
 """
 
 import contextlib
@@ -24,9 +24,9 @@ from tracklog.journal.merkle import NOTHING, Head, Link
 from tracklog.model.errors import BadFormat
 
 FORMAT = 2
-"""Of frames and chains; a home says its own in the file `format`."""
+"""The format of frames and chains; a home has its own in the file `format`."""
 FORMATS = (1, FORMAT)
-"""Those that can be read. In format 1 a group did not say how many records it has."""
+"""Formats that can be read. In format 1 a group does not hold the number of its records."""
 
 _NAME = re.compile(r"[0-9]{20}\.jsonl")
 _FRAME = re.compile(rb'\n\{"seq":([1-9][0-9]*),')
@@ -156,7 +156,7 @@ def head(folder: Path) -> Head:
 
 
 def last_line(fd: int, size: int, skip: int = 0) -> tuple[int, bytes] | None:
-    """Offset and bytes of the last whole line before `size - skip`, found from the end."""
+    """Offset and bytes of the last complete line before `size - skip`, found from the end."""
     size -= skip
     span = 1 << 10
     while True:
@@ -172,7 +172,7 @@ def last_line(fd: int, size: int, skip: int = 0) -> tuple[int, bytes] | None:
 
 
 def last_link(fd: int, size: int) -> Link | None:
-    """The last whole line of a chain file."""
+    """The last complete line of a chain file."""
     line = last_line(fd, size)
     return line and merkle.read(line[1])
 
@@ -238,7 +238,7 @@ def _numbered(fd: int, start: int, stop: int, pattern: re.Pattern[bytes]) -> tup
 
 
 def lines(fd: int, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
-    """The whole lines from an offset to another, each with its own."""
+    """The complete lines from one offset to another, each with its offset."""
     offset = start
     for block in blocks(fd, start, stop):
         for line in block.split(b"\n")[:-1]:
@@ -247,7 +247,7 @@ def lines(fd: int, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
 
 
 def blocks(fd: int, start: int, stop: int) -> Iterator[bytes]:
-    """The bytes from an offset to another in blocks of whole lines; a torn rest is left out."""
+    """The bytes from an offset to another in blocks of complete lines; a torn rest is left out."""
     span = CHUNK
     while start < stop:
         block = os.pread(fd, min(span, stop - start), start)
@@ -274,12 +274,12 @@ class CompleteGroup(NamedTuple):
 def complete_groups(
     fd: int, start: int, stop: int, through: int, format: int = FORMAT
 ) -> Iterator[CompleteGroup]:
-    """The groups behind record `through`, from an offset on, as far as they are whole.
+    """The complete groups after record `through`, from an offset on.
 
     The first frame of a group of several says how many they are. What a crash leaves of a group
     is its beginning, or pages of it with NUL bytes in place of the others, and no JSON text can
     hold a NUL. So a group whose frames are all there, without a NUL, is as it was written.
-    In format 1 no frame says how many: there, as many frames as are whole are a group.
+    In format 1 no frame has that number: there, all complete frames are one group.
     """
     count, end, leaves = 0, start, list[bytes]()
     for offset, line in lines(fd, start, stop):

@@ -20,7 +20,7 @@ from tracklog.journal.frame import Run
 
 SLOTS = 1 << 11
 _MANY = 8
-"""Runs from which on it is quicker to read and write the whole table."""
+"""The number of runs from which it is faster to read and write the complete table."""
 
 
 def slot(run: Run) -> int:

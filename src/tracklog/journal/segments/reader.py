@@ -54,7 +54,7 @@ class Reader:
 
     @property
     def first(self) -> int:
-        """The first record still kept; one more than `last` when there is none."""
+        """The first record that is still stored; one more than `last` where there is none."""
         with self._lock:
             self._look()
             if self._firsts and not segment_path(self.folder, self._firsts[0]).exists():
@@ -126,7 +126,7 @@ class Reader:
     def complete(self) -> None:
         """Counts the groups whose chain lines a crash took, for as long as nobody chains them.
 
-        For a reader beside which nobody writes: a group that is being written is whole, too.
+        For a reader while nobody writes: then every group is complete.
         """
         with self._lock:
             last = self._look()
@@ -181,7 +181,7 @@ class Reader:
         try:
             path = chain_path(self.folder, first)
             self._chain = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # the writer makes it anew when it opens
+        except FileNotFoundError:  # the writer makes it again when it opens
             return False
         return True
 
@@ -259,7 +259,7 @@ class Reader:
         )
 
     def _places(self, fd: int, first: int, run: Run, *, learn: bool) -> Places | None:
-        """Where a run's records are, as saved, or as the segment itself says."""
+        """The places of a run's records, from the saved table or from the segment itself."""
         with self._lock:
             known = self._learnt(fd, first) if learn else self._directory(fd, first)
             if isinstance(known, SavedRuns):
@@ -286,7 +286,7 @@ class Reader:
         return saved and self._keep(saved)
 
     def _learnt(self, fd: int, first: int) -> Runs:
-        """What a segment itself says; of a sealed one it is saved."""
+        """The table of a segment, made by reading it; that of a sealed segment is saved."""
         last, size = self._look(), os.fstat(fd).st_size
         at = bisect_right(self._firsts, first)
         runs = self._open if self._open and self._open.first == first else Runs(first)

@@ -1,4 +1,4 @@
-"""The open segment of a folder: open it, recover it after a crash, and mend it after a failed write.
+"""The open segment of a folder: open it, recover it after a crash, and repair it after a failed write.
 
 Only the segment is synced at each group, so after a crash the segment alone decides which groups
 there are, and the chain is completed from it.
@@ -184,7 +184,7 @@ class OpenSegment:
         """The chain of the open segment, as far as a crash left it readable.
 
         NUL bytes, and a line without its end, were never written whole: from there on the chain
-        is made anew from the segment. Any other line that cannot be read is damage, and stays.
+        is made again from the segment. Any other line that cannot be read is damage, and stays.
         """
         content = os.pread(self._links, os.fstat(self._links).st_size, 0)
         if merkle.lost_its_end(content):
@@ -239,7 +239,7 @@ class OpenSegment:
         return offset + len(line) + 1 if seq_of(line) == through else None
 
     def _lacks_its_end(self, through: int, size: int) -> bool:
-        """Whether a record is the last of the open segment, whole but for its line end."""
+        """Whether a record is the last of the open segment, complete except for its line end."""
         line = last_line(self._segment, size)
         start = line[0] + len(line[1]) + 1 if line else 0
         last = record(os.pread(self._segment, size - start, start))
@@ -339,7 +339,7 @@ class OpenSegment:
             raise
         self._chain_end += len(made)
         self.through, self.chain = through, chained
-        # Whoever wrote them may have died of a failed sync, which this process was not told of.
+        # Their writer may have died of a failed sync, which this process cannot know.
         self._synced, self._doubtful = start, True
         if not damaged:
             self._find(
@@ -349,7 +349,7 @@ class OpenSegment:
             )
 
     def _cut_chain(self, rest: bytes, through: int) -> None:
-        """Takes the end of the chain off, to be made anew; what cannot be is put aside."""
+        """Cut the end of the chain, to be made again; what cannot be made again is quarantined."""
         links = [link for link in map(merkle.read, rest.split(b"\n")) if link is not None]
         last = max((link.through for link in links), default=0)
         if last > through or any(link.kind == "erased" for link in links) or _has_damage(rest):
@@ -414,7 +414,7 @@ class OpenSegment:
             self._recover()
 
     def quarantine(self, name: str, content: bytes) -> Path:
-        """Puts bytes aside, on disk on return."""
+        """Move bytes to the quarantine; they are on disk on return."""
         folder = self.home / "quarantine"
         number = 0
         while (path := folder / f"{name}{f'-{number}' if number else ''}").exists():
@@ -440,10 +440,10 @@ class _Known(NamedTuple):
     rest: bytes
     """What cannot be used behind `end`."""
     damaged: bool
-    """Whether whole lines that cannot be read stand between `last` and `end`."""
+    """Whether complete lines that cannot be read are between `last` and `end`."""
 
 
 def _has_damage(rest: bytes) -> bool:
-    """Whether a line stands there that is whole, was not lost with the power, and is no link."""
+    """Whether there is a complete line that no power loss left, and that is no link."""
     lines = rest.split(b"\n")[:-1]
     return any(0 not in line and merkle.read(line) is None for line in lines)

@@ -1,7 +1,7 @@
 """Write a folder of segments: lock it, and number, chain and sync records.
 
 One commit group is: lock, catch up with other writers, write the frames, sync them, write the
-chain line, unlock. What a crash or a failed write leaves is mended by `recovery`.
+chain line, unlock. `recovery` repairs what a crash or a failed write leaves.
 """
 
 import contextlib
@@ -110,7 +110,7 @@ class Writer(OpenSegment):
         self.durable = self.through
 
     def sync_chain(self) -> None:
-        """A head may be told only after this: else power loss could regroup it."""
+        """A head may be published only after this: else a loss of power could regroup it."""
         self.disk.sync(self._links)
 
     def announce(self, seq: int, leaf: bytes, tombstone: bytes) -> None:
@@ -150,7 +150,7 @@ class Writer(OpenSegment):
             raise
 
     def _begin(self) -> None:
-        """Opens the lock anew: one opening is one owner, so a forked child needs its own."""
+        """Open the lock again: one open file is one owner, so a forked child needs its own."""
         if self._pid != os.getpid():
             self._segment = self._links = -1
         self._pid = os.getpid()
@@ -171,7 +171,7 @@ class Writer(OpenSegment):
                 self.disk.remove(path)
 
     def _catch_up(self) -> None:
-        """Whatever others wrote since; what a crashed one left behind is mended."""
+        """Read what others wrote since; what a crashed writer left is repaired."""
         if self._segment < 0:
             self._recover()
             return
@@ -198,7 +198,7 @@ class Writer(OpenSegment):
             self._rewrite()
 
     def _follow(self, size: int, chain_size: int) -> bool:
-        """Steps over whole groups of other writers; False when there is more to it than that."""
+        """Skip complete groups of other writers; False where there is anything else."""
         link, tail = last_link(self._links, chain_size), last_line(self._segment, size)
         if link is None or link.kind == "sealed" or tail is None or self._unclean:
             return False

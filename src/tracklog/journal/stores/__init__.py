@@ -1,12 +1,12 @@
 """Stores: where a journal's bytes are, one kind of store per file.
 
-To write another: copy `memory.py`, keep its four words (`first`, `last`, `append`, `read`) and
+To write another: copy `memory.py`, implement the same methods (`first`, `last`, `append`, `read`) and
 their promises, end the file with `store = open_it`, a function from what follows the colon of
 the URL (and options by name) to a `Store`, and pass `tracklog.testing.StoreSuite`.
 The file's name is the URL's scheme: `stores/memory.py` is `memory:`.
 An outside package offers its function under the entry point group `tracklog.stores`.
 
-A store needs to know nothing of a frame but what `tracklog.frame` tells: its number and its run.
+Of a frame a store needs only what `tracklog.frame` reads from it: its number and its run.
 """
 
 import base64
@@ -22,7 +22,7 @@ Durability = Literal["sync", "interval", "lifecycle", "os"]
 """What an acknowledgement promises.
 
 - `sync`: the group is on disk; it survives the loss of power.
-- `interval`: it survives the death of the process, and the loss of power after a moment.
+- `interval`: it survives the death of the process, and a loss of power a short time later.
 - `lifecycle`: as `sync` for groups in which something began or ended, else as `os`.
 - `os`: the operating system has it; it survives the death of the process.
 """
@@ -99,11 +99,11 @@ class Store(Protocol):
     durability: Durability
     """What an acknowledgement promises."""
     findings: list[Finding]
-    """What was surprising when it was opened or mended."""
+    """The findings when it was opened or repaired."""
 
     @property
     def first(self) -> int:
-        """The number of the first frame still kept; `last + 1` when there is none."""
+        """The number of the first stored frame; `last + 1` where there is none."""
 
     @property
     def last(self) -> int:
@@ -147,7 +147,7 @@ class Store(Protocol):
         """
 
     def runs(self) -> set[Run]:
-        """Every run of which a frame is kept."""
+        """Every run that has a frame."""
 
     def wait(self, after: int, timeout: float | None = None) -> bool:
         """Whether there is a frame behind `after`, as soon as there is or when time is up."""

@@ -2,7 +2,7 @@
 
 `<home>/journal/<20 digits>.jsonl` has the frames, 0600 in a 0700 folder; `.chain` beside it has
 one line per commit group; `.runs` says where each run's records are, and can be deleted.
-What is found torn on opening goes to `<home>/quarantine/` and is told in `findings`.
+Torn data at opening goes to `<home>/quarantine/`, with an entry in `findings`.
 """
 
 import threading
@@ -110,7 +110,7 @@ class FileStore:
                 writer.append(group.frames, lasts, sync)
                 for run, last in lasts.items():
                     self._own[hash(run)] = last
-                if len(self._own) > OWN_RUNS:  # from here on the table tells of them
+                if len(self._own) > OWN_RUNS:  # from here on the table has them
                     self._own, self._foreign = {}, writer.through
             self._through = writer.through
         if self.durability == "interval":
@@ -165,7 +165,7 @@ class FileStore:
     def erase(self, seq: int, *, reason: str, by: str, at: str, id: str | None = None) -> Erasure:
         """Takes one record's bytes out of every place of this home; a tombstone stays.
 
-        The caller puts it on record: a `Noted erasure` line, through the door.
+        The caller records it: a `Noted erasure` line, through the intake.
         """
         return retention.erase(self._writing(), seq, Tombstone(reason, by, at, id))
 
@@ -177,10 +177,10 @@ class FileStore:
         is_open: Callable[[Run], bool] | None = None,
         dry: bool = False,
     ) -> Pruning:
-        """Drops the segments whose records were all received before that moment.
+        """Delete the segments whose records were all received before that time.
 
         It stops at the first segment that holds a run which `is_open` says is open. The caller
-        puts it on record: a `Noted pruned` line for each run, through the door. With `dry`
+        records it: a `Noted pruned` line for each run, through the intake. With `dry`
         nothing is dropped.
         """
         return retention.prune(self._writing(), self.reader, before, at, is_open, dry=dry)

@@ -20,7 +20,7 @@ from tracklog.model.event import Finding
 
 
 class MemoryStore:
-    """Holds frames until it is closed; `sync` does nothing here, and `durable` says so."""
+    """Holds frames until it is closed; `sync` does nothing here, as `durable` shows."""
 
     durability: Durability = "os"
     durable = 0
