@@ -40,6 +40,13 @@ help:  ## Show the targets.
 .venv/node/npm: requirements-node.lock .venv/.ready
 	scripts/node install
 
+# The official OpenWOP clients, each in a folder of its own: the tests run them as programs.
+CLIENTS := .venv/openwop-clients
+$(CLIENTS)/%/.ready: .venv/.ready requirements-openwop-1.lock requirements-openwop-2.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade \
+		--target $(@D) -r requirements-openwop-$(firstword $(subst ., ,$*)).lock
+	touch $@
+
 $(TS)/node_modules/.ready: $(TS)/package-lock.json | $(NPM)
 	cd $(TS) && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
@@ -56,7 +63,7 @@ $(BUILT): $(CONSOLE)/node_modules/.ready $(CONSOLE)/index.html $(CONSOLE)/vite.c
 		$(shell find $(CONSOLE)/src $(CONSOLE)/public -type f 2>/dev/null)
 	cd $(CONSOLE) && npm run --silent build
 
-setup: .venv/.ready $(NPM) $(TS)/dist/.ready $(BUILT)  ## Install everything that is needed, from the lock files.
+setup: .venv/.ready $(CLIENTS)/1.8.0/.ready $(CLIENTS)/2.7.0/.ready $(NPM) $(TS)/dist/.ready $(BUILT)  ## Install everything that is needed, from the lock files.
 
 LISTEN = $(if $(PORT),--port $(PORT))
 run: setup  ## Start the collector and its console on port 4318 (PORT=4319 for another); a demo, as long as nothing was recorded. Ctrl-C stops it.

@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 APPLICATIONS = Path("/Applications")
+LOCKS = [each.name for each in sorted(ROOT.glob("requirements-*.lock"))]
 carries = pytest.mark.skipif(
     (sys.platform, platform.machine()) != ("linux", "x86_64"),
     reason="the npm package has a browser for no other machine",
@@ -32,7 +33,7 @@ class Machine:
         self.log = folder / "log"
         for each in ("scripts", "console/chromium"):
             shutil.copytree(ROOT / each, self.clone / each, ignore=lambda *_: ["node_modules"])
-        for each in ("Makefile", "requirements-dev.lock", "requirements-node.lock"):
+        for each in ("Makefile", *LOCKS):
             shutil.copy(ROOT / each, self.clone)
         shutil.copy(ROOT / "pyproject.toml", self.clone)
         for each in ("contracts/ts", "console"):
@@ -155,7 +156,7 @@ def test_the_environment_stays_for_the_same_python_and_where_none_was_asked_for(
     assert "-m venv" not in machine.make()
 
 
-@pytest.mark.parametrize("path", ["requirements-dev.lock", "requirements-node.lock"])
+@pytest.mark.parametrize("path", LOCKS)
 def test_every_python_package_is_pinned_by_its_hash(path):
     pinned = re.split(r"\n(?=\w)", re.sub(r"(?m)^ *#.*\n?", "", (ROOT / path).read_text()).strip())
     assert pinned

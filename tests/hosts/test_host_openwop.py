@@ -93,7 +93,7 @@ def test_a_run_is_begun_ends_and_can_be_looked_at(host):
         (b'{"workflowId":"conformance-noop","configurable":{"escalationThreshold":true}}', 400),
         (b'{"workflowId":"conformance-noop","configurable":{"reasoningVerbosity":"loud"}}', 400),
         (b'{"workflowId":"conformance-noop","configurable":{"recursionLimit":0}}', 400),
-        (b'{"workflowId":"nobody"}', 404),
+        (b'{"workflowId":"nobody"}', 400),
     ],
 )
 def test_what_cannot_be_begun_is_refused_in_the_closed_envelope(host, body, code):
@@ -170,7 +170,7 @@ def test_a_run_that_waits_is_cancelled_with_its_question(host):
     host.until(run, "waiting-approval")
     assert host.http.post(f"/v1/runs/{run}/cancel", json={}).json()["status"] == "cancelled"
     response = host.answer(run, "gate", {"action": "accept"})
-    assert (response.status_code, response.json()["error"]) == (404, "interrupt_not_found")
+    assert (response.status_code, response.json()["error"]) == (409, "interrupt_already_resolved")
 
 
 def test_the_cap_on_node_executions_ends_a_run_before_the_node_over_it(host):
@@ -302,7 +302,7 @@ def test_a_clarification_is_asked_answered_and_gone(host):
     assert answered.status_code == 200
     assert answered.json()["runId"] == run
     host.until(run, "completed")
-    assert host.answer(run, "ask", {"answers": {"q1": "red"}}).status_code == 404
+    assert host.answer(run, "ask", {"answers": {"q1": "red"}}).status_code == 409
     kinds = [(e["type"], e["payload"].get("resumeValue")) for e in host.events(run)[4:7]]
     told = {"answers": {"q1": "blue"}}
     wanted = [
@@ -325,7 +325,7 @@ def test_an_approval_takes_one_of_its_actions_and_a_rejection_ends_the_run(host)
     run = host.start("conformance-approval")
     host.until(run, "waiting-approval")
     assert host.answer(run, "gate", {"action": "reject"}).status_code == 200
-    assert host.until(run, "failed")["error"]["code"] == "interrupt_rejected"
+    assert host.until(run, "failed")["error"]["code"] == "approval_rejected"
 
 
 def test_of_two_who_answer_at_once_one_wins(host):
@@ -416,7 +416,7 @@ def test_the_seam_is_not_there_unless_it_was_asked_for(tmp_path):
 
 
 def test_a_key_that_may_only_read_begins_nothing(tmp_path):
-    reader = Key(digest=digest("read-only"), principal="ann", scopes=frozenset({"read"}))
+    reader = Key(digest=digest("read-only"), principal="ann", scopes=frozenset({"runs:read"}))
     with Host(tmp_path, keys=(reader,)) as host:
         run = host.start("conformance-noop")
         client = Client(host.url, "read-only")
@@ -458,9 +458,9 @@ def test_edges_say_what_happens_when_a_node_fails(tmp_path):
             "validation_error",
         ),
         (
-            [{"id": "a", "typeId": "core.dispatch", "config": {"inputMapping": {"a": "b"}}}],
+            [{"id": "a", "typeId": "core.dispatch", "config": {"inputMapping": {"a": 1}}}],
             [],
-            "capability_required",
+            "validation_error",
         ),
         (
             [

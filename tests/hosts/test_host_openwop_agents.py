@@ -88,8 +88,7 @@ def test_the_five_events_come_in_order_within_their_node_and_in_both_spellings(h
     assert called["callId"] == returned["callId"] == "reasoner:0:0"
     assert events[4]["causationId"] == events[3]["eventId"]
     assert (returned["result"], returned["status"], returned["durationMs"]) == ({"x": 1}, "ok", 1)
-    assert "inputs" not in called
-    assert "outcome" not in returned
+    assert (called["inputs"], returned["outcome"]) == (called["arguments"], returned["result"])
     assert handoff["from"]["agentId"] == handoff["fromAgentId"] == called["agentId"]
     assert handoff["to"] == {"agentId": handoff["toAgentId"]}
     assert decided["agentId"] == handoff["toAgentId"]
@@ -98,11 +97,11 @@ def test_the_five_events_come_in_order_within_their_node_and_in_both_spellings(h
     assert "agent" not in snapshot  # two have acted
 
 
-def test_the_optional_spellings_are_written_when_they_are_asked_for(tmp_path):
-    with Host(tmp_path, wire_aliases=True) as host:
+def test_the_optional_spellings_can_be_left_out(tmp_path):
+    with Host(tmp_path, wire_aliases=False) as host:
         called, returned = host.run("conformance-agent-reasoning", *FIVE[1:3])
-        assert called["payload"]["inputs"] == called["payload"]["arguments"]
-        assert returned["payload"]["outcome"] == returned["payload"]["result"]
+        assert "inputs" not in called["payload"]
+        assert "outcome" not in returned["payload"]
 
 
 @pytest.mark.requirement("WOP-47", "WOP-40")
@@ -419,7 +418,7 @@ def test_without_a_supervisor_a_person_is_asked_and_ratifies_in_any_form(tmp_pat
             assert host.answer(run, "d", wrong).status_code == 400
         assert host.answer(run, "d", value).status_code == 200
         if value == {"action": "reject"}:
-            assert host.until(run, "failed")["error"]["code"] == "interrupt_rejected"
+            assert host.until(run, "failed")["error"]["code"] == "approval_rejected"
             return
         host.until(run, "completed")
         ratified = host.events(run, "agent.decided")[-1]
@@ -525,7 +524,7 @@ def test_a_held_decision_that_is_rejected_ends_the_run(tmp_path, supervisor):
         node = host.until(run, "waiting-approval")["currentNodeId"]
         before = len(host.events(run))
         assert host.answer(run, node, {"action": "reject"}).status_code == 200
-        assert host.until(run, "failed")["error"]["code"] == "interrupt_rejected"
+        assert host.until(run, "failed")["error"]["code"] == "approval_rejected"
         kinds = [e["type"] for e in host.events(run)[before:]]
         assert kinds == ["interrupt.resolved", "node.failed", "run.failed"]
 
@@ -686,9 +685,8 @@ def test_a_secret_is_in_nothing_that_the_host_keeps_or_says(tmp_path):
         variables=[hidden],
     )
     with serve(tmp_path, definition, secrets={"diary": own}) as host:
-        options = {"ai": {"credentialRef": "vault-ref-1"}}
-        run = host.start("conformance-secret", inputs={"pin": "hunter22"}, configurable=options,
-                         metadata={"note": own})  # fmt: skip
+        run = host.start("conformance-secret", inputs={"pin": "hunter22"},
+                         metadata={"note": own, "credentialRef": "vault-ref-1"})  # fmt: skip
         host.until(run, "waiting-approval")
         answer = {"decision": {"new": SECRET}}
         assert host.answer(run, "m", answer).status_code == 200

@@ -190,9 +190,9 @@ async def _carry_out(engine: Mortal, name: str) -> None:
     while not log.ended:
         node = log.snapshot.current
         if node is not None:
-            await engine.resolve(log.name, node, ANSWERS[node], "default")
+            await engine.control.resolve(log.name, node, ANSWERS[node], "default")
         elif name == "conformance-cancellable" and log.snapshot.nodes:
-            await engine.cancel(log.name, None, "default")
+            await engine.control.cancel(log.name, None, "default")
         await log.wait(0.05)
 
 

@@ -112,7 +112,7 @@ def test_a_rejection_is_not_asked_for_again(tmp_path):
         run = host.start("trying")
         host.until(run, "waiting-approval")
         host.answer(run, "n", {"action": "reject"})
-        assert host.until(run, "failed")["error"]["code"] == "interrupt_rejected"
+        assert host.until(run, "failed")["error"]["code"] == "approval_rejected"
         assert not host.events(run, "node.retried")
 
 

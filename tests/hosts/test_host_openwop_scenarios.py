@@ -193,7 +193,7 @@ def test_discovery(anybody):
     validator("capabilities").validate(said)
     absent = {"conversationPrimitive", "multiAgent", "secrets", "memory"}
     assert not absent & said.keys()
-    assert not {"deployment", "dispatchMapping"} & said["agents"].keys()
+    assert "deployment" not in said["agents"]
 
 
 def test_runs_lifecycle(host):
@@ -371,7 +371,11 @@ def test_redaction_of_what_was_presented(host, anybody, shown):
     assert response.status_code == 401
     assert shown not in response.text + str(response.headers)
     options = {"ai": {"credentialRef": "vault/" + shown}}
-    run, snapshot = ended(host, "noop", configurable=options)
+    body = {"workflowId": "conformance-noop", "configurable": options}
+    refused = host.http.post("/v1/runs", json=body)
+    assert refused.status_code == 400  # credentials are not fetched here
+    assert shown not in refused.text
+    run, snapshot = ended(host, "noop", metadata={"credentialRef": "vault/" + shown})
     assert shown not in json.dumps([host.events(run), snapshot])
 
 

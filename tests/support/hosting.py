@@ -89,6 +89,9 @@ def check_snapshot(snapshot: dict) -> None:
         told["agent"].pop("agentSharing", None)
         if told["agent"].get("modelClass") in RFC_ONLY:
             del told["agent"]["modelClass"]
+    # The schema was corrected after the copy here was made: a number, on snapshots only.
+    assert type(told["engineVersion"]) is int
+    told["engineVersion"] = str(told["engineVersion"])
     SNAPSHOT.validate(told)
 
 
@@ -201,9 +204,16 @@ class Host(Client):
         eventually(lambda: self._server.started)
         super().__init__(f"http://127.0.0.1:{bound.getsockname()[1]}", token)
         self._bound = bound
+        self._clients: list[Client] = []
+
+    def client(self, token: str) -> Client:
+        """Somebody else who asks this host, with a key of their own."""
+        self._clients.append(Client(self.url, token))
+        return self._clients[-1]
 
     def close(self) -> None:
-        self.http.close()
+        for client in (self, *self._clients):
+            client.http.close()
         self._server.should_exit = True
         self._thread.join(30)
         assert not self._thread.is_alive()

@@ -43,7 +43,7 @@ async def _carried_out(
         wishes: set[asyncio.Task[Any]] = set()
 
         def cancel() -> None:
-            wish = engine.cancel(run, "interrupted", getpass.getuser())
+            wish = engine.control.cancel(run, "interrupted", getpass.getuser())
             wishes.add(loop.create_task(wish))
 
         for number in (signal.SIGINT, signal.SIGTERM):

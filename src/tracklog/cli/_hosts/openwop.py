@@ -36,7 +36,7 @@ def _offers(verb: F) -> F:
     cls=VerbGroup,
     usual="serve",
     alone=True,
-    subcommand_metavar="[serve] | run | stop [ARGS]...",
+    subcommand_metavar="[serve] | run | stop | conformance [ARGS]...",
     epilog="""\b
 Examples:
   tracklog host openwop --port 4400
@@ -46,7 +46,8 @@ Examples:
   tracklog host openwop run conformance-agent-reasoning
   tracklog host openwop run review --config examples/openwop/host.yaml --input article='Rain.'
   tracklog host openwop run conformance-agent-reasoning --tape RUN
-  tracklog host openwop stop RUN""",
+  tracklog host openwop stop RUN
+  TRACKLOG_TOKEN=secret tracklog host openwop conformance http://127.0.0.1:4319""",
 )
 def command() -> None:
     """Run OpenWOP workflows: serve them to clients, or run one here.
@@ -68,6 +69,38 @@ def stop(run: str, home: Path) -> None:
     with _home.writing(home) as opened:
         named = opened.run(run)[1]
         click.echo(f"recorded as {ask_to_end(Log(opened), named, getpass.getuser())}")
+
+
+@command.command(
+    epilog="""\b
+The key is read from TRACKLOG_TOKEN, or from the file that TRACKLOG_TOKEN_FILE names. The scenarios
+begin runs on that host. They are our own, and not the published suite of the protocol.
+Exit code: 0 nothing failed, 1 a scenario failed.""",
+)
+@click.argument("url")
+@click.option("--major", type=click.Choice(["1", "2"]), multiple=True,
+              help="Only this version of the protocol; both without it.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for each scenario.")
+def conformance(url: str, major: tuple[str, ...], as_json: bool) -> None:
+    """Ask the OpenWOP host at URL whether it does what the protocol says."""
+    from dataclasses import asdict
+
+    from tracklog.cli import _terminal as terminal
+    from tracklog.cli.serve import token_of
+    from tracklog.hosts.openwop.conformance import run_all
+
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    majors = tuple(int(each) for each in major) or (1, 2)
+    for result in run_all(url, token_of() or "", majors):
+        counts[result.outcome] += 1
+        if as_json:
+            terminal.put_json(asdict(result))
+            continue
+        line = f"{result.outcome:<8} v{result.major}  {result.name:<28} {result.why}"
+        click.echo(terminal.plain(line.rstrip()))
+    if not as_json:
+        click.echo(", ".join(f"{number} {word}" for word, number in counts.items()))
+    sys.exit(1 if counts["failed"] else 0)
 
 
 @command.command(

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tracklog.hosts.openwop.agents import BadAgent, ref_of
-from tracklog.hosts.openwop.definitions import Node, Refused
+from tracklog.hosts.openwop.definitions import Node, Refused, fits_type
 from tracklog.hosts.openwop.kinds import KINDS, Site, invalid, lacks
-from tracklog.hosts.openwop.schemas import faults_of
+from tracklog.hosts.openwop.schemas import fault_of_schema, faults_of
+from tracklog.hosts.openwop.settings import Settings
 
 Faults = Iterator[Refused]
 
@@ -38,6 +39,69 @@ def check_shape(source: Mapping[str, Any]) -> Faults:
             yield invalid(f"there are two nodes {name!r}")
 
 
+def check_root(source: Mapping[str, Any], settings: Settings) -> Faults:
+    """Refuse what a definition asks for and this host does not do: nothing is silently ignored."""
+    if source.get("tenantId", settings.tenant) != settings.tenant:
+        yield _not_done(
+            "tenantId", f"the workflow belongs to a tenant other than {settings.tenant}"
+        )
+    for name in ("defaults", "acceptsInheritedArtifacts"):
+        if source.get(name):
+            yield _not_done(name, "it is not carried out here")
+    for name in source["settings"].keys() - SETTINGS:
+        yield _not_done(f"settings.{name}", "it is not carried out here")
+    metadata = source["metadata"]
+    if metadata.get("complianceClass", "public") != "public":
+        yield _not_done("metadata.complianceClass", "only public workflows are run here")
+    if "complianceConfig" in metadata:
+        yield _not_done("metadata.complianceConfig", "it is not carried out here")
+    if "configurableSchema" in source and (fault := fault_of_schema(source["configurableSchema"])):
+        yield invalid(f"configurableSchema is no JSON Schema: {fault}", field="configurableSchema")
+    for trigger in source["triggers"]:
+        yield from _check_trigger(trigger)
+    for variable in source["variables"]:
+        if "defaultValue" in variable and not fits_type(variable["defaultValue"], variable["type"]):
+            text = f"the default of {variable['name']!r} is no {variable['type']}"
+            yield invalid(text, field="defaultValue")
+    for name, channel in source.get("channels", {}).items():
+        yield from _check_channel(name, channel)
+
+
+SETTINGS = {"timeout", "maxRetries", "maxLoopbackIterations"}
+"""The settings of a workflow that are carried out."""
+CHANNEL = {"reducer", "schema"}
+TRIGGER = {"id", "type", "name", "description", "enabled"}
+
+
+def _not_done(field: str, why: str) -> Refused:
+    return invalid(f"{field}: {why}", field=field)
+
+
+def _check_trigger(trigger: Mapping[str, Any]) -> Faults:
+    if not trigger.get("enabled", True):
+        return
+    if trigger["type"] != "manual":
+        yield _not_done(
+            "triggers.type", f"runs are begun by clients here, not by {trigger['type']}"
+        )
+    for name in trigger.keys() - TRIGGER:
+        if trigger[name] != {}:
+            yield _not_done(f"triggers.{name}", "it is not carried out here")
+
+
+def _check_channel(name: str, channel: Mapping[str, Any]) -> Faults:
+    if channel["reducer"] != "message":
+        text = f"{name}: only channels of messages are written here"
+        yield invalid(text, field="channels.reducer")
+    for each in channel.keys() - CHANNEL:
+        if (each, channel[each]) not in (("schemaVersion", 1), ("access", "public")) and channel[
+            each
+        ]:
+            yield _not_done(f"channels.{each}", "it is not carried out here")
+    if "schema" in channel and (fault := fault_of_schema(channel["schema"])):
+        yield invalid(f"{name}: its schema is none: {fault}", field="channels.schema")
+
+
 def check_node(node: Node, nodes: Mapping[str, Node], site: Site) -> Faults:
     """Check whether a node can be run in its workflow, among the other nodes."""
     name = node.id
@@ -48,6 +112,9 @@ def check_node(node: Node, nodes: Mapping[str, Node], site: Site) -> Faults:
         yield lacks(node, node.type, f"there is no node type {node.type}")
     else:
         yield from kind.check(node, site)
+        for key in node.config.keys() - kind.config:
+            text = f"{name}: {key} is nothing that {node.type} does"
+            yield invalid(text, field=f"config.{key}", nodeId=name)
     for port, value in node.ports.items():
         if value["type"] == "expression":
             yield invalid(f"{name}: {port} is an expression; none is run")
@@ -55,8 +122,22 @@ def check_node(node: Node, nodes: Mapping[str, Node], site: Site) -> Faults:
             yield invalid(f"{name}: {port} comes from no node")
 
 
+def check_node_fields(node: Mapping[str, Any]) -> Faults:
+    """Refuse the properties of a node, beside its configuration, that are not carried out."""
+    for name in ("credentialsRef", "settings", "envelopeContract"):
+        if node.get(name):
+            text = f"{node['id']}: {name} is not carried out here"
+            yield invalid(text, field=name, nodeId=node["id"])
+
+
 def check_edge(edge: Mapping[str, Any], nodes: Mapping[str, Node]) -> Faults:
     if edge["sourceNodeId"] not in nodes or edge["targetNodeId"] not in nodes:
         yield invalid(f"the edge {edge['id']!r} leads to or from no node")
     if "condition" in edge:
         yield invalid(f"the edge {edge['id']!r} has a condition; none is run")
+    for name, usual in (("sourceOutput", "output"), ("targetInput", "input")):
+        if edge.get(name, usual) != usual:
+            text = (
+                f"the edge {edge['id']!r}: {name} is not carried out; name the output in `inputs`"
+            )
+            yield invalid(text, field=f"edges.{name}")

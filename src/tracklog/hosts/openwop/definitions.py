@@ -18,6 +18,14 @@ SUPERVISOR, DISPATCH, MOCK, PROMPT, TOOL = (
 )
 
 
+def fits_type(value: Any, kind: str) -> bool:
+    """Whether a value has the type that a workflow declares for a variable."""
+    if kind == "number":
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    types = {"string": str, "boolean": bool, "object": dict, "array": list}
+    return isinstance(value, types[kind])
+
+
 class Refused(Exception):
     """A definition that cannot be run here, and why."""
 
@@ -47,6 +55,8 @@ class Node:
     sensitive: frozenset[str] = frozenset()
     """Outputs that are masked."""
     disabled: bool = False
+    artifact: str | None = None
+    """The type of the artifact that it reviews."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +116,18 @@ class Definition:
         for variable in self.source["variables"]:
             name = variable["name"]
             if name in given:
+                if not fits_type(given[name], variable["type"]):
+                    text = f"the input {name!r} is no {variable['type']}"
+                    raise Refused("validation_error", text, input=name)
                 continue
             if "defaultValue" in variable:
                 found[name] = variable["defaultValue"]
             elif variable.get("required"):
                 raise Refused("validation_error", f"the input {name!r} is missing", input=name)
         return {**found, **given}
+
+    @property
+    def is_active(self) -> bool:
+        """Whether runs of it may begin."""
+        active = self.source.get("isActive", True) and self.source.get("status") in (None, "active")
+        return bool(active)

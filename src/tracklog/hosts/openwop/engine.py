@@ -11,21 +11,28 @@ from typing import Any
 from tracklog import Log, Overtaken, Tape, TracklogError
 from tracklog.hosts._notes import note
 from tracklog.hosts.openwop.agents import Agents
+from tracklog.hosts.openwop.control import AlreadyResolved, Control
 from tracklog.hosts.openwop.definitions import Definition
-from tracklog.hosts.openwop.exceptions import BadAnswer
-from tracklog.hosts.openwop.execution import Answer, Execution
+from tracklog.hosts.openwop.exceptions import BadAnswer, Newer, Unknown
+from tracklog.hosts.openwop.execution import Execution
 from tracklog.hosts.openwop.forks import beginning, forked, node_start, started
 from tracklog.hosts.openwop.instance import instance_of
 from tracklog.hosts.openwop.journal_reader import JournalReader
 from tracklog.hosts.openwop.kinds import supervisor
 from tracklog.hosts.openwop.models import model_of
+from tracklog.hosts.openwop.options import RunOptions
+from tracklog.hosts.openwop.questions import Answer, deadline_of
 from tracklog.hosts.openwop.recorded_answers import tape_for
 from tracklog.hosts.openwop.redaction import Redactor
 from tracklog.hosts.openwop.requests import Request, Requests
 from tracklog.hosts.openwop.run_cache import Runs
-from tracklog.hosts.openwop.runlog import CANCEL, FAMILY, RunLog, line_of, new_event
+from tracklog.hosts.openwop.runlog import FAMILY, RunLog, line_of, new_event
 from tracklog.hosts.openwop.settings import ENGINE, Settings
+from tracklog.hosts.openwop.tokens import tokens_of
 from tracklog.hosts.openwop.tools import Hooks
+from tracklog.hosts.openwop.webhooks import Webhooks
+from tracklog.hosts.openwop.wire_v2 import Version2
+from tracklog.hosts.openwop.wires import Version1, Wire
 from tracklog.hosts.openwop.workflows import Workflows
 from tracklog.web import logs
 
@@ -33,18 +40,8 @@ SWEEP = 1.0
 """Seconds after which a run whose host died is taken over by another that lives."""
 _THREADS = 64  # runs whose events are written, and so synced, together
 DAY = 86_400.0
-
-
-class Unknown(Exception):
-    """There is no such run, or it asks no such question."""
-
-
-class AlreadyResolved(Exception):
-    """The question was answered before."""
-
-
-class Newer(Exception):
-    """A newer engine wrote this run, or its workflow is not here: it can be read, but not executed."""
+KEPT = ("tags", "metadata", "tenantId", "scopeId")
+"""The labels of a run that its forks keep."""
 
 
 class Engine:
@@ -61,8 +58,12 @@ class Engine:
         self.model = model_of(settings)
         self.leases = journal.leases()
         self.instance = instance_of(journal.folder())
+        self.tokens = tokens_of(journal.folder(), settings.token_secrets)
+        self.wires: dict[str, Wire] = {"1.0": Version1(), "2.0": Version2(settings)}
+        self.webhooks = Webhooks(self, self.wires)
         self.stopping = False
         self.requests = Requests(self)
+        self.control = Control(self)
         self.reader = JournalReader(journal, self.instance, self.requests)
         self.tapes: dict[str, Tape] = {}
         """Of the runs that are played from one."""
@@ -70,6 +71,8 @@ class Engine:
         self._running: dict[str, tuple[Execution | None, asyncio.Task[None]]] = {}
         self._quiet: set[str] = set()
         """Open runs that wait for a person."""
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        """Of questions that are rejected when nobody answers in time."""
         self._sweeper: asyncio.Task[None] | None = None
         self._inline = journal.durability == "os"
         self._writers = ThreadPoolExecutor(_THREADS, "openwop-write")
@@ -87,6 +90,7 @@ class Engine:
             await asyncio.to_thread(self.reader.catch_up)
             self._sweep()
             self._sweeper = asyncio.create_task(self._sweep_on())
+            self.webhooks.start()
 
         def tell(runs: set[str]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is gone
@@ -98,12 +102,15 @@ class Engine:
         """Stop working on every run where it is; the next host continues it there."""
         self.stopping = True
         self._runs.wake()
+        for timer in self._timers.values():
+            timer.cancel()
         tasks = [task for _, task in self._running.values()]
         tasks += [self._sweeper] if self._sweeper else []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(self.reader.stop)
+        await asyncio.to_thread(self.webhooks.stop)
         await self.model.close()
         self._writers.shutdown()
         self.reader.save()
@@ -118,21 +125,48 @@ class Engine:
                 log = self.log(name)
             if log is not None:
                 log.refresh(self.journal)
-                self._act(log)
+                self.act(log)
 
-    def _act(self, log: RunLog) -> None:
+    def act(self, log: RunLog) -> None:
         """Carry out what an operator asked for beside the protocol: an answer, or the end of the run."""
         with contextlib.suppress(Newer):  # it stays on record for who can
             self._heed(log)
 
     def _heed(self, log: RunLog) -> None:
         running = self._running.get(log.name)
-        if log.cancel is not None and running is not None:
-            if running[0] is not None:
+        if running is not None:
+            if running[0] is not None and log.cancel is not None:
                 running[0].stop.set()
-        elif running is None and log.name in self.reader.open and (log.cancel or log.answers):
+            elif running[0] is not None and (log.pause or {}).get("drainPolicy") == "immediate":
+                running[0].cut.set()
+            return
+        resumes = log.snapshot.status == "paused" and log.pause is None
+        if log.name in self.reader.open and (log.cancel or log.answers or resumes):
             self._quiet.discard(log.name)
-            self._take_up(log.name)
+            self.take_up(log.name)
+
+    def is_running(self, name: str) -> bool:
+        """Whether this host carries out a run at this moment."""
+        return name in self._running
+
+    def _watch(self, log: RunLog) -> None:
+        """Take up a run again when the time of its question is up."""
+        if (timer := self._timers.pop(log.name, None)) is not None:
+            timer.cancel()
+        question = log.snapshot.question
+        deadline = None if question is None else deadline_of(question)
+        if deadline is None or self.stopping:
+            return
+
+        def expired() -> None:
+            self._timers.pop(log.name, None)
+            self._quiet.discard(log.name)  # from now on the sweeper takes it up, if this fails
+            with contextlib.suppress(Newer):
+                self.take_up(log.name)
+
+        # A little late, so that the clock has passed the deadline when it is looked at.
+        seconds = max(0.0, deadline - self.clock()) + 0.002
+        self._timers[log.name] = asyncio.get_running_loop().call_later(seconds, expired)
 
     async def _sweep_on(self) -> None:
         while True:
@@ -146,14 +180,14 @@ class Engine:
     def _sweep(self) -> None:
         for name in sorted(self.reader.open - self._quiet - self._running.keys()):
             try:
-                self._take_up(name)
+                self.take_up(name)
             except Newer:
                 text = (
                     "this run is left alone: a newer engine wrote it, or its workflow is not here"
                 )
                 logs.log("warning", text, run=name)
 
-    def _take_up(self, name: str, answer: Answer | None = None) -> bool:
+    def take_up(self, name: str, answer: Answer | None = None) -> bool:
         """Take the lease of a run and continue it; False when another host has it or it has ended."""
         log = self.log(name)
         if self.stopping or name in self._running or not self.leases.take(log.run):
@@ -215,7 +249,7 @@ class Engine:
         if log.events:  # it was begun before, and not ended
             self.leases.release(log.run)
             self.reader.open.add(name)
-            self._take_up(name)
+            self.take_up(name)
             return self.log(name)
         self._runs.add(log)
         hidden = definition.sensitive()
@@ -324,8 +358,9 @@ class Engine:
             self.tapes.pop(log.name, None)
         elif failure is None or isinstance(failure, BadAnswer):
             self._quiet.add(log.name)
+            self._watch(log)
             if log.cancel is not None or (log.answers and not again):
-                self._act(log)
+                self.act(log)
 
     async def _ask_again(self, log: RunLog, why: str) -> None:
         """Ask the question again after an answer that does not fit, and say why."""
@@ -365,64 +400,13 @@ class Engine:
             await log.wait(30)
             log.refresh(self.journal)
 
-    async def cancel(
-        self, name: str, reason: str | None, by: str, parent: str | None = None
-    ) -> RunLog:
-        """Ask for the end of a run; the request is recorded before anything is done."""
-        log = self.known(name)
-        if log.ended or log.cancel is not None:
-            return log
-        wish: dict[str, Any] = {"by": by}
-        wish |= {"reason": self.redactor.text(reason)} if reason else {}
-        wish |= {"parent": parent} if parent else {}
-        await self.write(log, [], (self.note(log.name, CANCEL, wish),))
-        self._act(log)
-        until = self.monotonic() + 2
-        while not log.ended and self.monotonic() < until and not self.stopping:
-            if name in self.reader.open and name not in self._running:
-                self._take_up(name)
-            await log.wait(0.1)
-        return log
-
-    async def resolve(
-        self, name: str, node: str, value: Any, by: str, request: Request | None = None
-    ) -> RunLog:
-        """Answer the question that a run waits for; on return the answer is in the journal."""
-        log = self.known(name)
-        if not self._asks(log, node):
-            raise Unknown
-        if not isinstance(value, dict):  # a bare word is for people, who have `tracklog answer`
-            raise BadAnswer("resumeValue is missing, or no object")
-        if int(log.snapshot.host.get("engine", 0)) > ENGINE:
-            raise Newer
-        notes = (request.note(200, {"runId": name, "status": "running"}),) if request else ()
-        answer = Answer(node, value, by, notes)
-        until = self.monotonic() + 5
-        while not self._take_up(name, answer):
-            if self.monotonic() > until or self.stopping:
-                raise AlreadyResolved
-            await asyncio.sleep(0.01)
-            log.refresh(self.journal)
-            if not self._asks(log, node):
-                raise AlreadyResolved
-        try:
-            await asyncio.shield(answer.taken)
-        except Overtaken:
-            raise AlreadyResolved from None
-        return log
-
-    @staticmethod
-    def _asks(log: RunLog, node: str) -> bool:
-        asked, now = log.snapshot.interrupt, log.snapshot.current
-        return asked is not None and now == node and log.cancel is None
-
     async def fork(
         self,
         source: RunLog,
         mode: str,
         start: int,
-        overlay: Mapping[str, Any],
-        principal: str,
+        options: RunOptions,
+        caller: Mapping[str, Any],
         request: Request | None = None,
     ) -> tuple[RunLog, int]:
         """Begin a run with the first events of another: replayed from the log, or live from there on."""
@@ -438,10 +422,11 @@ class Engine:
         self.leases.take(log.run)
         fork: dict[str, Any] = {"sourceRunId": source.name, "mode": mode, "fromSeq": start}
         fork["through"] = len(events)
-        if overlay:
-            fork["overlay"] = self.redactor.clean(dict(overlay))
-        data: dict[str, Any] = {key: old[key] for key in ("tags", "metadata") if key in old}
-        about = self._about(definition, {**data, "principal": principal, "fork": fork})
+        if options.configurable:
+            fork["overlay"] = self.redactor.clean(dict(options.configurable))
+        data: dict[str, Any] = {key: old[key] for key in KEPT if key in old}
+        data |= self.redactor.clean(dict(options.labels))
+        about = self._about(definition, {**data, **caller, "fork": fork})
         copies = beginning(name, events[: max(start, 1)], self.now(log), about)
         notes: tuple[bytes, ...] = ()
         if request is not None:

@@ -5,7 +5,7 @@ taken from there and nothing is done again; a replay takes the payload from the 
 (WOP-81, WOP-82); everything else is new. So the log alone decides where a run goes on.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -17,6 +17,23 @@ from tracklog.hosts.openwop.runlog import RunLog, new_event
 from tracklog.hosts.openwop.settings import Settings
 
 DIVERGED = "replay.diverged"
+PAUSES = ("run.paused", "run.resumed")
+
+
+def pauses_in(events: Sequence[Body]) -> set[int]:
+    """The numbers of pauses, and of the attempts that they cut off: they change no result."""
+    found: set[int] = set()
+    started: int | None = None
+    for event in events:
+        kind, number = event["type"], event["sequence"]
+        if kind in PAUSES:
+            found |= {number} | (set(range(started, number)) if started is not None else set())
+            started = None
+        elif kind == "node.started":
+            started = number
+        elif kind in ("node.completed", "node.failed", "node.cancelled", "node.retried"):
+            started = None
+    return found
 
 
 class EventWriter:
@@ -35,7 +52,11 @@ class EventWriter:
         self.at = 0
         self.host: Mapping[str, Any] = self.history[0].get("host", {})
         self.tape, self.tape_at = tape, 0
-        self.told: dict[int, str] = {}
+        self.skipped = pauses_in(tape or ())
+        """Events of the source that a replay does not repeat, by their numbers."""
+        fork = self.host.get("fork", {})
+        self._copied = int(fork.get("fromSeq", 0))
+        self.written: dict[int, str] = {}
         """Of a replay: the own event for each of the source's."""
         self.faithful = False
         """Whether what is said now must be what the source said."""
@@ -61,7 +82,7 @@ class EventWriter:
             return self.consume(kind, node)
         if not self.settings.writes(kind):  # WOP-75
             return None
-        if self.tape is not None and self.at > 0:
+        if self.tape is not None and self.at > 0 and kind not in PAUSES:
             event = self.on_tape()
             if event is not None and self.faithful:
                 if (event["type"], event.get("nodeId")) != (kind, node):
@@ -91,10 +112,22 @@ class EventWriter:
             where = f"event {self.at} is {event['type']} and not {kind}"
             raise Drifted(f"host or workflow were changed while this run was under way: {where}")
         self.at += 1
-        if self.tape is not None and self.on_tape() is not None:
-            self.told[self.tape_at] = event["eventId"]
-            self.tape_at += 1
+        number = event["sequence"]
+        is_skipped = number < self._copied and number in self.skipped
+        is_skipped = is_skipped or event["type"] in PAUSES
+        if self.tape is not None and not is_skipped:
+            self._advance(event)
         return event
+
+    def unread(self) -> None:
+        """Go back by one recorded event."""
+        self.at -= 1
+
+    def _advance(self, event: Body) -> None:
+        source = self.on_tape()
+        if source is not None:
+            self.written[source["sequence"]] = event["eventId"]
+            self.tape_at += 1
 
     def _write(
         self, kind: str, payload: Any, node: str | None, cause: str | None, **more: Any
@@ -105,9 +138,8 @@ class EventWriter:
         self.buffer.append(event)
         self.at += 1
         self.history.append(event)
-        if self.tape is not None and kind != DIVERGED and self.on_tape() is not None:
-            self.told[self.tape_at] = event["eventId"]
-            self.tape_at += 1
+        if self.tape is not None and kind not in (DIVERGED, *PAUSES):
+            self._advance(event)
         return event
 
     def on_tape(self) -> Body | None:
@@ -115,7 +147,8 @@ class EventWriter:
         assert self.tape is not None
         while self.tape_at < len(self.tape):
             event = self.tape[self.tape_at]
-            if event["type"] != DIVERGED and self.settings.writes(event["type"]):
+            is_repeated = event["type"] != DIVERGED and event["sequence"] not in self.skipped
+            if is_repeated and self.settings.writes(event["type"]):
                 return event
             self.tape_at += 1
         return None
@@ -130,7 +163,7 @@ class EventWriter:
         cause = None
         if "causationId" in event:
             number = event["causationId"].rpartition("-")[2]
-            cause = self.told.get(int(number)) if number.isdigit() else None
+            cause = self.written.get(int(number)) if number.isdigit() else None
         return self._write(event["type"], event["payload"], event.get("nodeId"), cause)
 
     def _compare(

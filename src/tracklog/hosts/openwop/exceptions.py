@@ -10,7 +10,9 @@ FINAL = frozenset(
         "child_failed",  # its own nodes were tried again by its own settings
         "fan_out_unsupported",
         "forbidden",
-        "interrupt_rejected",
+        "interrupt_rejected",  # as older versions called the next
+        "approval_rejected",
+        "clarification_rounds_exceeded",
         "no_pending_decision",
         "outcome_unknown",  # it may have been done
         "replay_source_missing",
@@ -54,11 +56,15 @@ class Again(Exception):
 
 
 class Suspended(Exception):
-    """The run waits for a person; what it waits for is recorded."""
+    """The run waits; what it waits for is recorded."""
 
 
 class Cancelled(Exception):
     """Somebody wanted the run to end."""
+
+
+class Paused(Exception):
+    """The attempt at a node was cut off because the run is paused; the node begins again later."""
 
 
 class ReplayEnded(Exception):
@@ -71,3 +77,15 @@ class Drifted(Exception):
 
 class BadAnswer(Exception):
     """An answer that does not fit its question."""
+
+
+class NotAllowed(BadAnswer):
+    """An answer by somebody who may not give it."""
+
+
+class Unknown(Exception):
+    """There is no such run, or it asks no such question."""
+
+
+class Newer(Exception):
+    """A newer engine wrote this run, or its workflow is not here: it can be read, but not executed."""

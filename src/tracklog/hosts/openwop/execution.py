@@ -13,11 +13,13 @@ from tracklog.hosts.openwop.exceptions import (
     Cancelled,
     Drifted,
     NodeFailed,
+    Paused,
     ReplayEnded,
     RunFailed,
     Suspended,
 )
 from tracklog.hosts.openwop.kinds import KINDS
+from tracklog.hosts.openwop.questions import Answer
 from tracklog.hosts.openwop.runlog import TERMINAL, RunLog, line_of
 from tracklog.hosts.openwop.step import Step
 
@@ -34,24 +36,6 @@ PAUSE, LONGEST_PAUSE = 100, 10_000
 def is_pure(node: Node) -> bool:
     """Whether a replay executes the node again: its result depends on no person and no clock."""
     return KINDS[node.type].is_pure and not node.config.get("emitDuplicateMessageId")
-
-
-class Answer:
-    """What a person answered, on its way into the log."""
-
-    def __init__(
-        self,
-        node: str,
-        value: Any,
-        by: str,
-        notes: tuple[bytes, ...] = (),
-        *,
-        manual: bool = False,
-    ) -> None:
-        self.node, self.value, self.by, self.notes = node, value, by, notes
-        self.manual = manual
-        """Whether it was given beside the protocol, so that nobody waits to hear what became of it."""
-        self.taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
 class Execution(EventWriter):
@@ -79,6 +63,9 @@ class Execution(EventWriter):
         self.recorded = recorded
         """What answers in the place of models, tools and people."""
         self.stop = asyncio.Event()
+        """Set when the run is to be cancelled."""
+        self.cut = asyncio.Event()
+        """Set when the run is to be paused at once."""
         self.starts: dict[str, int] = {}
         """How often each node was started."""
         self.outcomes: dict[str, str] = {}
@@ -122,22 +109,29 @@ class Execution(EventWriter):
 
     def _time_left(self) -> float | None:
         """Seconds that the run may still take; the time in which it waits for people does not count."""
-        most = self.definition.source["settings"].get("timeout")
-        if not most or self.tape is not None:
+        if self.tape is not None:
             return None
         spent, since = 0.0, _seconds(self.history[0])
         for event in self.history:
-            if event["type"] == "node.suspended":
+            if event["type"] in ("node.suspended", "run.paused"):
                 spent, since = spent + _seconds(event) - since, _seconds(event)
-            elif event["type"] == "node.resumed":
+            elif event["type"] in ("node.resumed", "run.resumed"):
                 since = _seconds(event)
-        waiting = self.log.snapshot.interrupt is not None
+        snapshot = self.log.snapshot
+        waiting = snapshot.interrupt is not None or snapshot.status == "paused"
         spent += 0.0 if waiting else self.engine.clock() - since
-        return float(most) / 1000 - spent
+        return self._longest() / 1000 - spent
+
+    def _longest(self) -> int:
+        """Milliseconds that the run may take: by its workflow, its own options and the host."""
+        limits = [self.settings.max_run_duration_ms]
+        limits += [int(self.definition.source["settings"].get("timeout") or limits[0])]
+        limits += [int(self.configurable.get("runTimeoutMs", limits[0]))]
+        return min(limits)
 
     def _out_of_time(self) -> None:
-        """Fail the node and the run, which took longer than its definition allows."""
-        most = int(self.definition.source["settings"]["timeout"])
+        """Fail the node and the run, which took longer than it may."""
+        most = self._longest()
         error = {"code": TIMEOUT, "message": f"the run took longer than {most} ms"}
         elapsed = max(most + 1, round(1000 * (self.engine.clock() - _seconds(self.history[0]))))
         data: dict[str, Any] = {"kind": "run-duration", "limit": most, "observed": elapsed}
@@ -172,8 +166,12 @@ class Execution(EventWriter):
                 continue
             turns[node.id] = turns.get(node.id, 1) + 1
             settings = self.definition.source["settings"]
-            if cap := node.config.get("iterationCap") or settings.get("maxLoopbackIterations"):
-                self._check_cap("loop-iterations", cap, turns[node.id], node)
+            caps = (
+                node.config.get("iterationCap") or settings.get("maxLoopbackIterations"),
+                self.configurable.get("maxLoopIterations"),
+            )
+            if limits := [cap for cap in caps if cap]:
+                self._check_cap("loop-iterations", min(limits), turns[node.id], node)
             for each in self.definition.body_of_loop(node.id):
                 self.outcomes.pop(each, None)
             at = order.index(head)
@@ -188,14 +186,33 @@ class Execution(EventWriter):
         if not self.is_live:
             if self.history[self.at]["type"] == "run.cancelled":
                 raise Cancelled
+            if self.history[self.at]["type"] == "run.paused":
+                self._pause()
             return
         if self.log.cancel is not None:
             raise Cancelled
+        if self.log.pause is not None:
+            self._pause()
         if self.tape is not None:
             event = self.on_tape()
             if event is not None and event["type"] == "run.cancelled":
                 self.retell(event)
                 raise ReplayEnded
+
+    def _pause(self) -> None:
+        """Pause here, unless it is recorded that the run went on."""
+        wish = self.log.pause or {}
+        data = {"reason": wish["reason"]} if "reason" in wish else {}
+        policy = wish.get("drainPolicy", "drain-current-node")
+        self.emit("run.paused", {**data, "drainPolicy": policy})
+        if self.is_live and self.log.cancel is not None:
+            raise Cancelled
+        if self.is_live and self.log.pause is not None:
+            raise Suspended
+        if not self.is_live and self.history[self.at]["type"] == "run.cancelled":
+            raise Cancelled
+        self.cut.clear()
+        self.emit("run.resumed", {})
 
     @property
     def _executions(self) -> int:
@@ -238,6 +255,11 @@ class Execution(EventWriter):
             try:
                 outputs = await self._attempt(step)
                 break
+            except Paused:
+                self.faithful = False
+                self.current = None
+                self._pause()
+                continue
             except Again as again:
                 retried = again.retried
             except NodeFailed as failed:
@@ -250,7 +272,8 @@ class Execution(EventWriter):
             self.attempt = retried["payload"]["attempt"]
             if self.is_live:
                 await self.flush()
-                await self.sleep_until(retried, retried["payload"].get("delayMs", 0) / 1000)
+                seconds = retried["payload"].get("delayMs", 0) / 1000
+                await self.sleep_until(retried, seconds, is_pausable=False)
         self.current, self.attempt = None, 0
         self.outputs[node.id] = outputs
         self.variables.update(outputs)
@@ -332,7 +355,7 @@ class Execution(EventWriter):
         if self.tape is None:
             return None
         for at in range(self.tape_at, len(self.tape)):
-            if _ends(self.tape, at, node):
+            if self.tape[at]["sequence"] not in self.skipped and _ends(self.tape, at, node):
                 return None if is_pure(node) and not _was_cut_off(self.tape[at]) else -1
         return None
 
@@ -351,6 +374,9 @@ class Execution(EventWriter):
                 is_end = _ends(self.tape, self.tape_at, node)
                 event = self.retell(source)
             kind, payload = event["type"], event["payload"]
+            if kind == "run.paused":
+                self.unread()
+                raise Paused
             if kind == "runOrchestrator.decided" and event.get("nodeId") == node.id:
                 self.decisions.setdefault(node.id, []).append(event)
             if not is_end:
@@ -381,40 +407,51 @@ class Execution(EventWriter):
         lines = [line_of(event) for event in self.buffer]
         answer = self.answer
         notes: tuple[bytes, ...] = ()
+        resumed = any(event["type"] == "interrupt.resolved" for event in self.buffer)
         if self.recorded is not None and self.buffer[-1]["type"] in TERMINAL:
             data = {"source": self.host["tape"]["run"], **tape_report([self.recorded])}
             notes = (self.engine.note(self.log.name, TAPE_LABEL, data),)
         if answer is not None and not answer.taken.done():
-            notes += answer.notes
+            status = "running" if resumed else self.log.snapshot.status
+            notes += (answer.note(status),) if answer.note else ()
         self.buffer.clear()
         await _whole(self.engine.write(self.log, lines, notes))
         if answer is not None and not answer.taken.done():
             answer.taken.set_result(None)
 
-    async def unless_stopped(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of some work, unless the run is cancelled meanwhile."""
-        if self.log.cancel is not None:
+    async def unless_stopped(self, work: Coroutine[Any, Any, T], *, is_pausable: bool = True) -> T:
+        """The result of some work, unless the run is cancelled or, at once, paused meanwhile.
+
+        What may have an effect outside is not cut off by a pause: the pause waits for its end.
+        """
+        wish = self.log.pause or {}
+        if wish.get("drainPolicy") == "immediate":
+            self.cut.set()
+        if self.log.cancel is not None or (is_pausable and self.cut.is_set()):
             work.close()
-            raise Cancelled
+            raise Cancelled if self.log.cancel is not None else Paused
         doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self.stop.wait())
+        others = [stopping]
+        if is_pausable:
+            others.append(asyncio.ensure_future(self.cut.wait()))
         try:
-            await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({doing, *others}, return_when=asyncio.FIRST_COMPLETED)
             if doing.done():
                 return doing.result()
-            raise Cancelled
+            raise Cancelled if stopping.done() else Paused
         finally:
-            for each in (doing, stopping):
+            for each in (doing, *others):
                 if not each.done():
                     each.cancel()
-            await asyncio.gather(doing, stopping, return_exceptions=True)
+            await asyncio.gather(doing, *others, return_exceptions=True)
 
-    async def sleep_until(self, started: Body, seconds: float) -> None:
+    async def sleep_until(self, started: Body, seconds: float, *, is_pausable: bool = True) -> None:
         """Sleep until so many seconds after an event, also over restarts of the host."""
         if self.tape is not None:
             return
         left = _seconds(started) + seconds - self.engine.clock()
         if left > 0:
-            await self.unless_stopped(asyncio.sleep(left))
+            await self.unless_stopped(asyncio.sleep(left), is_pausable=is_pausable)
 
     @property
     def orchestrator(self) -> dict[str, Any] | None:
@@ -425,6 +462,8 @@ class Execution(EventWriter):
 def _ends(events: Sequence[Body], at: int, node: Node) -> bool:
     """Whether an event ends an attempt at a node, or leaves it for the next start of the host."""
     event = events[at]
+    if event["type"] == "run.paused":  # inside an attempt: it was cut off
+        return True
     if event.get("nodeId") != node.id:
         return False
     if event["type"] != "node.retried":

@@ -8,20 +8,20 @@ from tracklog.hosts.openwop.runlog import new_event
 
 
 def started(name: str, event: Body) -> dict[str, Any]:
-    """The answer to the client that began a run."""
+    """The answer to the client that began a run; its links are completed by the version that is spoken."""
     return {
         "runId": name,
         "status": "running",
         "workflowId": event["payload"]["workflowId"],
         "startedAt": event["timestamp"],
-        "eventsUrl": f"/v1/runs/{name}/events",
-        "statusUrl": f"/v1/runs/{name}",
+        "eventsUrl": f"/runs/{name}/events",
+        "statusUrl": f"/runs/{name}",
     }
 
 
 def forked(name: str, source: str, start: int, mode: str, status: str) -> dict[str, Any]:
     data = {"runId": name, "sourceRunId": source, "fromSeq": start, "mode": mode}
-    return {**data, "status": status, "eventsUrl": f"/v1/runs/{name}/events"}
+    return {**data, "status": status, "eventsUrl": f"/runs/{name}/events"}
 
 
 def node_start(events: list[Body], start: int) -> int:

@@ -4,6 +4,7 @@ from typing import Any
 
 from tracklog.hosts.openwop.agents import Ref, group_of
 from tracklog.hosts.openwop.exceptions import NodeFailed
+from tracklog.hosts.openwop.schemas import faults_against
 from tracklog.hosts.openwop.step import Step
 
 
@@ -23,5 +24,11 @@ def write_message(step: Step, channel: str, message_id: str, ref: Ref | None, co
     if ref is not None and (group := group_of(ref)):
         message["groupId"] = group  # WOP-16
     value = {**message, "content": content, "ts": int(seconds * 1000)}
+    schema = step.x.definition.source["channels"][channel].get("schema")
+    if schema is not None:
+        earlier = [each for each in step.x.history if each["type"] == "channel.written"]
+        values = [e["payload"]["value"] for e in earlier if e["payload"]["channel"] == channel]
+        if faults := faults_against(schema, [*values, value]):
+            raise NodeFailed("validation_error", f"the channel {channel}: {faults[0]}")
     data = {"channel": channel, "value": value, "reducer": "append", "nodeId": step.node.id}
     step.emit("channel.written", {**data, "writtenAt": step.x.engine.now(step.x.log)})

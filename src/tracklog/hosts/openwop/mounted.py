@@ -56,5 +56,10 @@ def app_of(
     engine = Engine(journal, settings)
     for fault in engine.workflows.faults:
         logs.log("warning", "refused", fault=fault)
-    own = (Key(digest=digest(token)),) if token else ()
+    for key in settings.keys:
+        if not key.scopes:
+            logs.log(
+                "warning", "a key has no scopes, so it allows nothing", principal=key.principal
+            )
+    own = (Key(digest=digest(token), scopes=frozenset({"*"})),) if token else ()
     return App(engine, guard, (*own, *settings.keys))

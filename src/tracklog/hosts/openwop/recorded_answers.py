@@ -72,6 +72,7 @@ class _Listener:
             return
         if kind == "interrupt.resolved":
             data = {"value": payload.get("resumeValue"), "by": self._by.pop(name, "default")}
+            data |= {"at": payload["resolvedAt"]} if "resolvedAt" in payload else {}
             self._tell(PERSON, name, None, data, event)
         elif kind in ("approval.received", "clarification.resolved"):
             by = payload.get("decidedBy", payload.get("answeredBy"))

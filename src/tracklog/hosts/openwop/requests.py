@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tracklog import Fact, Noted
@@ -15,16 +15,22 @@ if TYPE_CHECKING:
 class Request:
     """A request that may come again under the same key, and then gets the same answer."""
 
-    def __init__(self, engine: "Engine", key: str, body: str) -> None:
-        self._engine, self.key, self.body = engine, key, body
+    def __init__(
+        self, engine: "Engine", key: str, body: str, render: Callable[[dict[str, Any]], Any]
+    ) -> None:
+        self._engine, self.key, self.body, self._render = engine, key, body, render
         self.noted: dict[str, Any] | None = None
         """The answer that is on record; nobody is told another."""
 
     def note(self, status: int, reply: Mapping[str, Any]) -> bytes:
         """The note of the answered request, written in one batch with its events."""
-        self.noted = dict(reply)
-        data = {"key": self.key, "body": self.body, "status": status, "reply": self.noted}
-        return self._engine.note(reply["runId"], REQUEST, {**data, "at": self._engine.clock()})
+        self.noted = dict(self._render(dict(reply)))
+        return self.note_of(reply["runId"], status, self.noted)
+
+    def note_of(self, run: str, status: int, reply: Mapping[str, Any]) -> bytes:
+        """The same for an answer that was rendered before."""
+        data = {"key": self.key, "body": self.body, "status": status, "reply": dict(reply)}
+        return self._engine.note(run, REQUEST, {**data, "at": self._engine.clock()})
 
 
 class Requests:

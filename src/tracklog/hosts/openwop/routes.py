@@ -1,8 +1,10 @@
-"""The routes of the host, and the document that lists them."""
+"""The routes of the host, what each needs, and the document that lists them."""
 
 from typing import Any, NamedTuple
 
 from tracklog import __version__
+from tracklog.hosts.openwop.schemas import snapshot_schema
+from tracklog.hosts.openwop.wires import Wire
 
 
 class Route(NamedTuple):
@@ -12,32 +14,112 @@ class Route(NamedTuple):
     path: str
     name: str
     about: str
+    scopes: tuple[str, ...] = ()
+    """What the key of the caller must hold; without any, no key is needed."""
     good: int = 200
+    since: int = 1
+    """The first major version that has it."""
 
 
 ROUTES = (
-    Route("GET", "/v1/workflows/{id}", "workflow", "A workflow, as it was defined."),
-    Route("POST", "/v1/runs", "create", "Begin a run.", 201),
-    Route("GET", "/v1/runs/{run}", "snapshot", "A run as it is now."),
-    Route("GET", "/v1/runs/{run}/events", "events", "A run's events: JSON, or a stream."),
-    Route("GET", "/v1/runs/{run}/events/poll", "poll", "A run's events behind a number."),
-    Route("POST", "/v1/runs/{run}/cancel", "cancel", "End a run."),
-    Route("POST", "/v1/runs/{run}/interrupts/{node}", "resolve", "Answer what a run waits for."),
-    Route("POST", "/v1/runs/{run}:fork", "fork", "Replay a run, or branch off from it.", 201),
-    Route("POST", "/v1/host/sample/toolhooks/invoke", "toolhooks", "Only where tests may."),
+    Route("GET", "/openapi.json", "openapi", "This document."),
+    Route(
+        "GET", "/workflows/{id}", "workflow", "A workflow, as it was defined.", ("manifest:read",)
+    ),
+    Route("POST", "/runs", "create", "Begin a run.", ("runs:create",), 201),
+    Route("GET", "/runs", "list_runs", "The runs, newest first.", ("runs:read",), since=2),
+    Route("POST", "/runs:bulk-cancel", "bulk_cancel", "End several runs.", ("runs:cancel",)),
+    Route("GET", "/runs/{run}", "snapshot", "A run as it is now.", ("runs:read",)),
+    Route(
+        "GET", "/runs/{run}/events", "events", "A run's events: JSON, or a stream.", ("runs:read",)
+    ),
+    Route(
+        "GET", "/runs/{run}/events/poll", "poll", "A run's events behind a number.", ("runs:read",)
+    ),
+    Route("GET", "/runs/{run}/effects", "effects", "The calls of tools.", ("runs:read",), since=2),
+    Route("POST", "/runs/{run}/cancel", "cancel", "End a run.", ("runs:cancel",)),
+    Route("POST", "/runs/{run}:pause", "pause", "Pause a run.", ("runs:cancel",), 202),
+    Route("POST", "/runs/{run}:resume", "resume", "Continue a paused run.", ("runs:cancel",), 202),
+    Route(
+        "POST",
+        "/runs/{run}:fork",
+        "fork",
+        "Replay a run, or branch off from it.",
+        ("runs:create", "runs:read"),
+        201,
+    ),
+    Route(
+        "POST",
+        "/runs/{run}/interrupts/{node}",
+        "resolve",
+        "Answer what a run waits for.",
+        ("approvals:respond",),
+    ),
+    Route("GET", "/interrupts/{token}", "inspect_by_token", "The question that a token is for."),
+    Route("POST", "/interrupts/{token}", "resolve_by_token", "Answer the question of a token."),
+    Route("POST", "/webhooks", "register_webhook", "Have events sent.", ("webhooks:manage",), 201),
+    Route(
+        "DELETE",
+        "/webhooks/{webhook}",
+        "unregister_webhook",
+        "Have no more events sent.",
+        ("webhooks:manage",),
+        204,
+    ),
+    Route(
+        "GET",
+        "/host/effect-seams",
+        "effect_seams",
+        "Where runs have effects outside.",
+        ("runs:read",),
+        since=2,
+    ),
+    Route(
+        "POST",
+        "/host/sample/toolhooks/invoke",
+        "toolhooks",
+        "Only where tests may.",
+        ("runs:create",),
+    ),
 )
+SEGMENTS = frozenset(
+    """agents audit connection-providers content host interrupts openapi.json proposals prompts runs
+    tools trigger-subscriptions webhooks workflows""".split()  # noqa: SIM905  # a list of words
+)
+"""What the paths of version 2 begin with."""
+QUERY = {
+    "events": {
+        "streamMode": "values, updates, messages or debug; several with commas",
+        "types": "Types of events, exact or `agent.*`, in the place of the table of the mode; ours",
+        "bufferMs": "Milliseconds that are sent at once, 0 to 5000",
+    },
+    "poll": {"timeout": "Seconds to wait for the next event, 60 at most"},
+    "list_runs": {
+        "limit": "Runs on a page",
+        "cursor": "The next page",
+        "workflowId": "Only of this workflow",
+        "status": "Only with this status",
+    },
+}
 
 
-def openapi() -> dict[str, Any]:
-    """The document at /v1/openapi.json."""
+def routes_of(wire: Wire) -> list[Route]:
+    """The routes of one version, with complete paths."""
+    major = int(wire.version[0])
+    return [
+        route._replace(path=wire.prefix + route.path) for route in ROUTES if route.since <= major
+    ]
+
+
+def openapi(wire: Wire) -> dict[str, Any]:
+    """The document at `openapi.json`."""
     paths: dict[str, Any] = {
-        "/.well-known/openwop": {"get": _operation("discovery", "What this host can do.", 200, [])},
-        "/v1/openapi.json": {"get": _operation("openapi", "This document.", 200, [])},
+        "/.well-known/openwop": {
+            "get": _operation(Route("GET", "", "discovery", "What it can do."))
+        }
     }
-    for route in ROUTES:
-        names = [name for name in ("id", "run", "node") if f"{{{name}}}" in route.path]
-        operation = _operation(route.name, route.about, route.good, names)
-        paths.setdefault(route.path, {})[route.method.lower()] = operation
+    for route in routes_of(wire):
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     envelope = {
         "type": "object",
         "required": ["error", "message"],
@@ -53,21 +135,38 @@ def openapi() -> dict[str, Any]:
         "info": {"title": "tracklog OpenWOP host", "version": __version__},
         "paths": paths,
         "components": {
-            "schemas": {"Error": envelope},
+            "schemas": {"Error": envelope, "RunSnapshot": snapshot_schema()},
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"bearer": []}],
     }
 
 
-def _operation(name: str, about: str, good: int, names: list[str]) -> dict[str, Any]:
+def _operation(route: Route) -> dict[str, Any]:
     error = {"schema": {"$ref": "#/components/schemas/Error"}}
-    data: dict[str, Any] = {"operationId": name, "summary": about}
-    if names:
-        place = {"in": "path", "required": True, "schema": {"type": "string"}}
-        data["parameters"] = [{"name": each, **place} for each in names]
+    data: dict[str, Any] = {"operationId": route.name, "summary": route.about}
+    text = {"schema": {"type": "string"}}
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, **text}
+        for name in ("id", "run", "node", "token", "webhook")
+        if f"{{{name}}}" in route.path
+    ]
+    parameters += [
+        {"name": name, "in": "query", "description": about, **text}
+        for name, about in QUERY.get(route.name, {}).items()
+    ]
+    if parameters:
+        data["parameters"] = parameters
+    if route.scopes:
+        data["description"] = f"Needs the scope {' and '.join(route.scopes)}."
+    else:
+        data["security"] = []
+    good: dict[str, Any] = {"description": "Done."}
+    if route.name == "snapshot":
+        schema = {"schema": {"$ref": "#/components/schemas/RunSnapshot"}}
+        good["content"] = {"application/json": schema}
     data["responses"] = {
-        str(good): {"description": "Done."},
+        str(route.good): good,
         "default": {"description": "Not done.", "content": {"application/json": error}},
     }
     return data

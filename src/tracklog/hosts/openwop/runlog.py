@@ -10,7 +10,7 @@ from tracklog import Answered, Asked, Body, Fact, Log, NoSuchRun, Noted, Record,
 from tracklog.hosts import RunOver
 from tracklog.hosts._notes import WRITER, put
 from tracklog.hosts.openwop.agents import narrow
-from tracklog.hosts.openwop.settings import LOG_VERSION, SYSTEM
+from tracklog.hosts.openwop.settings import ENGINE, LOG_VERSION, SYSTEM
 
 FAMILY = "openwop"
 TERMINAL = {"run.completed": "completed", "run.failed": "failed", "run.cancelled": "cancelled"}
@@ -21,8 +21,9 @@ WAITING = {
     "custom": "waiting-input",
     "external-event": "waiting-external",
 }
-CANCEL, REQUEST = "cancel-requested", "idempotent-request"
-"""What is noted beside a run's own events: an operator's wish, and an answered request."""
+CANCEL, PAUSE, RESUME = "cancel-requested", "pause-requested", "resume-requested"
+REQUEST, REFUSAL = "idempotent-request", "answer-refused"
+"""Notes beside a run's own events: what was requested, and which answers did not fit."""
 
 
 def ask_to_end(journal: Log, run: str, by: str) -> int:
@@ -55,10 +56,19 @@ class Snapshot:
         self.host: dict[str, Any] = {}
         self.agents: dict[str, dict[str, Any]] = {}
         """Those that acted."""
+        self.question: Body | None = None
+        """The event with which the run asks for something."""
+        self.paused_at: str | None = None
+        self.children: dict[str, str] = {}
+        """The runs that it started, each with the node."""
+        self.asked: set[str] = set()
+        """Nodes that asked something at some time."""
 
     def apply(self, event: Body) -> None:
         kind, payload, node = event["type"], event["payload"], event.get("nodeId")
-        if kind.startswith("node."):
+        if kind == "node.dispatched":
+            self.children[payload["childRunId"]] = str(node)
+        elif kind.startswith("node."):
             self._node(kind, payload)
         elif kind.startswith("agent."):
             name = payload.get("agentId") or payload.get("fromAgentId")
@@ -75,10 +85,16 @@ class Snapshot:
             self.orchestrator = self.host.get("orchestrator")
         elif kind in TERMINAL:
             self.status, self.completed = TERMINAL[kind], event["timestamp"]
-            self.current = self.interrupt = None
+            self.current = self.interrupt = self.question = self.paused_at = None
             self.error = payload.get("error") if kind == "run.failed" else None
         elif kind == "interrupt.requested":
             self.interrupt = {"kind": payload["kind"], "key": payload["key"], "nodeId": node}
+            self.question = event
+            self.asked.add(str(node))
+        elif kind == "run.paused":
+            self.status, self.paused_at = "paused", event["timestamp"]
+        elif kind == "run.resumed":
+            self.status, self.paused_at = "running", None
         elif kind == "channel.written":
             self._write(payload)
         elif kind == "variable.changed":
@@ -105,6 +121,7 @@ class Snapshot:
                 self.interrupt["reason"] = payload["reason"]
         elif kind == "node.resumed":
             self.status, self.current, self.interrupt = "running", None, None
+            self.question = None
             self.nodes[name]["status"] = "running"
         elif kind in ("node.completed", "node.failed", "node.skipped", "node.cancelled"):
             self.nodes.setdefault(name, {"attempt": 0})["status"] = kind.removeprefix("node.")
@@ -147,10 +164,12 @@ class Snapshot:
             }
         if self.interrupt is not None and self.current is not None:
             data["interrupt"] = self.interrupt
-        for name in ("tags", "metadata"):
+        for name in ("tags", "metadata", "parentRunId", "parentNodeId"):
             if name in self.host:
                 data[name] = self.host[name]
-        return {**data, "engineVersion": "1", "eventLogSchemaVersion": LOG_VERSION}
+        if self.paused_at is not None:
+            data["pausedAt"] = self.paused_at
+        return {**data, "engineVersion": ENGINE, "eventLogSchemaVersion": LOG_VERSION}
 
     def _only_orchestrated(self) -> bool:
         assert self.orchestrator is not None
@@ -172,6 +191,10 @@ class RunLog:
         self.snapshot = Snapshot()
         self.cancel: dict[str, Any] | None = None
         """Who wanted it to end, and why."""
+        self.pause: dict[str, Any] | None = None
+        """Who wanted it to pause, and how, as long as nobody wanted it to go on."""
+        self.refused_answers: dict[str, int] = {}
+        """How many answers did not fit, by question."""
         self.answers: list[tuple[str, Any, str]] = []
         """What operators answered beside the protocol: question, answer, by whom."""
         self._question: Record | None = None
@@ -218,6 +241,13 @@ class RunLog:
         match fact:
             case Noted(label=label) if label == CANCEL and self.cancel is None:
                 self.cancel = dict(fact.data or {})
+            case Noted(label=label) if label == PAUSE:
+                self.pause = dict(fact.data or {})
+            case Noted(label=label) if label == RESUME:
+                self.pause = None
+            case Noted(label=label) if label == REFUSAL:
+                name = str((fact.data or {}).get("interruptId"))
+                self.refused_answers[name] = self.refused_answers.get(name, 0) + 1
             case Asked():
                 self.answers.clear()  # they did not fit
             case Answered():

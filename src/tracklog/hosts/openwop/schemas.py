@@ -44,3 +44,30 @@ def _texts(errors: Any) -> list[str]:
         where = "/".join(map(str, error.instance_path))
         faults.append(f"{where}: {error.message}"[:300] if where else error.message[:300])
     return faults
+
+
+def snapshot_schema() -> dict[str, Any]:
+    """The shape of RunSnapshot as this host returns it."""
+    text, json = {"type": "string"}, {"type": "object"}
+    statuses = ["pending", "running", "paused", "waiting-approval", "waiting-input"]
+    statuses += ["waiting-external", "completed", "failed", "cancelling", "cancelled"]
+    child = {"type": "object", "properties": {"runId": text, "status": text}}
+    return {
+        "type": "object",
+        "required": ["runId", "workflowId", "status"],
+        "properties": {
+            "runId": text,
+            "workflowId": text,
+            "status": {"enum": statuses},
+            **dict.fromkeys(("currentNodeId", "startedAt", "completedAt", "pausedAt"), text),
+            **dict.fromkeys(("parentRunId", "parentNodeId"), text),
+            **dict.fromkeys(("agent", "runOrchestrator", "owner", "interrupt"), json),
+            **dict.fromkeys(("nodeStates", "variables", "channels", "configurable"), json),
+            "error": {"type": "object", "required": ["code", "message"]},
+            "tags": {"type": "array", "items": text},
+            "metadata": json,
+            "childRuns": {"type": "array", "items": child},
+            "engineVersion": {"type": "integer"},
+            "eventLogSchemaVersion": {"type": "integer"},
+        },
+    }

@@ -6,12 +6,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-import orjson
 import yaml
 
-from tracklog import TracklogError, __version__
+from tracklog import TracklogError
 
-PROTOCOL = "1.0"
 ENGINE = 1
 """The version of the engine; a run of a newer one is read and not executed."""
 LOG_VERSION = 2
@@ -34,6 +32,19 @@ GATES: Mapping[str, str] = {
 """The flag without which a type of event is not written (WOP-75)."""
 
 
+WRITE = frozenset(
+    {
+        "manifest:read",
+        "runs:create",
+        "runs:read",
+        "runs:cancel",
+        "approvals:respond",
+        "webhooks:manage",
+    }
+)
+"""The scopes that `write` stands for; it is older than they are."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
     """Who shows a token, and what that allows."""
@@ -41,10 +52,18 @@ class Key:
     digest: bytes
     """Of the token, which itself is stored nowhere."""
     principal: str = "default"
-    scopes: frozenset[str] = frozenset({"*"})
+    scopes: frozenset[str] = frozenset()
+    """Nothing is allowed without one."""
+    tenant: str | None = None
+    """The tenant that it acts for, where that is not the host's own."""
+    test: bool = False
+    """Whether it may ask for what only tests need."""
 
     def may(self, scope: str) -> bool:
-        return bool(self.scopes & {"*", scope})
+        """Whether the key holds a scope; `*` is every scope, `write` stands for those of `WRITE`."""
+        if self.scopes & {"*", scope}:
+            return True
+        return scope in WRITE and "write" in self.scopes
 
 
 def digest(token: str) -> bytes:
@@ -90,8 +109,12 @@ class Settings:
     token_limit: int = 512
     streaming: bool = True
     escalation: Literal["escalate", "suppress"] = "escalate"
-    wire_aliases: bool = False
+    wire_aliases: bool = True
+    tenant: str = "default"
     max_node_executions: int = 1000
+    max_run_duration_ms: int = 86_400_000
+    clarification_rounds: int = 3
+    """Answers to one clarification that may be refused; one more ends the run."""
     max_request_bytes: int = 1 << 20
     conformance: bool = True
     """Whether the published conformance workflows are offered."""
@@ -106,6 +129,13 @@ class Settings:
     tools: Mapping[str, Tool] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What is never written, by its name."""
+    token_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Secrets that sign the tokens of questions, by name; the first signs, all of them are accepted."""
+    webhook_hosts: tuple[str, ...] = ()
+    """Hosts of webhooks that may have a private address and need no HTTPS."""
+    webhook_attempts: int = 5
+    webhook_backoff_ms: int = 1000
+    """The pause before the second attempt; it doubles each time."""
     model: ModelServer | None = None
     """None for the offline stub."""
 
@@ -114,6 +144,11 @@ class Settings:
         return all(
             (self.reasoning_events, self.tool_events, self.handoff_events, self.decision_events)
         )
+
+    @property
+    def serves_v2(self) -> bool:
+        """Whether the second major version is served: its enum has no suppressed escalation."""
+        return self.escalation == "escalate"
 
     @property
     def orchestrates(self) -> bool:
@@ -128,68 +163,23 @@ class Settings:
         return gate is None or bool(getattr(self, gate))
 
 
-def discovery(settings: Settings, fixtures: list[str]) -> dict[str, Any]:
-    """The document at /.well-known/openwop; both layouts of the agents' block have one source."""
-    reasoning = {
-        "verbosity": settings.verbosity,
-        "tokenLimit": settings.token_limit,
-        "streaming": settings.streaming,
-    }
-    supported = settings.agents_supported
-    root: dict[str, Any] = {"supported": supported}
-    block: dict[str, Any] = {
-        "reasoningEvents": settings.reasoning_events,
-        "toolEvents": settings.tool_events,
-        "handoffEvents": settings.handoff_events,
-        "decisionEvents": settings.decision_events,
-        "memoryBackends": ["conversation"],
-        "supported": supported,
-    }
-    if supported:
-        root["modelClasses"] = ["reasoning", "chat", "classification"]
-        root["orchestrator"] = root["dispatch"] = settings.orchestrates
-    if settings.reasoning_events:
-        root["reasoning"] = block["reasoning"] = reasoning
-    return {
-        "protocolVersion": PROTOCOL,
-        "supportedEnvelopes": ["clarification.request"],
-        "schemaVersions": {},
-        "limits": {
-            "clarificationRounds": 3,
-            "schemaRounds": 2,
-            "envelopesPerTurn": 5,
-            "maxNodeExecutions": settings.max_node_executions,
-            "maxRequestBodyBytes": settings.max_request_bytes,
-        },
-        "implementation": {"name": "tracklog", "version": __version__, "vendor": "tracklog"},
-        "engineVersion": ENGINE,
-        "eventLogSchemaVersion": LOG_VERSION,
-        "minClientVersion": PROTOCOL,
-        "supportedTransports": ["rest"],
-        "fixtures": fixtures,
-        "agents": root,
-        "capabilities": {"agents": block},
-        "conformance": {"mockAgent": settings.conformance},
-        "replay": {"supported": True, "modes": ["replay", "branch"], "cached": True},
-        "toolHooks": {
-            "supported": settings.tool_events,
-            "prePostEvents": settings.tool_events,
-            "perToolAuthorization": settings.tool_events,
-            "perToolRateLimit": settings.tool_events,
-        },
-    }
-
-
-def etag(document: Mapping[str, Any]) -> str:
-    return f'"{sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]}"'
-
-
 HINT = "docs/how-to/run-an-openwop-host.md has all settings, examples/openwop an example"
 _PLAIN = {
     each.name: each.type
     for each in fields(Settings)
     if each.name
-    not in ("keys", "workflows", "manifests", "roles", "agent_roles", "tools", "secrets", "model")
+    not in (
+        "keys",
+        "workflows",
+        "manifests",
+        "roles",
+        "agent_roles",
+        "tools",
+        "secrets",
+        "token_secrets",
+        "webhook_hosts",
+        "model",
+    )
 }
 
 
@@ -228,7 +218,9 @@ def _setting(path: Path, name: str, value: Any, environment: Mapping[str, str]) 
         case "tools":
             tools = [_tool(path, each) for each in _list(path, name, value)]
             return {tool.id: tool for tool in tools}
-        case "secrets":
+        case "webhook_hosts":
+            return tuple(str(each).lower() for each in _list(path, name, value))
+        case "secrets" | "token_secrets":
             names = _map(path, name, value)
             return {k: _from(path, environment, v) for k, v in names.items()}
         case "keys":
@@ -292,10 +284,21 @@ def _tool(path: Path, entry: Any) -> Tool:
 def _key(path: Path, entry: Any, environment: Mapping[str, str]) -> Key:
     entry = _map(path, "keys", entry)
     token = _from(path, environment, entry.get("token"))
-    scopes = frozenset(map(str, _list(path, "scopes", entry.get("scopes", ["*"]))))
+    if unknown := sorted(map(str, entry.keys() - KEY)):
+        raise _bad(path, f"has a key with {unknown[0]!r}; there are: {', '.join(KEY)}")
+    tenant, test = entry.get("tenant"), entry.get("test", False)
+    if not isinstance(test, bool):
+        raise _bad(path, f"has a key with test: {test!r}, which is neither true nor false")
     return Key(
-        digest=digest(token), principal=str(entry.get("principal", "default")), scopes=scopes
+        digest=digest(token),
+        principal=str(entry.get("principal", "default")),
+        scopes=frozenset(map(str, _list(path, "scopes", entry.get("scopes", [])))),
+        tenant=None if tenant is None else str(tenant),
+        test=test,
     )
+
+
+KEY = ("token", "principal", "scopes", "tenant", "test")
 
 
 def _model(path: Path, data: dict[str, Any], environment: Mapping[str, str]) -> ModelServer:

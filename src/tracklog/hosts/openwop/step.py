@@ -1,16 +1,24 @@
 """One execution of a node: its events, questions, calls and decisions."""
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tracklog import Body, RecordedAnswer, TapeMiss
 from tracklog.hosts.openwop.agents import Ref, context_key
-from tracklog.hosts.openwop.definitions import Node
-from tracklog.hosts.openwop.exceptions import BadAnswer, Cancelled, NodeFailed, Suspended
+from tracklog.hosts.openwop.definitions import Node, Refused
+from tracklog.hosts.openwop.exceptions import Cancelled, NodeFailed, Suspended
+from tracklog.hosts.openwop.questions import (
+    RATIFY,
+    VOTE,
+    Ballot,
+    GivenAnswer,
+    Settle,
+    deadline_of,
+    ratifying,
+)
 from tracklog.hosts.openwop.reasoning import Reasoning
 from tracklog.hosts.openwop.recorded_answers import CHILD, PERSON
-from tracklog.hosts.openwop.schemas import faults_of
 from tracklog.hosts.openwop.settings import SYSTEM
 from tracklog.hosts.openwop.tools import (
     Outcome,
@@ -26,17 +34,6 @@ if TYPE_CHECKING:
 
 DEEPEST = 16
 """Runs inside runs."""
-RATIFY = {
-    "type": "object",
-    "anyOf": [
-        {"required": ["answers"]},
-        {"required": ["decision"]},
-        {"required": ["action"], "properties": {"action": {"enum": ["accept", "reject"]}}},
-    ],
-}
-
-Settle = Callable[[Any], tuple[dict[str, Any], Mapping[str, Any] | None]]
-"""From an answer to its normal form and, where there is one, the body of the event of its kind."""
 
 
 class Step:
@@ -147,7 +144,8 @@ class Step:
             ended = Outcome(told["status"], told.get("result"), told.get("error"))
             return ended, told.get("durationMs", 0)
         began = x.engine.monotonic()
-        outcome = await x.unless_stopped(invoke(tool, x.settings.tools, arguments))
+        work = invoke(tool, x.settings.tools, arguments)
+        outcome = await x.unless_stopped(work, is_pausable=False)
         return outcome, max(0, round(1000 * (x.engine.monotonic() - began)))
 
     def play(self, kind: str, asked: Any, lane: str | None = None) -> RecordedAnswer | None:
@@ -262,66 +260,122 @@ class Step:
         cause: Body | None,
         also: Mapping[str, Any],
         settle: Settle,
+        *,
+        ballot: Ballot | None = None,
     ) -> tuple[dict[str, Any], Body | None]:
-        """The answer in its normal form, and the event that resolved the question."""
-        name = self.node.id
+        """The answer in its normal form, and the event that resolved the question.
+
+        The question is rejected when its time is up: `timeoutMs` of the node's configuration.
+        """
+        name, timeout = self.node.id, self.config.get("timeoutMs")
         key = f"{name}:{self.count}:{self.asked}"
         self.asked += 1
         request: dict[str, Any] = {"kind": kind, "key": key, "data": asked}
         request |= {"resumeSchema": schema} if schema else {}
+        request |= {"timeoutMs": timeout} if timeout else {}
         requested = self.emit("interrupt.requested", request, cause)
+        assert requested is not None
         place = {"nodeId": name, "interruptId": f"int:{key}"}
         self.emit("node.suspended", {**place, "kind": kind, "key": key, **also}, requested)
-        value, by = self._answer(place["interruptId"])
-        answer, told = settle(value)
-        if told is not None and kind == "approval":
-            self.emit("approval.received", {"nodeId": name, **told, "decidedBy": by}, requested)
-        elif told is not None:
-            data = {"nodeId": name, **told, "answeredBy": by}
-            self.emit("clarification.resolved", data, requested)
-        resolved = self.emit(
-            "interrupt.resolved", {**place, "kind": kind, "resumeValue": value}, requested
-        )
+        while True:
+            given = self._answer(place["interruptId"], kind, requested, ballot)
+            if given.is_timeout:
+                answer: dict[str, Any] = {"action": "reject"}
+                fields: Mapping[str, Any] | None = {"action": "timeout"}
+            else:
+                answer, fields = settle(given.value)
+            if kind == "approval" and fields is not None:
+                data = {"nodeId": name, **fields, "decidedBy": given.by}
+                self.emit("approval.received", data, requested)
+            elif fields is not None and not given.is_timeout:
+                data = {"nodeId": name, **fields, "answeredBy": given.by}
+                self.emit("clarification.resolved", data, requested)
+            if ballot is None or given.is_final or given.is_timeout:
+                break
+            if ballot.count(given.by, answer["action"]):
+                break
+            if not given.is_recorded:
+                raise Suspended  # others are still missing
+        resolved = self._resolve(place, kind, given, requested)
         rejects = answer.get("action") == "reject"
         if not rejects or kind == "approval":
             self.emit("node.resumed", {**place, "resumeValue": answer}, resolved)
         if rejects:
             self.cause = resolved
-            raise NodeFailed("interrupt_rejected", f"{by} rejected it")
+            why = "nobody answered in time" if given.is_timeout else f"{given.by} rejected it"
+            raise NodeFailed("approval_rejected", why, {"retryable": False})
         return answer, resolved
 
-    def _answer(self, interrupt: str) -> tuple[Any, str]:
+    def _resolve(
+        self, place: Mapping[str, Any], kind: str, given: GivenAnswer, requested: Body
+    ) -> Body | None:
+        data: dict[str, Any] = {**place, "kind": kind, "resumeValue": given.value}
+        data |= {"resolvedAt": given.at or self.x.engine.now(self.x.log), "resolvedBy": given.by}
+        if given.is_timeout:
+            data |= {"reason": "timeout", "outcome": "rejected"}
+        return self.emit("interrupt.resolved", data, requested)
+
+    def _answer(
+        self, interrupt: str, kind: str, requested: Body, ballot: Ballot | None
+    ) -> GivenAnswer:
         """The answer: the recorded one, or the one that is given now; without one the run waits."""
         x = self.x
-        value, by, found = None, "default", False
+        recorded = self._recorded_answer(interrupt)
+        if recorded is not None:
+            return recorded
+        if x.log.cancel is not None:
+            raise Cancelled
+        deadline = deadline_of(requested)
+        if x.tape is None and deadline is not None and x.engine.clock() >= deadline:
+            return GivenAnswer({"action": "timeout"}, SYSTEM, is_timeout=True)
+        refused, most = x.log.refused_answers.get(interrupt, 0), x.settings.clarification_rounds
+        if kind == "clarification" and refused > most:
+            breach = {"kind": "clarification", "limit": most, "observed": refused}
+            self.cause = self.emit("cap.breached", {**breach, "nodeId": self.node.id})
+            text = f"more than {most} answers did not fit the question"
+            raise NodeFailed("clarification_rounds_exceeded", text, {"retryable": False})
+        answer = x.answer
+        if answer is not None and answer.node == self.node.id and not answer.taken.done():
+            by = answer.by
+            if ballot is not None:
+                by = ballot.admit(by, answer.value, is_manual=answer.manual)
+                if by in ballot.votes:  # the same person again: counted once
+                    answer.taken.set_result(None)
+                    raise Suspended
+            x.tape, x.faithful = None, False  # from here on a replay is a run of its own
+            return GivenAnswer(answer.value, by)
+        if x.recorded is not None and x.recorded.next(PERSON, self.node.id) is not None:
+            played = self.play(PERSON, None)
+            assert played is not None
+            data = played.answer
+            return GivenAnswer(data["value"], data["by"], is_final=True, at=data.get("at"))
+        raise Suspended
+
+    def _recorded_answer(self, interrupt: str) -> GivenAnswer | None:
+        """The answer, or one vote of several, that the log has next."""
+        x, by, found = self.x, "default", None
         for ahead in range(2):
             event = x.peek(ahead)
             if event is None:
                 break
             kind, payload = event["type"], event["payload"]
             if kind == "interrupt.resolved" and payload["interruptId"] == interrupt:
-                return payload.get("resumeValue"), by
+                late = payload.get("reason") == "timeout"
+                value = payload.get("resumeValue")
+                return GivenAnswer(value, by, is_final=True, is_timeout=late)
+            if found is not None:
+                break
             if kind == "clarification.resolved":
-                value, by = {"answers": payload["answers"]}, payload.get("answeredBy", by)
-                found = True
+                by = payload.get("answeredBy", by)
+                found = GivenAnswer({"answers": payload["answers"]}, by)
             elif kind == "approval.received":
-                value, by = {"action": payload["action"]}, payload.get("decidedBy", by)
-                found = True
+                by = payload.get("decidedBy", by)
+                value = {key: payload[key] for key in VOTE if key in payload}
+                late = payload["action"] == "timeout"
+                found = GivenAnswer(value, by, is_timeout=late, is_recorded=True)
             else:
                 break
-        if found:  # cut off in the middle of an answer: what was kept of it is enough
-            return value, by
-        if x.log.cancel is not None:
-            raise Cancelled
-        answer = x.answer
-        if answer is not None and answer.node == self.node.id and not answer.taken.done():
-            x.tape, x.faithful = None, False  # from here on a replay is a run of its own
-            return answer.value, answer.by
-        if x.recorded is not None and x.recorded.next(PERSON, self.node.id) is not None:
-            played = self.play(PERSON, None)
-            assert played is not None
-            return played.answer["value"], played.answer["by"]
-        raise Suspended
+        return found
 
     # A run inside the run.
 
@@ -339,13 +393,17 @@ class Step:
         assert dispatched is not None
         name = dispatched["payload"]["childRunId"]
         await x.flush()
-        parent = {"parentRunId": x.log.name, "depth": depth, "principal": x.principal}
+        parent: dict[str, Any] = {"parentRunId": x.log.name, "parentNodeId": self.node.id}
+        parent |= {"depth": depth, "principal": x.principal}
+        parent |= {key: x.host[key] for key in ("tenant",) if key in x.host}
         parent |= self._tape_of_child()
         try:
             log = await x.engine.child(name, workflow, inputs, parent)
-            await x.unless_stopped(x.engine.end_of(log))
+            await x.unless_stopped(x.engine.end_of(log), is_pausable=False)
+        except Refused as refused:
+            raise NodeFailed("child_failed", f"{workflow}: {refused.message}") from None
         except Cancelled:
-            await x.engine.cancel(name, "parent-cancelled", x.principal, parent=x.log.name)
+            await x.engine.control.cancel(name, "parent-cancelled", x.principal, parent=x.log.name)
             raise
         return log
 
@@ -361,41 +419,3 @@ class Step:
 
 def transport_of(tool: str) -> str:
     return "mcp" if tool.startswith("mcp:") else "native"
-
-
-def ratifying(held: Any, *, clarifies: bool, supervises: bool = False) -> Settle:
-    """The forms in which a held decision may be confirmed, replaced or rejected."""
-
-    def settle(value: Any) -> tuple[dict[str, Any], Mapping[str, Any] | None]:
-        if isinstance(value, str) and value in ("accept", "reject"):
-            value = {"action": value}
-        if not isinstance(value, dict):
-            raise BadAnswer("answer with answers.decision, decision, or action accept or reject")
-        given = answers_in(value)
-        if given is not None and "decision" in given:
-            decision = given["decision"]
-        elif "decision" in value:
-            decision = value["decision"]
-        elif value.get("action") == "accept":
-            decision = held
-        elif value.get("action") == "reject":
-            return {"action": "reject"}, None
-        elif supervises and "kind" in value:
-            decision = value
-        else:
-            raise BadAnswer("answer with answers.decision, decision, or action accept or reject")
-        if supervises and (faults := faults_of("orchestrator-decision", decision)):
-            raise BadAnswer(f"that is no decision of a supervisor: {faults[0]}")
-        answers = {"answers": {"decision": decision}}
-        return answers, answers if clarifies else None
-
-    return settle
-
-
-def answers_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
-    given = value.get("answers")
-    if isinstance(given, dict):
-        return given
-    if isinstance(given, list) and all(isinstance(each, dict) and "id" in each for each in given):
-        return {str(each["id"]): each.get("answer") for each in given}
-    return None

@@ -8,6 +8,7 @@ import orjson
 from starlette.types import Receive, Send
 
 from tracklog.hosts.openwop.runlog import RunLog, Snapshot
+from tracklog.hosts.openwop.wires import Wire
 
 KEEPALIVE = 15.0
 MODES = ("values", "updates", "messages", "debug")
@@ -32,16 +33,19 @@ _PREFIXES = ("approval.", "clarification.", "interrupt.")
 _CHUNKS = frozenset({"ai.message.chunk", "output.chunk"})
 
 
-def wanted(kind: str, modes: tuple[str, ...], types: tuple[str, ...]) -> bool:
-    """Whether an event is sent; a list of types replaces the table of updates and debug (WOP-87)."""
-    return any(_in_mode(kind, mode, types) for mode in modes)
+def wanted(kind: str, modes: tuple[str, ...], types: tuple[str, ...], name: str) -> bool:
+    """Whether an event is sent; a list of types replaces the table of updates and debug (WOP-87).
+
+    `name` is what the client's version of the protocol calls the type.
+    """
+    return any(_in_mode(kind, mode, types, name) for mode in modes)
 
 
-def _in_mode(kind: str, mode: str, types: tuple[str, ...]) -> bool:
+def _in_mode(kind: str, mode: str, types: tuple[str, ...], name: str) -> bool:
     if mode == "messages":
         return kind in _CHUNKS
     if types and mode in ("updates", "debug"):
-        return any(kind == each or _covers(each, kind) for each in types)
+        return any(name == each or _covers(each, name) for each in types)
     if mode == "debug":
         return True
     update = kind in _UPDATES or kind.startswith(_PREFIXES)
@@ -56,10 +60,16 @@ class Stream:
     """Server-sent events for a client that follows a run; the server closes it at the end."""
 
     def __init__(
-        self, send: Send, log: RunLog, modes: tuple[str, ...], types: tuple[str, ...], buffer: float
+        self,
+        send: Send,
+        log: RunLog,
+        wire: Wire,
+        modes: tuple[str, ...],
+        types: tuple[str, ...],
+        buffer: float,
     ) -> None:
         """With a `buffer` so many seconds are sent at once."""
-        self._send, self._log = send, log
+        self._send, self._log, self._wire = send, log, wire
         self._modes, self._types, self._buffer = modes, types, buffer
         self._states, self._state = modes == ("values",), Snapshot()
         self._waiting: list[bytes] = []
@@ -70,6 +80,7 @@ class Stream:
         head = [(b"content-type", b"text/event-stream; charset=utf-8")]
         head += [(b"cache-control", b"no-cache"), (b"connection", b"close")]
         head += [(b"x-content-type-options", b"nosniff")]
+        head += [(b"openwop-version", self._wire.version.encode())]
         await self._send({"type": "http.response.start", "status": 200, "headers": head})
         log, self._at = self._log, after + 1
         if self._states:
@@ -80,7 +91,7 @@ class Stream:
         gone = asyncio.ensure_future(_gone(receive))
         try:
             while not gone.done():
-                urgent = await self._tell() or stopping()
+                urgent = await self._send_new() or stopping()
                 if self._waiting:
                     if not urgent:
                         await self._gather(gone, stopping)
@@ -99,10 +110,10 @@ class Stream:
         until = time.monotonic() + self._buffer
         while (left := until - time.monotonic()) > 0 and not gone.done() and not stopping():
             await self._is_more(gone, left)
-            if await self._tell():
+            if await self._send_new():
                 return
 
-    async def _tell(self) -> bool:
+    async def _send_new(self) -> bool:
         """Send or collect what is new; True if it must be sent at once."""
         log, frames, urgent = self._log, [], self._log.ended
         for line, event in zip(log.lines[self._at :], log.events[self._at :], strict=False):
@@ -111,14 +122,15 @@ class Stream:
             urgent = urgent or kind == "node.suspended"
             if self._states:
                 self._state.apply(event)
-            if not wanted(kind, self._modes, self._types):
+            if not wanted(kind, self._modes, self._types, self._wire.kind(kind)):
                 continue
+            body = self._wire.event(line, event, log) if not self._states else line
             if self._states:
                 frames.append(self._snapshot(self._at - 1))
             elif self._buffer:
-                self._waiting.append(line)
+                self._waiting.append(body)
             else:
-                frames.append(_frame(kind, event["sequence"], line))
+                frames.append(_frame(self._wire.kind(kind), event["sequence"], body))
         if frames:
             await self._put(b"".join(frames))
         return urgent
@@ -134,7 +146,8 @@ class Stream:
 
     def _snapshot(self, number: int) -> bytes:
         cancelling = self._log.cancel is not None
-        snapshot = self._state.as_json(self._log.name, cancelling=cancelling)
+        state = self._state.as_json(self._log.name, cancelling=cancelling)
+        snapshot = self._wire.snapshot(state, self._log)
         return _frame("state.snapshot", number, orjson.dumps(snapshot))
 
     async def _put(self, body: bytes) -> None:

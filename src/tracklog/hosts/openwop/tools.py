@@ -128,7 +128,11 @@ class Hooks:
         key = self._scopes.get(principal)
         if key is None:
             # The operator's one token stands for all that there is, when no keys are set up.
-            key = Key(digest=b"") if not self._scopes and principal == "default" else None
+            key = (
+                Key(digest=b"", scopes=frozenset({"*"}))
+                if not self._scopes and principal == "default"
+                else None
+            )
         return key is not None and all(isinstance(s, str) and key.may(s) for s in needed)
 
 

@@ -9,7 +9,13 @@ import orjson
 import yaml
 
 from tracklog.hosts.openwop.agents import Agents, ref_of
-from tracklog.hosts.openwop.checking import check_edge, check_node, check_shape
+from tracklog.hosts.openwop.checking import (
+    check_edge,
+    check_node,
+    check_node_fields,
+    check_root,
+    check_shape,
+)
 from tracklog.hosts.openwop.definitions import DISPATCH, SUPERVISOR, Definition, Node, Refused
 from tracklog.hosts.openwop.kinds import Site, invalid
 from tracklog.hosts.openwop.schemas import PUBLISHED
@@ -103,6 +109,8 @@ def define(source: Any, settings: Settings) -> Definition:
     edges, site = source["edges"], Site(source["id"], settings)
     _refuse(
         chain(
+            check_root(source, settings),
+            *(check_node_fields(each) for each in source["nodes"]),
             *(check_node(each, nodes, site) for each in nodes.values()),
             *(check_edge(edge, nodes) for edge in edges),
         )
@@ -125,6 +133,7 @@ def _node(node: Mapping[str, Any]) -> Node:
         ref=ref_of(node["agent"]) if "agent" in node else None,
         sensitive=frozenset(masked),
         disabled=node.get("disabled", False),
+        artifact=node.get("artifactType"),
     )
 
 

@@ -1,6 +1,6 @@
 """What the engine knows of a kind of node."""
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +23,12 @@ class Site(NamedTuple):
     @property
     def is_conformance(self) -> bool:
         """Whether the workflow belongs to the conformance tests, which may use mocks."""
-        return self.workflow.startswith("conformance-")
+        return is_conformance(self.workflow)
+
+
+def is_conformance(workflow: str) -> bool:
+    """Whether a workflow belongs to the conformance tests."""
+    return workflow.startswith("conformance-")
 
 
 def _no_faults(_node: Node, _site: Site) -> Iterable[Refused]:
@@ -70,3 +75,18 @@ def lacks(node: Node, capability: str, message: str) -> Refused:
         offendingTypeId=node.type,
         nodeId=node.id,
     )
+
+
+def check_timeout(node: Node) -> Iterator[Refused]:
+    """Check how long a question may stay open."""
+    timeout = node.config.get("timeoutMs", 1)
+    if isinstance(timeout, bool) or not isinstance(timeout, int) or timeout < 1:
+        text = f"{node.id}: timeoutMs is a whole number of milliseconds, 1 or more"
+        yield invalid(text, field="timeoutMs")
+
+
+def check_mapping(node: Node, name: str) -> Iterator[Refused]:
+    """Check a mapping from one name of a variable to another."""
+    mapping = node.config.get(name, {})
+    if not isinstance(mapping, dict) or not all(isinstance(each, str) for each in mapping.values()):
+        yield invalid(f"{node.id}: {name} maps names to names", field=name)

@@ -6,9 +6,10 @@ from typing import Any
 from tracklog import Body
 from tracklog.hosts.openwop.definitions import Node, Refused
 from tracklog.hosts.openwop.exceptions import BadAnswer
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, invalid
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, check_timeout, invalid
+from tracklog.hosts.openwop.questions import answers_in
 from tracklog.hosts.openwop.schemas import fault_of_schema, faults_against
-from tracklog.hosts.openwop.step import Step, answers_in
+from tracklog.hosts.openwop.step import Step
 
 
 async def run(step: Step) -> Outputs:
@@ -39,6 +40,7 @@ async def clarify(step: Step, questions: list[dict[str, Any]], cause: Body | Non
 
 
 def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
+    yield from check_timeout(node)
     asked = node.config.get("questions")
     ok = isinstance(asked, list) and asked and all(isinstance(each, dict) for each in asked)
     if not ok or not all(
@@ -53,5 +55,8 @@ def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the s
 
 
 kind = NodeKind(
-    type="core.clarificationGate", run=run, config=frozenset({"questions"}), check=check
+    type="core.clarificationGate",
+    run=run,
+    config=frozenset({"questions", "timeoutMs"}),
+    check=check,
 )

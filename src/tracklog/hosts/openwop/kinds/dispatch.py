@@ -6,10 +6,11 @@ from tracklog.hosts.openwop.definitions import DISPATCH, Node, Refused
 from tracklog.hosts.openwop.exceptions import NodeFailed
 from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, invalid, lacks
 from tracklog.hosts.openwop.kinds.clarification_gate import clarify
+from tracklog.hosts.openwop.kinds.sub_workflow import mapped_inputs, mapped_outputs
 from tracklog.hosts.openwop.schemas import faults_of
 from tracklog.hosts.openwop.step import Step
 
-MAPPINGS = ("inputMapping", "outputMapping", "perWorkerInputMappings", "perWorkerOutputMappings")
+MAPPINGS = {"inputMapping", "outputMapping", "perWorkerInputMappings", "perWorkerOutputMappings"}
 
 
 async def run(step: Step) -> Outputs:
@@ -34,22 +35,32 @@ async def run(step: Step) -> Outputs:
         raise NodeFailed("fan_out_unsupported", f"there are {len(workers)} workers at once")
     outputs: Outputs = {}
     for worker in workers:
-        log = await step.child(worker, {}, decided)
+        log = await step.child(
+            worker, mapped_inputs(step, _mapping(step, "Input", worker)), decided
+        )
         status = log.snapshot.status
         if status != "completed":
             raise NodeFailed("child_failed", f"{log.name} is {status}", {"childRunId": log.name})
-        outputs = {"childRunId": log.name, "childStatus": status}
+        mapped = mapped_outputs(log.snapshot.variables, _mapping(step, "Output", worker))
+        x.variables.update(mapped)  # the next worker may read them
+        outputs = {**outputs, **mapped, "childRunId": log.name, "childStatus": status}
     return outputs
+
+
+def _mapping(step: Step, way: str, worker: str) -> dict[str, str]:
+    """The mapping of a worker: its own, or the one for all."""
+    default: dict[str, str] = step.config.get(f"{way.lower()}Mapping", {})
+    own: dict[str, dict[str, str]] = step.config.get(f"perWorker{way}Mappings", {})
+    return own.get(worker, default)
 
 
 def check(node: Node, site: Site) -> Iterator[Refused]:
     if not site.settings.orchestrates:
         text = f"{node.id}: this host does not offer agents.dispatch"
         yield lacks(node, "agents.dispatch", text)
-    if any(key in node.config for key in MAPPINGS):
-        text = f"{node.id}: this host maps nothing into or out of a child"
-        yield lacks(node, "agents.dispatchMapping", text)
-        return
+    if node.config.get("askUserRouting") == "conversation":
+        text = f"{node.id}: this host has no conversations; a clarification asks the user"
+        yield invalid(text, requiredCapability="conversationPrimitive", field="askUserRouting")
     for fault in faults_of("dispatch-config", dict(node.config)):
         yield invalid(f"{node.id}: {fault}")
 
@@ -57,6 +68,7 @@ def check(node: Node, site: Site) -> Iterator[Refused]:
 kind = NodeKind(
     type=DISPATCH,
     run=run,
-    config=frozenset({"askUserRouting", "workerDispatchModel", "fanOutPolicy", "iterationCap"}),
+    config=frozenset({"askUserRouting", "workerDispatchModel", "fanOutPolicy", "iterationCap"})
+    | MAPPINGS,
     check=check,
 )

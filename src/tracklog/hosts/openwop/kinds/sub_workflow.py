@@ -1,26 +1,66 @@
 """`core.subWorkflow`: runs another workflow as a run of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from tracklog.hosts.openwop.definitions import Node, Refused
 from tracklog.hosts.openwop.exceptions import NodeFailed
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, invalid
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, check_mapping, invalid
 from tracklog.hosts.openwop.step import Step
 
 
 async def run(step: Step) -> Outputs:
-    log = await step.child(step.config["workflowId"], step.inputs(), step.started)
+    config = step.config
+    inputs = {**step.inputs(), **mapped_inputs(step, config.get("inputMapping", {}))}
+    log = await step.child(config["workflowId"], inputs, step.started)
     status = log.snapshot.status
+    outputs: Outputs = {"childRunId": log.name, "childStatus": status}
     if status != "completed":
+        if config.get("onChildFailure") == "absorb":
+            return outputs
         raise NodeFailed("child_failed", f"{log.name} is {status}", {"childRunId": log.name})
-    outputs: Outputs = dict(log.events[-1]["payload"].get("outputs", {}))
-    return {**outputs, "childRunId": log.name, "childStatus": status}
+    if "outputMapping" not in config:
+        return {**log.events[-1]["payload"].get("outputs", {}), **outputs}
+    return {**mapped_outputs(log.snapshot.variables, config["outputMapping"]), **outputs}
+
+
+def mapped_inputs(step: Step, mapping: Mapping[str, str]) -> dict[str, Any]:
+    """Inputs of a child from variables of the run; a variable that is not set leaves its key alone."""
+    variables = step.x.variables
+    return {child: variables[own] for child, own in mapping.items() if own in variables}
+
+
+def mapped_outputs(variables: Mapping[str, Any], mapping: Mapping[str, str]) -> Outputs:
+    """Outputs of a node from variables of a child that completed."""
+    return {own: variables[child] for own, child in mapping.items() if child in variables}
 
 
 def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
-    name = node.config.get("workflowId")
+    config = node.config
+    name = config.get("workflowId")
     if not isinstance(name, str) or not name:
-        yield invalid(f"{node.id}: workflowId is missing in its config")
+        yield invalid(f"{node.id}: workflowId is missing in its config", field="workflowId")
+    for key in ("inputMapping", "outputMapping"):
+        yield from check_mapping(node, key)
+    for key in ("waitForCompletion", "propagateCancellation"):
+        if config.get(key, True) is not True:
+            yield invalid(f"{node.id}: {key} is always true here", field=key)
+    if config.get("onChildFailure", "fail-parent") not in ("fail-parent", "absorb"):
+        yield invalid(f"{node.id}: onChildFailure is fail-parent or absorb", field="onChildFailure")
 
 
-kind = NodeKind(type="core.subWorkflow", run=run, config=frozenset({"workflowId"}), check=check)
+kind = NodeKind(
+    type="core.subWorkflow",
+    run=run,
+    config=frozenset(
+        {
+            "workflowId",
+            "inputMapping",
+            "outputMapping",
+            "waitForCompletion",
+            "propagateCancellation",
+            "onChildFailure",
+        }
+    ),
+    check=check,
+)

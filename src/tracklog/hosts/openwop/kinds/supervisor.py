@@ -10,8 +10,9 @@ from tracklog.hosts.openwop.agents import Ref
 from tracklog.hosts.openwop.definitions import SUPERVISOR, Node, Refused
 from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, invalid, lacks
 from tracklog.hosts.openwop.model_calls import ask_model
+from tracklog.hosts.openwop.questions import RATIFY, ratifying
 from tracklog.hosts.openwop.schemas import faults_of
-from tracklog.hosts.openwop.step import RATIFY, Step, ratifying
+from tracklog.hosts.openwop.step import Step
 
 MOCKS = frozenset({"mockDecisions", "mockDispatchPlan", "mockConfidence", "mockPendingDecision"})
 

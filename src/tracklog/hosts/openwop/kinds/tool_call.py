@@ -28,7 +28,10 @@ async def run(step: Step) -> Outputs:
 def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
     name = node.config.get("toolId")
     if not isinstance(name, str) or not name:
-        yield invalid(f"{node.id}: toolId is missing in its config")
+        yield invalid(f"{node.id}: toolId is missing in its config", field="toolId")
+    if "arguments" in node.config and node.ports:
+        text = f"{node.id}: its arguments come from its config or from its inputs, not from both"
+        yield invalid(text, field="arguments")
 
 
 kind = NodeKind(type=TOOL, run=run, config=frozenset({"toolId", "arguments"}), check=check)

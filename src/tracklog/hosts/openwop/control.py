@@ -1,0 +1,156 @@
+"""Cancel, pause, resume and answer runs; what is asked is recorded before anything is done."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tracklog import Overtaken
+from tracklog.hosts.openwop.exceptions import BadAnswer, Newer, NotAllowed, Unknown
+from tracklog.hosts.openwop.questions import Answer
+from tracklog.hosts.openwop.requests import Request
+from tracklog.hosts.openwop.runlog import CANCEL, PAUSE, REFUSAL, RESUME, RunLog
+from tracklog.hosts.openwop.settings import ENGINE
+
+if TYPE_CHECKING:
+    from tracklog.hosts.openwop.engine import Engine
+
+PATIENCE = 2.0
+"""Seconds that a request waits for its effect, before it is answered all the same."""
+
+
+class AlreadyResolved(Exception):
+    """The question was answered before, or its run has ended."""
+
+
+class Conflict(Exception):
+    """The state of a run does not allow it."""
+
+    def __init__(self, log: RunLog) -> None:
+        super().__init__(f"the run is {status_of(log)}")
+        self.status, self.ended = status_of(log), log.ended
+        self.paused_at = paused_at(log)
+
+
+def status_of(log: RunLog) -> str:
+    """The status of a run, with what was requested and is not done yet."""
+    if log.cancel is not None and not log.ended:
+        return "cancelling"
+    if log.pause is not None and log.snapshot.status == "running":
+        return "paused"
+    return log.snapshot.status
+
+
+def paused_at(log: RunLog) -> str | None:
+    """When a run was paused, or when that was requested."""
+    if log.snapshot.paused_at is not None:
+        return log.snapshot.paused_at
+    return None if log.pause is None else log.pause["at"]
+
+
+class Control:
+    """The requests to runs that are under way."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+
+    async def cancel(
+        self, name: str, reason: str | None, by: str, parent: str | None = None
+    ) -> RunLog:
+        """Ask for the end of a run."""
+        engine = self._engine
+        log = engine.known(name)
+        if log.ended or log.cancel is not None:
+            return log
+        wish: dict[str, Any] = {"by": by, **self._reason(reason)}
+        wish |= {"parent": parent} if parent else {}
+        await self._note(log, CANCEL, wish)
+
+        def go_on() -> None:
+            if name in engine.reader.open and not engine.is_running(name):
+                engine.take_up(name)
+
+        await self._until(log, lambda: log.ended, go_on)
+        return log
+
+    async def pause(self, name: str, policy: str, reason: str | None, by: str) -> str:
+        """Ask for a pause; when it began, or when it was requested."""
+        log = self._engine.known(name)
+        if status_of(log) != "running":
+            raise Conflict(log)
+        wish = {"by": by, "drainPolicy": policy, "at": self._engine.now(log)}
+        await self._note(log, PAUSE, {**wish, **self._reason(reason)})
+        await self._until(log, lambda: log.ended or log.snapshot.status == "paused")
+        return paused_at(log) or wish["at"]
+
+    async def resume(self, name: str, by: str) -> str:
+        """Continue a run that is paused; when that was."""
+        log = self._engine.known(name)
+        if status_of(log) != "paused":
+            raise Conflict(log)
+        at = self._engine.now(log)
+        await self._note(log, RESUME, {"by": by, "at": at})
+        await self._until(log, lambda: log.snapshot.status != "paused")
+        return at
+
+    async def resolve(
+        self, name: str, node: str, value: Any, by: str, request: Request | None = None
+    ) -> RunLog:
+        """Answer the question that a run waits for; on return the answer is in the journal."""
+        engine = self._engine
+        log = engine.known(name)
+        if not _asks(log, node):
+            raise AlreadyResolved if node in log.snapshot.asked else Unknown
+        if not isinstance(value, dict):  # a bare word is for people, who have `tracklog answer`
+            raise BadAnswer("resumeValue is missing, or no object")
+        if int(log.snapshot.host.get("engine", 0)) > ENGINE:
+            raise Newer
+        interrupt = (log.snapshot.interrupt or {}).get("interruptId")
+        answer = Answer(node, value, by, _note_of(request, name, node))
+        until = engine.monotonic() + 5
+        while not engine.take_up(name, answer):
+            if engine.monotonic() > until or engine.stopping:
+                raise AlreadyResolved
+            await asyncio.sleep(0.01)
+            log.refresh(engine.journal)
+            if not _asks(log, node):
+                raise AlreadyResolved
+        try:
+            await asyncio.shield(answer.taken)
+        except Overtaken:
+            raise AlreadyResolved from None
+        except NotAllowed:
+            raise
+        except BadAnswer:
+            if interrupt is not None:
+                await engine.write(
+                    log, [], (engine.note(name, REFUSAL, {"interruptId": interrupt, "by": by}),)
+                )
+                engine.take_up(name)  # the question is closed after too many of them
+            raise
+        return log
+
+    async def _note(self, log: RunLog, label: str, data: Mapping[str, Any]) -> None:
+        await self._engine.write(log, [], (self._engine.note(log.name, label, data),))
+        self._engine.act(log)
+
+    def _reason(self, reason: str | None) -> dict[str, Any]:
+        return {"reason": self._engine.redactor.text(reason)} if reason else {}
+
+    async def _until(
+        self, log: RunLog, done: Callable[[], bool], go_on: Callable[[], None] = lambda: None
+    ) -> None:
+        until = self._engine.monotonic() + PATIENCE
+        while not done() and self._engine.monotonic() < until and not self._engine.stopping:
+            go_on()
+            await log.wait(0.1)
+
+
+def _asks(log: RunLog, node: str) -> bool:
+    asked, now = log.snapshot.interrupt, log.snapshot.current
+    return asked is not None and now == node and log.cancel is None
+
+
+def _note_of(request: Request | None, run: str, node: str) -> Callable[[str], bytes] | None:
+    if request is None:
+        return None
+    return lambda status: request.note(200, {"runId": run, "nodeId": node, "status": status})

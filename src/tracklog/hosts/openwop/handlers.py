@@ -1,0 +1,439 @@
+"""What the routes do: each is written once, and answers in every version of the protocol."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from tracklog.hosts.openwop.control import AlreadyResolved, Conflict, status_of
+from tracklog.hosts.openwop.definitions import Definition, Refused
+from tracklog.hosts.openwop.engine import Engine
+from tracklog.hosts.openwop.exceptions import BadAnswer, Newer, NotAllowed, Unknown
+from tracklog.hosts.openwop.failures import Failure
+from tracklog.hosts.openwop.forks import forked, started
+from tracklog.hosts.openwop.options import (
+    BODY,
+    OVERLAY,
+    read_options,
+    refuse_unknown,
+)
+from tracklog.hosts.openwop.requests import Request
+from tracklog.hosts.openwop.routes import openapi
+from tracklog.hosts.openwop.runlog import RunLog
+from tracklog.hosts.openwop.seams import toolhooks
+from tracklog.hosts.openwop.settings import ENGINE, Key
+from tracklog.hosts.openwop.streams import MODES, Stream
+from tracklog.hosts.openwop.views import Views
+from tracklog.hosts.openwop.wires import Wire
+
+LONGEST_POLL = 60.0
+MOST_CANCELLED = 100
+POLICIES = ("drain-current-node", "immediate")
+
+
+@dataclass(slots=True)
+class Call:
+    """One request."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+    headers: dict[bytes, bytes]
+    wire: Wire
+    key: Key
+    tenant: str
+    names: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
+    body: dict[str, Any] = field(default_factory=dict)
+    request: Request | None = None
+
+    def header(self, *names: str) -> str | None:
+        """The first of some headers that was sent."""
+        for name in names:
+            if (value := self.headers.get(name.encode())) is not None:
+                return value.decode("latin-1").strip()
+        return None
+
+    @property
+    def is_v2(self) -> bool:
+        return self.wire.version.startswith("2")
+
+    def accept(self, body: Mapping[str, Any], *names: str) -> None:
+        """Refuse what a body asks for beside these members."""
+        refuse_unknown(body, names, is_closed=self.is_v2)
+
+    def json(
+        self, data: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        """An answer, as the caller's version of the protocol has it."""
+        raw = orjson.dumps(self.wire.reply(data, self.tenant))
+        return Response(raw, status, headers, "application/json")
+
+
+class Handlers:
+    """The routes, by the names that `routes` has for them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.views = Views(engine)
+
+    async def openapi(self, call: Call) -> Response:
+        return Response(orjson.dumps(openapi(call.wire)), 200, None, "application/json")
+
+    async def workflow(self, call: Call) -> Response:
+        found = self.engine.workflows.known.get(call.names["id"])
+        if found is None:
+            raise Failure("workflow_not_found", "there is no such workflow")
+        return Response(orjson.dumps(found.source), 200, None, "application/json")
+
+    # Runs begin.
+
+    async def create(self, call: Call) -> Response:
+        engine, body = self.engine, _without_null(call.wire.body(call.body))
+        self._check_engine(call)
+        definition = self._definition(body.get("workflowId"))
+        call.accept(body, *BODY)
+        inputs = body.get("inputs", {})
+        if not isinstance(inputs, dict):
+            raise Refused("validation_error", "inputs must be an object", field="inputs")
+        options = read_options(body, call.key, definition)
+        host = {"principal": call.key.principal, "tenant": call.tenant, **options.labels}
+        begin = partial(
+            engine.create, definition, inputs, options.configurable, host, request=call.request
+        )
+        dedup = call.header("x-dedup", "openwop-dedup")
+        if dedup is None:
+            log = await begin()
+        else:
+            async with engine.requests.alone(self._place_of(dedup, host)):
+                await self._check_active(host)
+                log = await begin()
+        return call.json(started(log.name, log.events[0]), 201)
+
+    def _definition(self, name: Any) -> Definition:
+        """The workflow that is to be run."""
+        workflows = self.engine.workflows
+        if not isinstance(name, str) or not name:
+            raise Refused("validation_error", "workflowId is missing", field="workflowId")
+        if name in workflows.refused:
+            raise workflows.refused[name]
+        if name not in workflows.known:
+            raise Refused("validation_error", "there is no such workflow", field="workflowId")
+        if not workflows.known[name].is_active:
+            raise Refused("validation_error", "the workflow is not active", field="workflowId")
+        return workflows.known[name]
+
+    @staticmethod
+    def _check_engine(call: Call) -> None:
+        wanted = call.header("x-force-engine-version", "openwop-force-engine-version")
+        if wanted is None:
+            return
+        if not call.key.test:
+            text = "only a key of tests may choose the version of the engine"
+            raise Failure("force_engine_version_forbidden", text)
+        if wanted != str(ENGINE):
+            raise Failure("validation_error", f"there is only version {ENGINE} of the engine")
+
+    @staticmethod
+    def _place_of(dedup: str, host: Mapping[str, Any]) -> str:
+        """The name of the place that only one active run may have."""
+        if dedup != "enforce":
+            raise Failure("validation_error", "X-Dedup is enforce", {"field": "X-Dedup"})
+        if "scopeId" not in host:
+            text = "X-Dedup needs a scopeId: it compares tenantId and scopeId"
+            raise Failure("validation_error", text, {"field": "scopeId"})
+        place = [host["tenant"], host.get("tenantId"), host["scopeId"]]
+        return sha256(orjson.dumps(["dedup", *place])).hexdigest()
+
+    async def _check_active(self, host: Mapping[str, Any]) -> None:
+        engine = self.engine
+        engine.pass_on(await asyncio.to_thread(engine.reader.catch_up))
+        for name in sorted(engine.reader.open):
+            other = engine.log(name).snapshot
+            if other.ended:
+                continue
+            if all(other.host.get(k) == host.get(k) for k in ("tenant", "tenantId", "scopeId")):
+                details = {"activeRunId": name, "scopeId": host["scopeId"]}
+                if "tenantId" in host:
+                    details["tenantId"] = host["tenantId"]
+                text = "a run of this scope is active"
+                raise Failure("run_already_active", text, details, {"Retry-After": "5"})
+
+    async def fork(self, call: Call) -> Response:
+        source, body = self.run(call), _without_null(call.body)
+        mode, start = body.get("mode"), body.get("fromSeq")
+        overlay = body.get("runOptionsOverlay", {})
+        if not isinstance(mode, str) or mode not in ("replay", "branch"):
+            raise Failure("validation_error", "mode is replay or branch", {"field": "mode"})
+        start = 0 if start is None and mode == "replay" else start
+        if isinstance(start, bool) or not isinstance(start, int) or start < 0:
+            text = "fromSeq is a whole number, 0 or more"
+            raise Failure("validation_error", text, {"field": "fromSeq"})
+        if not isinstance(overlay, dict):
+            text = "runOptionsOverlay is an object of run options"
+            raise Failure("validation_error", text, {"field": "runOptionsOverlay"})
+        if mode == "replay" and overlay:
+            raise Failure("validation_error", "a replay has the options of its source")
+        call.accept(body, "mode", "fromSeq", "runOptionsOverlay")
+        overlay = _without_null(call.wire.body(overlay))
+        refuse_unknown(overlay, OVERLAY, is_closed=True)
+        definition = self.engine.workflows.known.get(source.snapshot.workflow)
+        options = read_options(overlay, call.key, definition)
+        if start >= len(source.events):
+            details = {"events": len(source.events)}
+            raise Failure("fork_out_of_range", "the source has not so many events", details)
+        caller = {"principal": call.key.principal, "tenant": call.tenant}
+        try:
+            log, start = await self.engine.fork(source, mode, start, options, caller, call.request)
+        except Newer:
+            raise Failure("engine_version_mismatch", "this run cannot be executed here") from None
+        return call.json(forked(log.name, source.name, start, mode, log.snapshot.status), 201)
+
+    # Runs are looked at.
+
+    def run(self, call: Call, text: str | None = None) -> RunLog:
+        """The run of a request; one of another tenant is as good as none."""
+        name = call.wire.run_of(call.names["run"] if text is None else text, call.key)
+        try:
+            log = self.engine.known(name)
+        except Unknown:
+            raise Failure("run_not_found", "there is no such run") from None
+        if self.views.tenant(log) != call.tenant:
+            raise Failure("run_not_found", "there is no such run")
+        return log
+
+    async def snapshot(self, call: Call) -> Response:
+        log = self.run(call)
+        data = call.wire.snapshot(self.views.snapshot(log, call), log)
+        return Response(orjson.dumps(data), 200, None, "application/json")
+
+    async def list_runs(self, call: Call) -> Response:
+        return await self.views.list_runs(call)
+
+    async def effects(self, call: Call) -> Response:
+        return call.json(self.views.effects(self.run(call)))
+
+    async def effect_seams(self, call: Call) -> Response:
+        return call.json(self.views.effect_seams())
+
+    async def events(self, call: Call) -> Response | None:
+        log, wire = self.run(call), call.wire
+        modes, types = _modes(call)
+        buffer = number(call.query, "bufferMs", 0, 0, 5000)
+        accept = call.headers.get(b"accept", b"*/*").lower()
+        if b"text/event-stream" not in accept and b"application/json" in accept:
+            rows = [wire.event(*each, log) for each in zip(log.lines, log.events, strict=True)]
+            raw = b'{"events":[%b]}' % b",".join(rows)
+            return Response(raw, 200, None, "application/json")
+        after = -1
+        if (last := call.header("last-event-id")) is not None:
+            try:
+                after = int(last)
+            except ValueError:
+                raise Failure("validation_error", "Last-Event-ID is a sequence number") from None
+        stream = Stream(call.send, log, wire, modes, types, buffer / 1000)
+        await stream.run(call.receive, after, lambda: self.engine.stopping)
+        return None
+
+    async def poll(self, call: Call) -> Response:
+        log = self.run(call)
+        last = number(call.query, "afterSequence" if call.is_v2 else "lastSequence", -1, None, None)
+        least, most = (1, 60) if call.is_v2 else (0, None)
+        given = number(call.query, "timeout", least, least, most) if "timeout" in call.query else 0
+        timeout = min(LONGEST_POLL, given)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout
+        while last + 1 >= len(log.lines) and not log.ended and not self.engine.stopping:
+            left = until - loop.time()
+            if left <= 0:
+                break
+            await log.wait(left)
+        begin = max(0, last + 1)
+        pairs = list(zip(log.lines[begin:], log.events[begin:], strict=True))
+        rows = b",".join(call.wire.event(line, event, log) for line, event in pairs)
+        done = b"true" if log.ended else b"false"
+        if call.is_v2:
+            ends = pairs[-1][1]["sequence"] if pairs else last
+            rest = {"lastSequence": ends, "status": status_of(log), "isTerminal": log.ended}
+            head = orjson.dumps(call.wire.reply({"runId": log.name, **rest}, call.tenant))
+            raw = b'%b,"events":[%b]}' % (head[:-1], rows)
+        else:
+            raw = b'{"events":[%b],"isComplete":%b}' % (rows, done)
+        return Response(raw, 200, None, "application/json")
+
+    # Runs are ended, paused and answered.
+
+    async def cancel(self, call: Call) -> Response:
+        reason = _text(call.body, "reason")
+        call.accept(call.body, "reason")
+        log = self.run(call)
+        if call.is_v2 and log.ended:
+            details = {"runStatus": log.snapshot.status}
+            raise Failure("run_terminal", f"the run is {log.snapshot.status}", details)
+        log = await self.engine.control.cancel(log.name, reason, call.key.principal)
+        status = log.snapshot.status if log.ended else "cancelling"
+        return call.json({"runId": log.name, "status": status})
+
+    async def bulk_cancel(self, call: Call) -> Response:
+        names, reason = call.body.get("runIds"), _text(call.body, "reason")
+        call.accept(call.body, "runIds", "reason")
+        if (
+            not isinstance(names, list)
+            or not names
+            or not all(isinstance(each, str) for each in names)
+        ):
+            raise Failure("validation_error", "runIds is a list of ids", {"field": "runIds"})
+        if len(names) > MOST_CANCELLED:
+            details = {"maxRunIds": MOST_CANCELLED}
+            raise Failure("validation_error", f"at most {MOST_CANCELLED} runs at once", details)
+        rows = await asyncio.gather(*(self._cancelled(call, each, reason) for each in names))
+        return call.json({"results": rows})
+
+    async def _cancelled(self, call: Call, name: str, reason: str | None) -> dict[str, Any]:
+        """What became of one run of several."""
+        try:
+            log = self.run(call, name)
+        except Failure as failure:
+            code = "not_found" if failure.code == "run_not_found" else failure.code
+            return _not_ended(name, code, failure.message)
+        status = log.snapshot.status
+        if log.ended and status != "cancelled":
+            return _not_ended(log.name, "run_terminal", f"the run is {status}")
+        if log.ended or log.cancel is not None:
+            return {"runId": log.name, "ok": True, "status": "cancelled"}
+        await self.engine.control.cancel(log.name, reason, call.key.principal)
+        return {"runId": log.name, "ok": True, "status": "cancelling"}
+
+    async def pause(self, call: Call) -> Response:
+        policy = call.body.get("drainPolicy", POLICIES[0])
+        reason = _text(call.body, "reason")
+        call.accept(call.body, "reason", "drainPolicy")
+        if policy not in POLICIES:
+            text = f"drainPolicy is one of {', '.join(POLICIES)}"
+            raise Failure("validation_error", text, {"field": "drainPolicy"})
+        log = self.run(call)
+        try:
+            at = await self.engine.control.pause(log.name, policy, reason, call.key.principal)
+        except Conflict as conflict:
+            raise _conflict(conflict) from None
+        return call.json({"runId": log.name, "status": "paused", "pausedAt": at}, 202)
+
+    async def resume(self, call: Call) -> Response:
+        call.accept(call.body, "reason")
+        log = self.run(call)
+        try:
+            at = await self.engine.control.resume(log.name, call.key.principal)
+        except Conflict as conflict:
+            raise _conflict(conflict) from None
+        return call.json({"runId": log.name, "status": "running", "resumedAt": at}, 202)
+
+    async def resolve(self, call: Call) -> Response:
+        log = self.run(call)
+        return await self._resolve(call, log.name, call.names["node"], call.key.principal)
+
+    async def _resolve(self, call: Call, name: str, node: str, by: str) -> Response:
+        call.accept(call.body, "resumeValue")
+        value = call.body.get("resumeValue")
+        try:
+            log = await self.engine.control.resolve(name, node, value, by, call.request)
+        except Unknown:
+            raise Failure("interrupt_not_found", "nothing is asked there") from None
+        except AlreadyResolved:
+            text = "it was answered before, or its run has ended"
+            raise Failure("interrupt_already_resolved", text) from None
+        except NotAllowed as error:
+            raise Failure("forbidden", str(error)) from None
+        except BadAnswer as error:
+            raise Failure("validation_error", str(error)) from None
+        except Newer:
+            raise Failure("engine_version_mismatch", "a newer engine wrote this run") from None
+        return call.json({"runId": name, "nodeId": node, "status": log.snapshot.status})
+
+    # Questions of people without a key, and events for whoever wants them.
+
+    async def inspect_by_token(self, call: Call) -> Response:
+        _, question = self.views.question_of(call)
+        return call.json(question)
+
+    async def resolve_by_token(self, call: Call) -> Response:
+        token, _ = self.views.question_of(call)
+        if token.intent != "resolve":
+            raise Failure("forbidden", "this token only shows the question")
+        return await self._resolve(call, token.run, token.node, token.principal)
+
+    async def register_webhook(self, call: Call) -> Response:
+        data = await self.engine.webhooks.register(
+            _without_null(call.body), call.tenant, call.wire.version
+        )
+        return call.json(data, 201)
+
+    async def unregister_webhook(self, call: Call) -> Response:
+        name = call.wire.run_of(call.names["webhook"], call.key)
+        if not self.engine.webhooks.remove(name, call.tenant):
+            raise Failure("subscription_not_found", "there is no such subscription")
+        return Response(b"", 204)
+
+    async def toolhooks(self, call: Call) -> Response:
+        if not self.engine.settings.seams:
+            raise Failure("not_found", "there is nothing here")
+        result = toolhooks(self.engine, call.body)
+        if isinstance(result, str):
+            raise Failure("validation_error", result)
+        return call.json(self.engine.redactor.clean(result))
+
+
+def _not_ended(name: str, code: str, message: str) -> dict[str, Any]:
+    error = {"error": code, "code": code, "message": message}
+    return {"runId": name, "ok": False, "error": error}
+
+
+def _conflict(conflict: Conflict) -> Failure:
+    details = {"runStatus": conflict.status}
+    details |= {"pausedAt": conflict.paused_at} if conflict.paused_at else {}
+    code = "run_terminal" if conflict.ended else "run_state_conflict"
+    return Failure(code, str(conflict), details)
+
+
+def _without_null(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in body.items() if value is not None}
+
+
+def _text(body: Mapping[str, Any], name: str) -> str | None:
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise Failure("validation_error", f"{name} must be a text", {"field": name})
+    return value
+
+
+def number(
+    query: Mapping[str, str], name: str, default: int, least: int | None, most: int | None
+) -> int:
+    """A whole number of the query."""
+    text = query.get(name)
+    if text is None:
+        return default
+    if not re.fullmatch(r"-?[0-9]{1,15}", text):
+        raise Failure("validation_error", f"{name} is a whole number", {"field": name})
+    value = int(text)
+    if (least is not None and value < least) or (most is not None and value > most):
+        limits = f"{least} to {most}" if most is not None else f"{least} or more"
+        raise Failure("validation_error", f"{name} is from {limits}", {"field": name})
+    return value
+
+
+def _modes(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    query = call.query
+    text = query.get("streamMode", "updates")
+    modes = tuple(part.strip() for part in text.split(","))
+    if not set(modes) <= set(MODES) or ("values" in modes and len(set(modes)) > 1):
+        message = f"streamMode {text[:100]!r} is not supported"
+        raise Failure("unsupported_stream_mode", message, {"supported": list(MODES)})
+    types = tuple(part.strip() for part in query.get("types", "").split(",") if part.strip())
+    return (tuple(dict.fromkeys(modes)), types)

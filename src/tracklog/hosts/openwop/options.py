@@ -1,0 +1,131 @@
+"""The options of a run: which are carried out, and the faults of those that are not."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracklog.hosts.openwop.definitions import Definition, Refused
+from tracklog.hosts.openwop.schemas import faults_against
+from tracklog.hosts.openwop.settings import VERBOSITIES, Key
+
+MOST_TAGS, LONGEST_TAG = 100, 256
+BODY = frozenset(
+    {"workflowId", "inputs", "configurable", "tags", "metadata", "tenantId", "scopeId"}
+)
+"""The members of a request to begin a run that are carried out."""
+OVERLAY = frozenset({"configurable", "tags", "metadata"})
+"""The options that a branch may have of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What a client wants of a run, beside its workflow and inputs."""
+
+    configurable: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, Any] = field(default_factory=dict)
+    """Tags, metadata, tenant and scope: they are recorded and returned."""
+
+
+def _refused(name: str, message: str) -> Refused:
+    return Refused("validation_error", message, field=name)
+
+
+NOT_DONE = frozenset(
+    """callbackUrl residency mode evalSuiteRef agentId evalModes baselineRunId fixtureRuns workspaceId
+    parentRunId priority""".split()  # noqa: SIM905  # a list of words
+)
+"""Members of requests that the protocol knows and this host does not carry out."""
+
+
+def refuse_unknown(body: Mapping[str, Any], known: Iterable[str], *, is_closed: bool) -> None:
+    """Refuse a member of a request that asks for something which nobody would carry out.
+
+    Bodies of version 1 are open: a name that no version of the protocol knows asks for nothing.
+    """
+    for name in sorted(body.keys() - set(known)):
+        if is_closed or name in NOT_DONE:
+            raise _refused(name, f"{name[:50]} is not carried out here")
+
+
+def read_options(body: Mapping[str, Any], key: Key, definition: Definition | None) -> RunOptions:
+    """The options of a request, checked; `Refused` says what cannot be done."""
+    configurable = body.get("configurable", {})
+    if not isinstance(configurable, dict):
+        raise _refused("configurable", "configurable must be an object")
+    check_configurable(configurable, key, definition)
+    labels: dict[str, Any] = {}
+    if "tags" in body:
+        labels["tags"] = _tags(body["tags"])
+    if "metadata" in body:
+        if not isinstance(body["metadata"], dict):
+            raise _refused("metadata", "metadata must be an object")
+        labels["metadata"] = body["metadata"]
+    for name in ("tenantId", "scopeId"):
+        if body.get(name) is None:
+            continue
+        if not isinstance(body[name], str) or not 1 <= len(body[name]) <= 256:
+            raise _refused(name, f"{name} is a text of 1 to 256 characters")
+        labels[name] = body[name]
+    if key.tenant is not None and labels.get("tenantId", key.tenant) != key.tenant:
+        raise Refused("forbidden", f"this key acts for the tenant {key.tenant}", field="tenantId")
+    return RunOptions(configurable=configurable, labels=labels)
+
+
+def _tags(tags: Any) -> list[str]:
+    if (
+        not isinstance(tags, list)
+        or len(tags) > MOST_TAGS
+        or not all(isinstance(each, str) and 1 <= len(each) <= LONGEST_TAG for each in tags)
+    ):
+        text = f"tags are at most {MOST_TAGS} texts of 1 to {LONGEST_TAG} characters"
+        raise _refused("tags", text)
+    return tags
+
+
+def check_configurable(
+    options: Mapping[str, Any], key: Key, definition: Definition | None = None
+) -> None:
+    """Refuse an option that is wrong, that nobody carries out, or that the workflow does not allow."""
+    if "mockProvider" in options:
+        if not key.test:
+            text = "mockProvider is only for keys of tests"
+            raise Refused("mock_provider_forbidden", text, field="configurable.mockProvider")
+        raise _refused("configurable.mockProvider", "this host has no mock providers")
+    schema = definition.source.get("configurableSchema") if definition else None
+    declared = schema.get("properties", {}) if isinstance(schema, dict) else {}
+    for name, value in options.items():
+        place = f"configurable.{name}"
+        if name in CONFIGURABLE:
+            if not CONFIGURABLE[name][0](value):
+                raise _refused(place, f"{name} is {CONFIGURABLE[name][1]}")
+        elif name not in declared:
+            raise _refused(
+                place, f"there is no option {name[:50]!r}, and the workflow declares none"
+            )
+    if schema is not None and (faults := faults_against(schema, dict(options))):
+        raise _refused("configurable", "; ".join(faults))
+
+
+def _whole(least: int) -> Any:
+    return lambda value: (
+        isinstance(value, int) and not isinstance(value, bool) and least <= value <= 2**53
+    )
+
+
+def _number(least: float, most: float) -> Any:
+    return lambda value: (
+        isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+    )
+
+
+CONFIGURABLE = {
+    "escalationThreshold": (_number(0, 1), "a number from 0 to 1"),
+    "reasoningVerbosity": (VERBOSITIES.__contains__, f"one of {', '.join(VERBOSITIES)}"),
+    "recursionLimit": (_whole(1), "a whole number, 1 or more"),
+    "runTimeoutMs": (_whole(1), "a whole number of milliseconds, 1 or more"),
+    "maxLoopIterations": (_whole(1), "a whole number, 1 or more"),
+    "model": (lambda value: isinstance(value, str) and bool(value), "the name of a model"),
+    "temperature": (_number(0, 2), "a number from 0 to 2"),
+    "maxTokens": (_whole(1), "a whole number, 1 or more"),
+}
+"""The options that are carried out, each with its check and what it must be."""

@@ -1,0 +1,117 @@
+"""Questions to people: the forms of an answer, the votes on it, and its time limit."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+from tracklog import Body
+from tracklog.hosts.openwop.exceptions import BadAnswer
+from tracklog.hosts.openwop.schemas import faults_of
+
+RATIFY = {
+    "type": "object",
+    "anyOf": [
+        {"required": ["answers"]},
+        {"required": ["decision"]},
+        {"required": ["action"], "properties": {"action": {"enum": ["accept", "reject"]}}},
+    ],
+}
+
+Settle = Callable[[Any], tuple[dict[str, Any], Mapping[str, Any] | None]]
+"""From an answer to its normal form and, where there is one, the body of the event of its kind."""
+
+
+VOTE = ("action", "feedback", "refineFeedback", "editedArtifactData")
+"""The members of an answer to an approval that are recorded and passed on."""
+
+
+class GivenAnswer(NamedTuple):
+    """What was answered, and by whom."""
+
+    value: Any
+    by: str
+    is_final: bool = False
+    """Whether it is recorded that it resolved the question."""
+    is_timeout: bool = False
+    is_recorded: bool = False
+    at: str | None = None
+    """When it resolved the question, if that is recorded."""
+
+
+class Ballot(Protocol):
+    """The votes on a question that several people decide."""
+
+    @property
+    def votes(self) -> Mapping[str, str]: ...
+
+    def admit(self, by: str, value: Any, *, is_manual: bool) -> str:
+        """Who votes; `NotAllowed` for somebody who may not."""
+
+    def count(self, by: str, action: str) -> bool:
+        """Count a vote; whether the question is decided."""
+
+
+class Answer:
+    """What a person answered, on its way into the log."""
+
+    def __init__(
+        self,
+        node: str,
+        value: Any,
+        by: str,
+        note: Callable[[str], bytes] | None = None,
+        *,
+        manual: bool = False,
+    ) -> None:
+        self.node, self.value, self.by, self.note = node, value, by, note
+        """The note of the request, made with the status in which the answer leaves the run."""
+        self.manual = manual
+        """Whether it was given beside the protocol, so that nobody waits to hear what became of it."""
+        self.taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
+def deadline_of(requested: Body) -> float | None:
+    """When a question is rejected for want of an answer, in seconds since 1970."""
+    timeout = requested["payload"].get("timeoutMs")
+    if not timeout:
+        return None
+    return datetime.fromisoformat(requested["timestamp"]).timestamp() + float(timeout) / 1000
+
+
+def ratifying(held: Any, *, clarifies: bool, supervises: bool = False) -> Settle:
+    """The forms in which a held decision may be confirmed, replaced or rejected."""
+
+    def settle(value: Any) -> tuple[dict[str, Any], Mapping[str, Any] | None]:
+        if isinstance(value, str) and value in ("accept", "reject"):
+            value = {"action": value}
+        if not isinstance(value, dict):
+            raise BadAnswer("answer with answers.decision, decision, or action accept or reject")
+        given = answers_in(value)
+        if given is not None and "decision" in given:
+            decision = given["decision"]
+        elif "decision" in value:
+            decision = value["decision"]
+        elif value.get("action") == "accept":
+            decision = held
+        elif value.get("action") == "reject":
+            return {"action": "reject"}, None
+        elif supervises and "kind" in value:
+            decision = value
+        else:
+            raise BadAnswer("answer with answers.decision, decision, or action accept or reject")
+        if supervises and (faults := faults_of("orchestrator-decision", decision)):
+            raise BadAnswer(f"that is no decision of a supervisor: {faults[0]}")
+        answers = {"answers": {"decision": decision}}
+        return answers, answers if clarifies else None
+
+    return settle
+
+
+def answers_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    given = value.get("answers")
+    if isinstance(given, dict):
+        return given
+    if isinstance(given, list) and all(isinstance(each, dict) and "id" in each for each in given):
+        return {str(each["id"]): each.get("answer") for each in given}
+    return None

@@ -1,0 +1,168 @@
+"""What clients see of runs: snapshots, lists, effects, and questions by token."""
+
+import asyncio
+import hmac
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from starlette.responses import Response
+
+from tracklog import __version__
+from tracklog.hosts.openwop.discovery import MOST_RUNS
+from tracklog.hosts.openwop.exceptions import Unknown
+from tracklog.hosts.openwop.failures import Failure
+from tracklog.hosts.openwop.questions import deadline_of
+from tracklog.hosts.openwop.runlog import FAMILY, RunLog
+from tracklog.hosts.openwop.tokens import LIFETIME, InvalidToken, Token
+
+if TYPE_CHECKING:
+    from tracklog.hosts.openwop.engine import Engine
+    from tracklog.hosts.openwop.handlers import Call
+
+
+class Views:
+    """Answers about runs, before they are rendered in a version of the protocol."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+
+    def tenant(self, log: RunLog) -> str:
+        """The tenant that a run belongs to; older runs belong to that of the host."""
+        tenant: str = log.snapshot.host.get("tenant", self._engine.settings.tenant)
+        return tenant
+
+    def snapshot(self, log: RunLog, call: "Call") -> dict[str, Any]:
+        """A run with its children; while a child waits for a person, so does the run."""
+        data = log.as_json()
+        children = []
+        for name in log.snapshot.children:
+            status = self._engine.log(name).snapshot.status
+            children.append({"runId": name, "status": status})
+            if data["status"] == "running" and status.startswith("waiting-"):
+                data["status"] = status
+        if children:
+            data["childRuns"] = children
+        if "interrupt" in data:
+            data["interrupt"] = self._interrupt(log, call)
+        return data
+
+    def _interrupt(self, log: RunLog, call: "Call") -> dict[str, Any]:
+        """The question of a run; a token to answer it only for those who may answer."""
+        snapshot = log.snapshot
+        assert snapshot.interrupt is not None
+        assert snapshot.question is not None
+        payload = snapshot.question["payload"]
+        data = dict(snapshot.interrupt)
+        data |= {
+            key: payload[key] for key in ("data", "resumeSchema", "timeoutMs") if key in payload
+        }
+        if call.key.may("approvals:respond"):
+            expires = self._engine.clock() + LIFETIME
+            if (deadline := deadline_of(snapshot.question)) is not None:
+                expires = min(expires, deadline)
+            place = (log.name, data["nodeId"], data["interruptId"])
+            text = self._engine.tokens.sign(Token(*place, call.key.principal, expires))
+            data |= {"interruptToken": text, "callbackUrl": f"{call.wire.prefix}/interrupts/{text}"}
+        return data
+
+    def question_of(self, call: "Call") -> tuple[Token, dict[str, Any]]:
+        """The token of a request and the question that it is for."""
+        try:
+            token = self._engine.tokens.read(call.names["token"])
+            log = self._engine.known(token.run)
+        except (InvalidToken, Unknown):
+            raise Failure("interrupt_token_invalid", "this is no token of this host") from None
+        asked = log.snapshot.interrupt or {}
+        if asked.get("interruptId") != token.interrupt or log.cancel is not None:
+            text = "it was answered before, or its run has ended"
+            raise Failure("interrupt_already_resolved", text)
+        if token.expires <= self._engine.clock():
+            raise Failure("interrupt_expired", "the token has expired")
+        assert log.snapshot.question is not None
+        return token, dict(log.snapshot.question["payload"])
+
+    async def list_runs(self, call: "Call") -> Response:
+        """A page of the caller's runs, the latest first."""
+        from tracklog.hosts.openwop.handlers import number  # noqa: PLC0415  # a circle
+
+        query = call.query
+        limit = number(query, "limit", MOST_RUNS, 1, MOST_RUNS)
+        start = self._offset(query.get("cursor"))
+        rows = await asyncio.to_thread(self._engine.journal.runs, dialect=FAMILY)
+        rows.sort(key=lambda row: row.first_seq, reverse=True)
+        found: list[dict[str, Any]] = []
+        at = start
+        for at, row in enumerate(rows[start:], start + 1):
+            if len(found) == limit:
+                at -= 1  # noqa: PLW2901  # this one is on the next page
+                break
+            try:
+                log = self._engine.known(row.run)
+            except Unknown:
+                continue
+            data = self.snapshot(log, call)
+            wanted = self.tenant(log) == call.tenant and all(
+                query.get(name, data[name]) == data[name] for name in ("workflowId", "status")
+            )
+            if wanted:
+                found.append(call.wire.snapshot(data, log))
+        page: dict[str, Any] = {"runs": found}
+        if at < len(rows):
+            page["nextCursor"] = f"{at}.{self._mark(at)}"
+        return Response(orjson.dumps(page), 200, None, "application/json")
+
+    def _offset(self, cursor: str | None) -> int:
+        if cursor is None:
+            return 0
+        number, _, mark = cursor.partition(".")
+        if not number.isdecimal() or not hmac.compare_digest(self._mark(int(number)), mark):
+            raise Failure("validation_error", "this is no cursor of this host", {"field": "cursor"})
+        return int(number)
+
+    def _mark(self, number: int) -> str:
+        return self._engine.tokens.derive(f"cursor:{number}")[:16]
+
+    def effects(self, log: RunLog) -> dict[str, Any]:
+        """The calls of tools of a run."""
+        rows: dict[str, dict[str, Any]] = {}
+        attempts: dict[str, int] = {}
+        for event in log.events:
+            payload, kind = event["payload"], event["type"]
+            if kind == "node.started":
+                attempts[payload["nodeId"]] = payload.get("attempt", 0)
+            elif kind == "agent.toolCalled":
+                rows[payload["callId"]] = {
+                    "effectId": payload["callId"],
+                    "nodeId": event["nodeId"],
+                    "attempt": attempts.get(event["nodeId"], 0),
+                    "keying": "activity-recipe",
+                    "state": "claimed",
+                    "at": event["timestamp"],
+                    "invocationId": payload["callId"],
+                }
+            elif kind == "agent.toolReturned" and payload["callId"] in rows:
+                rows[payload["callId"]] |= {"state": "completed", "at": event["timestamp"]}
+        return {"runId": log.name, "effects": list(rows.values())}
+
+    @staticmethod
+    def effect_seams() -> dict[str, Any]:
+        """Where runs have effects outside, and what keeps a replay from repeating them."""
+        guard = "a replay takes the recorded answer"
+        seams: list[dict[str, Any]] = [
+            {"seam": "model", "kind": "http", "guarded": True, "guardedBy": guard},
+            {
+                "seam": "tool",
+                "kind": "other",
+                "note": "subprocess",
+                "guarded": True,
+                "guardedBy": guard,
+            },
+            {
+                "seam": "webhook",
+                "kind": "webhook-fanout",
+                "guarded": True,
+                "guardedBy": "events of a replay are not sent",
+            },
+        ]
+        host = {"name": "tracklog", "build": __version__}
+        return {"manifestVersion": "1", "host": host, "seams": seams}

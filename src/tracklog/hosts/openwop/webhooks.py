@@ -1,0 +1,345 @@
+"""Send the events of runs to subscribers: signed, at least once, and never to a private address.
+
+A subscription is a file beside the journal, which also holds its position in the journal. An event
+that cannot be delivered is tried again with growing pauses, and at last put on the list of dead
+letters; the position moves on only then. So no event is lost when the host is stopped or killed.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import http.client
+import ipaddress
+import re
+import socket
+import ssl
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, urlsplit
+
+import orjson
+
+from tracklog import Record, write_file
+from tracklog.hosts.openwop.failures import Failure
+from tracklog.hosts.openwop.runlog import FAMILY, RunLog
+from tracklog.hosts.openwop.wires import Wire
+from tracklog.web import logs
+
+if TYPE_CHECKING:
+    from tracklog.hosts.openwop.engine import Engine
+
+PATIENCE = 5.0
+"""Seconds that a delivery may take."""
+LONGEST_PAUSE = 60.0
+MOST_DEAD = 1000
+"""Dead letters that are remembered for one subscription."""
+FIELDS = {"url", "events", "secret", "tags", "tenantId"}
+
+
+class Rejected(Exception):
+    """An address that nothing is sent to."""
+
+
+def addresses_of(url: SplitResult, allowed: tuple[str, ...]) -> list[str]:
+    """The public addresses of a URL; `Rejected` when one of them is not public."""
+    host = (url.hostname or "").lower()
+    is_allowed = host in allowed
+    if not host or url.username or url.password:
+        raise Rejected("the URL names no host, or holds a password")
+    if url.scheme != "https" and not (is_allowed and url.scheme == "http"):
+        raise Rejected("the URL does not begin with https://")
+    try:
+        rows = socket.getaddrinfo(host, url.port or 443, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, ValueError):
+        raise Rejected(f"{host} has no address") from None
+    found = list(dict.fromkeys(str(row[4][0]) for row in rows))
+    for address in found:
+        if not is_allowed and not is_public(address):
+            raise Rejected(f"{host} is a private address")
+    return found
+
+
+def is_public(text: str) -> bool:
+    """Whether an address can be reached from everywhere; one inside another is judged itself."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if inner is None and address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is None and int(address) >> 32 == 0 and int(address) > 1:
+            inner = ipaddress.IPv4Address(int(address))
+        if inner is not None:
+            return is_public(str(inner))
+    return address.is_global and not address.is_multicast
+
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+class _Pinned(http.client.HTTPConnection):
+    """A connection to an address that was checked, whatever the name resolves to by now."""
+
+    def __init__(self, url: SplitResult, address: str) -> None:
+        port = url.port or (443 if url.scheme == "https" else 80)
+        super().__init__(url.hostname or "", port, timeout=PATIENCE)
+        self._address, self._is_secure = address, url.scheme == "https"
+
+    def connect(self) -> None:
+        plain = socket.create_connection((self._address, self.port), PATIENCE)
+        if self._is_secure:
+            self.sock = ssl.create_default_context().wrap_socket(plain, server_hostname=self.host)
+        else:
+            self.sock = plain
+
+
+def deliver(url: SplitResult, address: str, body: bytes, headers: Mapping[str, str]) -> int:
+    """Send a body; the status of the answer. Redirects are not followed."""
+    connection = _Pinned(url, address)
+    target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    try:
+        connection.request("POST", target, body, dict(headers))
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+class Webhooks:
+    """The subscriptions of a host, and a thread that delivers."""
+
+    def __init__(self, engine: "Engine", wires: Mapping[str, Wire]) -> None:
+        self._engine, self._wires = engine, wires
+        self._leases, self._lock = engine.journal.leases(), threading.Lock()
+        self._folder = engine.journal.folder() / "webhooks"
+        self._stopping = threading.Event()
+        self._workers: dict[str, threading.Thread] = {}
+
+    # Subscriptions.
+
+    async def register(self, body: Mapping[str, Any], tenant: str, version: str) -> dict[str, Any]:
+        """Subscribe; what the subscriber must know, with the secret, which is not shown again."""
+        url, events, tags = body.get("url"), body.get("events"), body.get("tags", [])
+        for name in body.keys() - FIELDS:
+            raise _invalid(name, f"there is no option {name[:50]!r} here")
+        if not isinstance(url, str) or not re.match(r"[a-z]+://", url):
+            raise _invalid("url", "url is the address of a web server")
+        if not _is_texts(events) or not events:
+            raise _invalid("events", "events is a list of types of events")
+        if not _is_texts(tags):
+            raise _invalid("tags", "tags is a list of texts")
+        secret = body.get("secret")
+        if secret is not None and (not isinstance(secret, str) or len(secret) < 16):
+            raise _invalid("secret", "secret is a text of 16 characters or more")
+        try:
+            parts = urlsplit(url)
+            await asyncio.to_thread(addresses_of, parts, self._engine.settings.webhook_hosts)
+        except (Rejected, ValueError) as error:
+            raise Failure("webhook_url_rejected", str(error)) from None
+        name = f"hook-{uuid.uuid4()}"
+        data: dict[str, Any] = {
+            "id": name,
+            "url": url,
+            "events": events,
+            "tags": tags,
+            "tenant": tenant,
+            "version": version,
+            "created": self._engine.journal.now(),
+        }
+        data |= {"secret": secret} if secret is not None else {}
+        data |= {"cursor": self._engine.journal.last}
+        await asyncio.to_thread(self._write, f"{name}.json", data)
+        self._start(name)
+        key = self._secret(data)
+        return {
+            "webhookId": name,
+            "subscriptionId": name,
+            "url": url,
+            "secret": key,
+            "secretFingerprint": hashlib.sha256(key.encode()).hexdigest()[:16],
+            "events": events,
+            "eventTypes": events,
+            "createdAt": data["created"],
+        }
+
+    def remove(self, name: str, tenant: str) -> bool:
+        """End a subscription; whether there was one."""
+        data = self._load(name)
+        if data is None or data["tenant"] != tenant:
+            return False
+        for each in (f"{name}.json", f"{name}.position"):
+            (self._folder / each).unlink(missing_ok=True)
+        return True
+
+    def dead_letters(self, name: str) -> list[dict[str, Any]]:
+        """The deliveries that were given up."""
+        data = self._load(name)
+        return [] if data is None else list(self._position(data)["dead"])
+
+    def _load(self, name: str) -> dict[str, Any] | None:
+        if not re.fullmatch(r"hook-[0-9a-f-]{36}", name):
+            return None
+        try:
+            data: dict[str, Any] = orjson.loads((self._folder / f"{name}.json").read_bytes())
+        except (OSError, ValueError):
+            return None
+        return data
+
+    def _position(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Up to where events were delivered, and which were given up.
+
+        It has a file of its own: whoever delivers cannot bring back a subscription that was ended.
+        """
+        try:
+            raw = (self._folder / f"{data['id']}.position").read_bytes()
+            position: dict[str, Any] = orjson.loads(raw)
+        except (OSError, ValueError):
+            position = {"cursor": data["cursor"], "dead": []}
+        return position
+
+    def _write(self, name: str, data: Mapping[str, Any]) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_file(self._folder / name, orjson.dumps(data))
+
+    def _secret(self, data: Mapping[str, Any]) -> str:
+        given: str | None = data.get("secret")
+        return given or self._engine.tokens.derive(f"webhook:{data['id']}")
+
+    # Deliveries.
+
+    def start(self) -> None:
+        """Deliver to every subscriber, each from where it was left."""
+        with contextlib.suppress(OSError):
+            for path in sorted(self._folder.glob("hook-*.json")):
+                self._start(path.stem)
+
+    def stop(self) -> None:
+        """Stop; what is not delivered is delivered by the next host."""
+        self._stopping.set()
+        for worker in self._workers.values():
+            worker.join(PATIENCE + 1)
+        self._leases.close()
+
+    def _start(self, name: str) -> None:
+        worker = threading.Thread(target=self._work, args=(name,), name=name, daemon=True)
+        self._workers[name] = worker
+        worker.start()
+
+    def _work(self, name: str) -> None:
+        lease = ("webhook", name)
+        while not self._stopping.is_set() and self._load(name) is not None:
+            try:
+                with self._lock:
+                    taken = self._leases.take(lease)
+                if not taken:
+                    self._stopping.wait(1)  # another host delivers
+                    continue
+                try:
+                    self._deliver_all(name)
+                finally:
+                    with self._lock:
+                        self._leases.release(lease)
+            except Exception as error:  # noqa: BLE001  # logged, and tried again
+                if not self._stopping.is_set():
+                    logs.log_failure("events could not be delivered", error, webhook=name)
+                    self._stopping.wait(1)
+
+    def _deliver_all(self, name: str) -> None:
+        journal, known = self._engine.journal, dict[str, RunLog]()
+        while not self._stopping.is_set() and (data := self._load(name)) is not None:
+            position = self._position(data)
+            for record in journal.read(position["cursor"]):
+                body = self._body(record, data, known)
+                if body is not None:
+                    if not self._deliver(data, position, record, *body):
+                        return  # the host stops: it is delivered by the next
+                    self._write(f"{name}.position", {**position, "cursor": record.seq})
+                    if self._load(name) is None:
+                        return
+                position["cursor"] = record.seq
+            self._write(f"{name}.position", position)
+            while not self._stopping.is_set() and self._load(name) is not None:
+                if journal.wait(position["cursor"], 0.2):
+                    break
+
+    def _body(
+        self, record: Record, data: Mapping[str, Any], known: dict[str, RunLog]
+    ) -> tuple[str, bytes] | None:
+        """The type and the body of a record's delivery; None if nothing is to be delivered."""
+        if record.family != FAMILY or record.dialect != FAMILY or not record.line:
+            return None
+        event, wire = orjson.loads(record.line), self._wires[data["version"]]
+        kind = wire.kind(event["type"])
+        if kind not in data["events"]:
+            return None
+        log = known.setdefault(record.run, RunLog(record.run))
+        log.refresh(self._engine.journal)
+        host = log.snapshot.host
+        tenant = host.get("tenant", self._engine.settings.tenant)
+        if host.get("instance") != self._engine.instance or tenant != data["tenant"]:
+            return None
+        fork = host.get("fork", {})
+        if fork.get("mode") == "replay" or event["sequence"] < fork.get("fromSeq", 0):
+            return None  # it is history, and was delivered when it was new
+        if data["tags"] and not set(data["tags"]) & set(host.get("tags", ())):
+            return None
+        if log.ended:
+            known.pop(record.run)
+        rendered = orjson.Fragment(wire.event(record.line, event, log))
+        reply = wire.reply({"runId": record.run}, tenant)
+        return kind, orjson.dumps({**reply, "event": rendered})
+
+    def _deliver(
+        self,
+        data: Mapping[str, Any],
+        position: dict[str, Any],
+        record: Record,
+        kind: str,
+        body: bytes,
+    ) -> bool:
+        """Deliver one event, or put it among the dead letters; False when there is no time left."""
+        settings, status = self._engine.settings, 0
+        for attempt in range(settings.webhook_attempts):
+            if attempt:
+                pause = min(LONGEST_PAUSE, settings.webhook_backoff_ms / 1000 * 2 ** (attempt - 1))
+                if self._stopping.wait(pause):
+                    return False
+            try:
+                url = urlsplit(data["url"])
+                address = addresses_of(url, settings.webhook_hosts)[0]
+                status = deliver(url, address, body, self._headers(data, kind, body))
+            except (Rejected, OSError, http.client.HTTPException, ValueError) as error:
+                logs.log("warning", "a delivery failed", webhook=data["id"], why=str(error)[:200])
+                continue
+            if 200 <= status < 300:
+                return True
+            logs.log("warning", "a delivery failed", webhook=data["id"], status=status)
+        letter = {"seq": record.seq, "runId": record.run, "type": kind, "status": status}
+        letter |= {"attempts": settings.webhook_attempts, "at": self._engine.journal.now()}
+        position["dead"] = [*position["dead"], letter][-MOST_DEAD:]
+        return True
+
+    def _headers(self, data: Mapping[str, Any], kind: str, body: bytes) -> dict[str, str]:
+        at = str(int(time.time()))
+        key = self._secret(data).encode()
+        mac = hmac.new(key, at.encode() + b"." + body, hashlib.sha256).hexdigest()
+        values = {
+            "Webhook-Id": data["id"],
+            "Event-Type": kind,
+            "Timestamp": at,
+            "Signature": f"sha256={mac}",
+            "Signature-Algorithm": "v1",
+        }
+        families = ("X-openwop-", "OpenWOP-")
+        headers = {f"{each}{name}": value for each in families for name, value in values.items()}
+        return {**headers, "Content-Type": "application/json"}
+
+
+def _invalid(name: str, message: str) -> Failure:
+    return Failure("validation_error", message, {"field": name})
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) and each for each in value)

@@ -1,0 +1,80 @@
+"""`tracklog host openwop conformance URL`: the scenarios against our host, and against one that lies."""
+
+import json
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from support.collecting import ENVIRONMENT
+from support.forking import Tracklog
+from support.hosting import TOKEN, Process
+
+
+def conformance(url: str, *arguments: str) -> tuple[int, str]:
+    process = Tracklog(
+        "host", "openwop", "conformance", url, *arguments,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**ENVIRONMENT, "TRACKLOG_TOKEN": TOKEN},
+    )  # fmt: skip
+    output, errors = process.communicate(timeout=120)
+    assert "Traceback" not in errors
+    return process.returncode, output
+
+
+@pytest.mark.requirement("WOP-83", "WOP-84", "WOP-85", "WOP-98")
+def test_every_scenario_passes_on_our_own_host(tmp_path):
+    with Process(tmp_path) as host:
+        code, output = conformance(host.url, "--json")
+        results = [json.loads(line) for line in output.splitlines()]
+        assert [each for each in results if each["outcome"] != "passed"] == []
+        assert (code, {each["major"] for each in results}) == (0, {1, 2})
+        code, output = conformance(host.url, "--major", "2")
+        assert output.splitlines()[-1].endswith("0 failed, 0 skipped")
+        assert " v1 " not in output
+
+
+def test_a_scenario_is_skipped_when_the_host_does_not_announce_what_it_needs(tmp_path):
+    config = tmp_path / "host.yaml"
+    config.write_text("conformance: false\nescalation: suppress\n")
+    with Process(tmp_path / "home", "--config", str(config)) as host:
+        code, output = conformance(host.url, "--json")
+        results = {
+            (r["major"], r["name"]): r["outcome"] for r in map(json.loads, output.splitlines())
+        }
+        assert code == 0
+        assert results[1, "agent-reasoning-events"] == "skipped"
+        assert results[1, "discovery"] == "passed"
+        assert {outcome for (major, _), outcome in results.items() if major == 2} == {"skipped"}
+
+
+def test_a_host_that_accepts_everything_and_does_nothing_fails():
+    class Liar(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            fixtures = ["conformance-noop", "conformance-approval"]
+            body = json.dumps(
+                {"protocolVersions": ["1.0", "2.0"], "preferredVersion": "2.0", "runId": "r",
+                 "status": "completed", "fixtures": fixtures, "events": []}
+            ).encode()  # fmt: skip
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = answer  # noqa: N815  # the names that the server calls
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Liar)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        code, output = conformance(f"http://127.0.0.1:{server.server_address[1]}")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert code == 1
+    assert "passed" not in output.splitlines()[0]
+    assert output.splitlines()[-1].startswith("0 passed")

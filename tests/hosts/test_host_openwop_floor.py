@@ -1,0 +1,871 @@
+"""What OpenWOP version 1 asks of every host: each item with its exact requests and answers."""
+
+import base64
+import hashlib
+import hmac
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+import pytest
+
+from support.hosting import TOKEN, Host, Process, flow, pairs, put
+from support.waiting import eventually
+from tracklog.hosts.openwop.settings import Key, digest
+from tracklog.hosts.openwop.tokens import Token
+from tracklog.hosts.openwop.webhooks import is_public
+
+GATE = "core.approvalGate"
+
+
+def key(name: str, *scopes: str, **more) -> Key:
+    return Key(digest=digest(name), principal=name, scopes=frozenset(scopes), **more)
+
+
+def gate(**config) -> dict:
+    return {"id": "gate", "typeId": GATE, "config": config}
+
+
+def serve(path, *flows, **settings) -> Host:
+    return Host(path / "home", workflows=put(path / "flows", *flows), **settings)
+
+
+def error_of(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]
+
+
+# Approvals: quorum, approvers, time.
+
+
+def test_a_gate_is_open_only_after_so_many_people_accepted(tmp_path):
+    names = ("ann", "bob", "cem", "dora")
+    keys = tuple(key(name, "approvals:respond", "runs:read") for name in names)
+    needs = {"requiredApprovals": 3, "rejectionPolicy": "majority"}
+    with serve(tmp_path, flow("three", [gate(**needs)]), keys=keys) as host:
+        ann, bob, cem, _ = (host.client(name) for name in names)
+        run = host.start("three")
+        host.until(run, "waiting-approval")
+        (asked,) = host.events(run, "interrupt.requested")
+        assert asked["payload"]["data"].items() >= needs.items()
+        for client in (ann, ann, bob):  # the same person counts once
+            vote = client.answer(run, "gate", {"action": "accept"})
+            waits = {"runId": run, "nodeId": "gate", "status": "waiting-approval"}
+            assert (vote.status_code, vote.json()) == (200, waits)
+        assert host.events(run, "interrupt.resolved") == []
+        votes = [e["payload"]["decidedBy"] for e in host.events(run, "approval.received")]
+        assert votes == ["ann", "bob"]
+        last = cem.answer(run, "gate", {"action": "accept"}).json()
+        assert (last["runId"], last["nodeId"]) == (run, "gate")
+        host.until(run, "completed")
+        (resolved,) = host.events(run, "interrupt.resolved")
+        assert resolved["payload"]["resolvedBy"] == "cem"
+        assert resolved["payload"]["resolvedAt"]
+        replay = host.fork(run, mode="replay").json()["runId"]
+        host.until(replay, "completed")
+        assert pairs(host.events(replay)) == pairs(host.events(run))
+
+
+@pytest.mark.parametrize(("policy", "rejects"), [("single-veto", 1), ("majority", 2)])
+def test_a_gate_is_closed_by_one_veto_or_by_a_majority(tmp_path, policy, rejects):
+    names = ("ann", "bob", "cem")
+    keys = tuple(key(name, "approvals:respond") for name in names)
+    config = {"requiredApprovals": 3, "rejectionPolicy": policy}
+    with serve(tmp_path, flow("three", [gate(**config)]), keys=keys) as host:
+        run = host.start("three")
+        host.until(run, "waiting-approval")
+        for name in names[: rejects - 1]:
+            assert host.client(name).answer(run, "gate", {"action": "reject"}).is_success
+            assert host.snapshot(run)["status"] == "waiting-approval"
+        last = names[rejects - 1]
+        assert host.client(last).answer(run, "gate", {"action": "reject"}).is_success
+        failed = host.until(run, "failed")["error"]
+        assert (failed["code"], failed["details"]) == ("approval_rejected", {"retryable": False})
+        (end,) = host.events(run, "run.failed")
+        assert end["payload"]["failedNodeId"] == "gate"
+
+
+def test_votes_are_still_there_after_a_restart(tmp_path):
+    flows = (flow("conformance-three", [gate(requiredApprovals=2)]),)
+    with serve(tmp_path, *flows) as host:
+        run = host.start("conformance-three")
+        host.until(run, "waiting-approval")
+        assert host.answer(run, "gate", {"action": "accept", "voter": "a"}).is_success
+    with serve(tmp_path, *flows) as host:
+        again = host.answer(run, "gate", {"action": "accept", "voter": "a"})
+        assert again.json()["status"] == "waiting-approval"
+        assert host.answer(run, "gate", {"action": "accept", "voter": "b"}).is_success
+        host.until(run, "completed")
+        assert len(host.events(run, "approval.received")) == 2
+
+
+def test_a_voter_is_who_holds_the_key_except_in_tests_of_conformance(tmp_path):
+    with serve(tmp_path, flow("two", [gate(requiredApprovals=2)])) as host:
+        run = host.start("two")
+        host.until(run, "waiting-approval")
+        for voter in ("a", "b", "c"):
+            vote = host.answer(run, "gate", {"action": "accept", "voter": voter})
+            assert vote.json()["status"] == "waiting-approval"
+        assert [e["payload"]["decidedBy"] for e in host.events(run, "approval.received")] == [
+            "default"
+        ]
+
+
+def test_only_the_approvers_that_are_listed_may_answer(tmp_path):
+    keys = (key("ann", "approvals:respond"), key("bob", "approvals:respond"))
+    with serve(tmp_path, flow("listed", [gate(approversList=["bob"])]), keys=keys) as host:
+        run = host.start("listed")
+        host.until(run, "waiting-approval")
+        for client in (host, host.client("ann")):
+            answer = client.answer(run, "gate", {"action": "accept"})
+            assert error_of(answer) == (403, "forbidden")
+        assert host.snapshot(run)["status"] == "waiting-approval"
+        (asked,) = host.events(run, "interrupt.requested")
+        assert asked["payload"]["data"]["approversList"] == ["bob"]
+        assert host.client("bob").answer(run, "gate", {"action": "accept"}).is_success
+        host.until(run, "completed")
+
+
+@pytest.mark.parametrize("gates", [{"approversList": ["bob"]}, {"requiredApprovals": 2}])
+def test_a_gate_that_counts_votes_is_not_opened_from_the_command_line(tmp_path, gates):
+    with serve(tmp_path, flow("listed", [gate(**gates)])) as host:
+        run = host.start("listed")
+        host.until(run, "waiting-approval")
+        url = f"/api/inbox/int:gate:0:0/answer?run=openwop:{run}"
+        assert host.http.post(url, json={"answer": "accept", "by": "bob"}).is_success
+        assert eventually(lambda: "with a key" in json.dumps(host.http.get("/api/inbox").json()))
+        assert host.snapshot(run)["status"] == "waiting-approval"
+
+
+def test_a_question_is_rejected_when_its_time_is_up_also_after_a_restart(tmp_path):
+    clarify = {
+        "id": "gate",
+        "typeId": "core.clarificationGate",
+        "config": {"questions": [{"id": "q", "question": "?"}], "timeoutMs": 600},
+    }
+    flows = (flow("short", [gate(timeoutMs=300)]), flow("long", [gate(timeoutMs=1500)]))
+    flows += (flow("asks", [clarify]),)
+    with serve(tmp_path, *flows) as host:
+        run, late, asks = host.start("short"), host.start("long"), host.start("asks")
+        assert host.until(run, "failed")["error"]["code"] == "approval_rejected"
+        (asked,) = host.events(run, "interrupt.requested")
+        assert asked["payload"]["timeoutMs"] == 300
+        (received,) = host.events(run, "approval.received")
+        assert received["payload"]["action"] == "timeout"
+        (resolved,) = host.events(run, "interrupt.resolved")
+        assert resolved["payload"].items() >= {"reason": "timeout", "outcome": "rejected"}.items()
+        assert error_of(host.answer(run, "gate", {"action": "accept"})) == (
+            409, "interrupt_already_resolved",
+        )  # fmt: skip
+        assert host.until(asks, "failed")["error"]["code"] == "approval_rejected"
+        replay = host.fork(run, mode="replay").json()["runId"]
+        host.until(replay, "failed")
+        assert pairs(host.events(replay)) == pairs(host.events(run))
+        host.until(late, "waiting-approval")
+    with serve(tmp_path, *flows) as host:
+        assert host.until(late, "failed")["error"]["code"] == "approval_rejected"
+
+
+def test_a_client_cannot_say_that_the_time_is_up(tmp_path):
+    with serve(tmp_path, flow("one", [gate()])) as host:
+        run = host.start("one")
+        host.until(run, "waiting-approval")
+        answer = host.answer(run, "gate", {"action": "timeout"})
+        assert error_of(answer) == (400, "validation_error")
+
+
+def test_an_edited_or_refined_artifact_is_passed_on(tmp_path):
+    config = {"actions": ["accept", "edit-accept", "refine"]}
+    with serve(tmp_path, flow("edits", [gate(**config)])) as host:
+        run = host.start("edits")
+        host.until(run, "waiting-approval")
+        for action in ("edit-accept", "refine"):
+            assert host.answer(run, "gate", {"action": action}).status_code == 400
+        value = {"action": "edit-accept", "editedArtifactData": {"a": 1}}
+        assert host.answer(run, "gate", value).is_success
+        assert host.until(run, "completed")["variables"]["editedArtifactData"] == {"a": 1}
+
+
+def test_too_many_answers_that_do_not_fit_end_a_clarification(tmp_path):
+    with Host(tmp_path, clarification_rounds=2) as host:
+        assert host.http.get("/.well-known/openwop").json()["limits"]["clarificationRounds"] == 2
+        run = host.start("conformance-clarification")
+        host.until(run, "waiting-input")
+        for _ in range(2):
+            assert host.answer(run, "ask", {"answers": {}}).status_code == 400
+            assert host.snapshot(run)["status"] == "waiting-input"
+        assert host.answer(run, "ask", {"answers": {}}).status_code == 400
+        host.until(run, "failed")
+        (breach,) = host.events(run, "cap.breached")
+        assert breach["payload"].items() >= {
+            "kind": "clarification", "limit": 2, "observed": 3,
+        }.items()  # fmt: skip
+
+
+# Sub-workflows.
+
+
+def test_variables_are_mapped_into_a_child_and_back(tmp_path):
+    child = flow(
+        "child",
+        [{"id": "copy", "typeId": "core.identity",
+          "inputs": {"got": {"type": "variable", "variableName": "received"}}}],
+        variables=[{"name": "received", "type": "string", "defaultValue": "baked-in"},
+                   {"name": "other", "type": "string", "defaultValue": "own"}],
+    )  # fmt: skip
+    config = {
+        "workflowId": "child",
+        "inputMapping": {"received": "current", "other": "nobody"},
+        "outputMapping": {"result": "got", "none": "nobody"},
+    }
+    parent = flow(
+        "parent",
+        [{"id": "sub", "typeId": "core.subWorkflow", "config": config}],
+        variables=[{"name": "current", "type": "string"}],
+    )
+    with serve(tmp_path, child, parent) as host:
+        offered = host.http.get("/.well-known/openwop").json()
+        assert offered["subWorkflow"] == {"inputMapping": True}
+        run = host.start("parent", inputs={"current": "prd-1"})
+        variables = host.until(run, "completed")["variables"]
+        assert (variables["result"], "none" in variables) == ("prd-1", False)
+        (made,) = host.snapshot(run)["childRuns"]
+        inner = host.snapshot(made["runId"])
+        assert inner["variables"] == {"received": "prd-1", "other": "own", "got": "prd-1"}
+        assert (inner["parentRunId"], inner["parentNodeId"]) == (run, "sub")
+        run = host.start("parent")
+        host.until(run, "completed")
+        (made,) = host.snapshot(run)["childRuns"]
+        assert host.snapshot(made["runId"])["variables"]["received"] == "baked-in"
+
+
+def test_a_supervisor_hands_variables_from_one_worker_to_the_next(tmp_path):
+    copy = {"id": "copy", "typeId": "core.identity"}
+    first = flow("first", [{**copy, "inputs": {"made": {"type": "static", "value": "m1"}}}])
+    second = flow(
+        "second",
+        [{**copy, "inputs": {"seen": {"type": "variable", "variableName": "given"}}}],
+    )
+    config = {
+        "perWorkerOutputMappings": {"first": {"shared": "made"}},
+        "perWorkerInputMappings": {"second": {"given": "shared"}},
+        "outputMapping": {"final": "seen"},
+    }
+    decisions = [
+        {"kind": "next-worker", "nextWorkerIds": ["first", "second"]},
+        {"kind": "terminate"},
+    ]
+    nodes = [
+        {"id": "lead", "typeId": "core.orchestrator.supervisor",
+         "config": {"mockDecisions": decisions}},
+        {"id": "do", "typeId": "core.dispatch", "config": config},
+    ]  # fmt: skip
+    lead = flow("conformance-lead", nodes, [("lead", "do"), ("do", "lead")])
+    with serve(tmp_path, first, second, lead) as host:
+        run = host.start("conformance-lead")
+        variables = host.until(run, "completed")["variables"]
+        assert (variables["shared"], variables["final"]) == ("m1", "m1")
+
+
+def test_a_run_waits_when_its_child_waits(tmp_path):
+    child = flow("child", [gate()])
+    sub = {"id": "sub", "typeId": "core.subWorkflow", "config": {"workflowId": "child"}}
+    with serve(tmp_path, child, flow("parent", [sub])) as host:
+        run = host.start("parent")
+        made = host.until(run, "waiting-approval")["childRuns"]
+        assert [each["status"] for each in made] == ["waiting-approval"]
+        assert host.answer(made[0]["runId"], "gate", {"action": "accept"}).is_success
+        assert host.until(run, "completed")["childRuns"][0]["status"] == "completed"
+
+
+def test_a_child_that_is_begun_wrongly_fails_its_parent_and_says_why(tmp_path):
+    child = flow("child", [gate()], variables=[{"name": "a", "type": "string", "required": True}])
+    config = {"workflowId": "child"}
+    nodes = [{"id": "sub", "typeId": "core.subWorkflow", "config": config}]
+    absorbing = [
+        {**nodes[0], "config": {**config, "workflowId": "fails", "onChildFailure": "absorb"}}
+    ]
+    fails = flow("fails", [{"id": "f", "typeId": "core.fail"}])
+    with serve(tmp_path, child, fails, flow("p", nodes), flow("absorbs", absorbing)) as host:
+        error = host.until(host.start("p"), "failed")["error"]
+        assert (error["code"], "'a' is missing" in error["message"]) == ("child_failed", True)
+        variables = host.until(host.start("absorbs"), "completed")["variables"]
+        assert variables["childStatus"] == "failed"
+
+
+# Options of a run.
+
+
+def test_options_are_checked_against_the_schema_of_the_workflow(tmp_path):
+    schema = {
+        "type": "object",
+        "properties": {"tone": {"enum": ["calm"]}, "recursionLimit": {"maximum": 5}},
+        "additionalProperties": False,
+    }
+    noop = {"id": "a", "typeId": "core.noop"}
+    with serve(tmp_path, flow("toned", [noop], configurableSchema=schema)) as host:
+        assert host.http.get("/v1/workflows/toned").json()["configurableSchema"] == schema
+        for options in ({"tone": "loud"}, {"temper": 1}, {"recursionLimit": 6}, {"model": "x"}):
+            body = {"workflowId": "toned", "configurable": options}
+            response = host.http.post("/v1/runs", json=body)
+            assert error_of(response) == (400, "validation_error")
+            assert response.json()["details"]["field"].startswith("configurable")
+        run = host.start("toned", configurable={"tone": "calm", "recursionLimit": 5})
+        assert host.until(run, "completed")["configurable"] == {"tone": "calm", "recursionLimit": 5}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"configurable": {"runTimeoutMs": -5}}, "configurable.runTimeoutMs"),
+        ({"configurable": {"runTimeoutMs": 0}}, "configurable.runTimeoutMs"),
+        ({"configurable": {"runTimeoutMs": "1"}}, "configurable.runTimeoutMs"),
+        ({"configurable": {"promptOverrides": {}}}, "configurable.promptOverrides"),
+        ({"callbackUrl": "http://169.254.169.254/latest"}, "callbackUrl"),
+        ({"callbackUrl": "https://example.com"}, "callbackUrl"),
+        ({"workflowId": "nobody"}, "workflowId"),
+        ({"tags": ["a"] * 101}, "tags"),
+        ({"tags": ["a" * 257]}, "tags"),
+        ({"scopeId": 1}, "scopeId"),
+        ({"inputs": []}, "inputs"),
+    ],
+)
+def test_an_option_that_is_wrong_or_not_carried_out_is_refused(tmp_path, body, field):
+    with Host(tmp_path) as host:
+        asked = {"workflowId": "conformance-noop", **body}
+        response = host.http.post("/v1/runs", json=asked)
+        assert error_of(response) == (400, "validation_error")
+        assert response.json()["details"]["field"] == field
+
+
+def test_a_run_ends_when_its_own_time_or_that_of_the_host_is_up(tmp_path):
+    with Host(tmp_path, max_run_duration_ms=2000) as host:
+        limits = host.http.get("/.well-known/openwop").json()["limits"]
+        assert limits["maxRunDurationMs"] == 2000
+        options = [{"runTimeoutMs": 300}, {"runTimeoutMs": 60_000}]
+        runs = [
+            host.start("conformance-delay", inputs={"delayMs": 30_000}, configurable=each)
+            for each in options
+        ]
+        for run, limit in zip(runs, (300, 2000), strict=True):
+            assert host.until(run, "failed")["error"]["code"] == "run_timeout"
+            (breach,) = host.events(run, "cap.breached")
+            assert (breach["payload"]["kind"], breach["payload"]["limit"]) == (
+                "run-duration",
+                limit,
+            )
+            assert breach["payload"]["observed"] > limit
+
+
+def test_what_only_tests_may_ask_for_is_refused_to_others(tmp_path):
+    tests = key("tests", "*", test=True)
+    with Host(tmp_path, keys=(tests,)) as host:
+        body = {"workflowId": "conformance-noop"}
+        forced = {"X-Force-Engine-Version": "1"}
+        response = host.http.post("/v1/runs", json=body, headers=forced)
+        assert error_of(response) == (403, "force_engine_version_forbidden")
+        mocked = {**body, "configurable": {"mockProvider": {"id": "stream-text"}}}
+        response = host.http.post("/v1/runs", json=mocked)
+        assert error_of(response) == (403, "mock_provider_forbidden")
+        client = host.client("tests")
+        assert client.http.post("/v1/runs", json=body, headers=forced).status_code == 201
+        other = client.http.post("/v1/runs", json=body, headers={"X-Force-Engine-Version": "9"})
+        assert error_of(other) == (400, "validation_error")
+        assert error_of(client.http.post("/v1/runs", json=mocked)) == (400, "validation_error")
+
+
+def test_only_one_run_of_a_scope_is_active_when_that_is_asked_for(tmp_path):
+    with Host(tmp_path) as host:
+        body = {"workflowId": "conformance-approval", "tenantId": "t", "scopeId": "s"}
+        once = {"X-Dedup": "enforce"}
+        first = host.http.post("/v1/runs", json=body, headers=once).json()["runId"]
+        second = host.http.post("/v1/runs", json=body, headers=once)
+        assert error_of(second) == (409, "run_already_active")
+        assert second.headers["retry-after"]
+        assert second.json()["details"] == {"activeRunId": first, "tenantId": "t", "scopeId": "s"}
+        other = host.http.post("/v1/runs", json={**body, "scopeId": "r"}, headers=once)
+        assert other.status_code == 201
+        assert host.http.post("/v1/runs", json=body).status_code == 201
+        for headers, without in (
+            ({"X-Dedup": "maybe"}, body),
+            (once, {"workflowId": "conformance-noop"}),
+        ):
+            response = host.http.post("/v1/runs", json=without, headers=headers)
+            assert error_of(response) == (400, "validation_error")
+
+
+def test_a_branch_has_labels_of_its_own_and_a_fork_begins_inside_its_source(tmp_path):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-multi-node", tags=["old"])
+        host.until(run, "completed")
+        count = len(host.events(run))
+        past = host.fork(run, mode="replay", fromSeq=count)
+        assert error_of(past) == (422, "fork_out_of_range")
+        overlay = {"tags": ["new"], "metadata": {"a": 1}}
+        branch = host.fork(run, mode="branch", fromSeq=1, runOptionsOverlay=overlay)
+        snapshot = host.until(branch.json()["runId"], "completed")
+        assert (snapshot["tags"], snapshot["metadata"]) == (["new"], {"a": 1})
+        refused = host.fork(run, mode="branch", fromSeq=1, runOptionsOverlay={"scopeId": "s"})
+        assert error_of(refused) == (400, "validation_error")
+
+
+# Bulk cancel, pause and resume.
+
+
+def test_several_runs_are_ended_at_once_each_on_its_own(tmp_path):
+    with Host(tmp_path) as host:
+        done = host.start("conformance-noop")
+        host.until(done, "completed")
+        runs = [host.start("conformance-cancellable") for _ in range(2)]
+        names = [runs[0], "run-nobody", done, runs[1]]
+        url = "/v1/runs:bulk-cancel"
+        response = host.http.post(url, json={"runIds": names, "reason": "enough"})
+        assert response.status_code == 200
+        rows = response.json()["results"]
+        assert [row["runId"] for row in rows] == names
+        assert [row["ok"] for row in rows] == [True, False, False, True]
+        assert [row.get("status") for row in rows] == ["cancelling", None, None, "cancelling"]
+        codes = [row["error"]["code"] for row in rows if not row["ok"]]
+        assert codes == ["not_found", "run_terminal"]
+        assert all(row["error"]["error"] == row["error"]["code"] for row in rows if not row["ok"])
+        for run in runs:
+            host.until(run, "cancelled")
+            (end,) = host.events(run, "run.cancelled")
+            assert end["payload"]["reason"] == "enough"
+        again = host.http.post(url, json={"runIds": runs}).json()["results"]
+        assert [(row["ok"], row["status"]) for row in again] == [(True, "cancelled")] * 2
+        for bad in ({}, {"runIds": []}, {"runIds": [1]}, {"runIds": "x"}):
+            assert error_of(host.http.post(url, json=bad)) == (400, "validation_error")
+        many = host.http.post(url, json={"runIds": ["x"] * 101})
+        assert error_of(many) == (400, "validation_error")
+        assert many.json()["details"] == {"maxRunIds": 100}
+
+
+def test_a_run_is_paused_after_its_node_and_goes_on_later(tmp_path):
+    wait = {"typeId": "core.delay", "config": {"delayMs": 400}}
+    flows = (flow("two", [{"id": "a", **wait}, {"id": "b", **wait}], [("a", "b")]),)
+    with serve(tmp_path, *flows) as host:
+        discovered = host.http.get("/.well-known/openwop").json()
+        assert discovered["runs"] == {"pauseResume": {"supported": True}}
+        run = host.start("two")
+        url = f"/v1/runs/{run}:pause"
+        same = {"Idempotency-Key": "pause-1"}
+        paused = host.http.post(url, json={"reason": "lunch"}, headers=same)
+        assert paused.status_code == 202
+        data = paused.json()
+        assert (data["runId"], data["status"]) == (run, "paused")
+        assert host.http.post(url, json={"reason": "lunch"}, headers=same).json() == data
+        assert host.until(run, "paused")["pausedAt"] == data["pausedAt"]
+        kinds = [e["type"] for e in host.events(run)]
+        assert kinds == ["run.started", "node.started", "node.completed", "run.paused"]
+        (event,) = host.events(run, "run.paused")
+        assert event["payload"] == {"reason": "lunch", "drainPolicy": "drain-current-node"}
+        again = host.http.post(url, json={})
+        assert error_of(again) == (409, "run_state_conflict")
+        assert again.json()["details"] == {"runStatus": "paused", "pausedAt": data["pausedAt"]}
+    with serve(tmp_path, *flows) as host:  # it stays paused
+        time.sleep(0.3)
+        assert host.snapshot(run)["status"] == "paused"
+        resumed = host.http.post(f"/v1/runs/{run}:resume", json={})
+        assert resumed.status_code == 202
+        assert resumed.json().keys() == {"runId", "status", "resumedAt"}
+        assert resumed.json()["status"] == "running"
+        host.until(run, "completed")
+        kinds = [e["type"] for e in host.events(run)]
+        assert kinds[3:6] == ["run.paused", "run.resumed", "node.started"]
+        for verb in ("pause", "resume"):
+            late = host.http.post(f"/v1/runs/{run}:{verb}", json={})
+            assert error_of(late) == (409, "run_terminal")
+            assert late.json()["details"] == {"runStatus": "completed"}
+        replay = host.fork(run, mode="replay").json()["runId"]
+        host.until(replay, "completed")
+        plain = [e for e in host.events(run) if e["type"] not in ("run.paused", "run.resumed")]
+        assert pairs(host.events(replay)) == pairs(plain)
+
+
+def test_a_run_is_paused_at_once_and_its_node_begins_again(tmp_path):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-delay", inputs={"delayMs": 1200})
+        eventually(lambda: host.events(run, "node.started"))
+        before = time.monotonic()
+        paused = host.http.post(f"/v1/runs/{run}:pause", json={"drainPolicy": "immediate"})
+        assert paused.status_code == 202
+        host.until(run, "paused")
+        assert time.monotonic() - before < 1.2
+        kinds = [e["type"] for e in host.events(run)]
+        assert kinds == ["run.started", "node.started", "run.paused"]
+        assert error_of(host.http.post(f"/v1/runs/{run}:pause", json={"drainPolicy": "soon"})) == (
+            400, "validation_error",
+        )  # fmt: skip
+        assert host.http.post(f"/v1/runs/{run}:resume", json={}).status_code == 202
+        host.until(run, "completed")
+        kinds = [e["type"] for e in host.events(run)]
+        ends = ["run.resumed", "node.started", "node.completed", "run.completed"]
+        assert kinds == ["run.started", "node.started", "run.paused", *ends]
+        replay = host.fork(run, mode="replay").json()["runId"]
+        host.until(replay, "completed")
+        assert host.events(replay, "replay.diverged") == []
+        run = host.start("conformance-delay", inputs={"delayMs": 5000})
+        host.http.post(f"/v1/runs/{run}:pause", json={"drainPolicy": "immediate"})
+        host.until(run, "paused")
+        assert host.http.post(f"/v1/runs/{run}/cancel", json={}).json()["status"] == "cancelled"
+
+
+def test_what_waits_for_a_person_or_was_never_paused_is_not_paused_or_resumed(tmp_path):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-approval")
+        host.until(run, "waiting-approval")
+        for verb in ("pause", "resume"):
+            response = host.http.post(f"/v1/runs/{run}:{verb}", json={})
+            assert error_of(response) == (409, "run_state_conflict")
+            assert response.json()["details"] == {"runStatus": "waiting-approval"}
+
+
+# Tokens.
+
+
+def test_a_token_shows_and_answers_one_question_without_a_key(tmp_path):
+    keys = (key("reader", "runs:read"),)
+    with Host(tmp_path, keys=keys) as host:
+        run = host.start("conformance-approval")
+        interrupt = host.until(run, "waiting-approval")["interrupt"]
+        token = interrupt["interruptToken"]
+        assert interrupt["callbackUrl"] == f"/v1/interrupts/{token}"
+        assert token.startswith("ow2.hs256.host.")
+        assert "interruptToken" not in host.client("reader").snapshot(run)["interrupt"]
+        assert token not in json.dumps(host.events(run))
+        with httpx.Client(base_url=host.url, trust_env=False) as anybody:
+            url = f"/v1/interrupts/{token}"
+            shown = anybody.get(url).json()
+            assert (shown["kind"], shown["key"]) == ("approval", "gate:0:0")
+            assert shown["data"]["actions"] == ["accept", "reject"]
+            assert "resumeSchema" in shown
+            for wrong in ("x", "a.b", token[:-1] + ("0" if token[-1] != "0" else "1")):
+                response = anybody.get(f"/v1/interrupts/{wrong}")
+                assert error_of(response) == (404, "interrupt_not_found")
+            looking = host.engine.tokens.sign(
+                Token(run, "gate", "int:gate:0:0", "default", time.time() + 60, "inspect")
+            )
+            assert anybody.get(f"/v1/interrupts/{looking}").status_code == 200
+            body = {"resumeValue": {"action": "accept"}}
+            refused = anybody.post(f"/v1/interrupts/{looking}", json=body)
+            assert error_of(refused) == (403, "forbidden")
+            old = host.engine.tokens.sign(
+                Token(run, "gate", "int:gate:0:0", "default", time.time() - 1)
+            )
+            assert error_of(anybody.post(f"/v1/interrupts/{old}", json=body)) == (
+                410, "interrupt_expired",
+            )  # fmt: skip
+            bad = anybody.post(url, json={"resumeValue": {"action": "maybe"}})
+            assert error_of(bad) == (400, "validation_error")
+            assert anybody.post(url, json=body).status_code == 200
+            host.until(run, "completed")
+            for response in (anybody.get(url), anybody.post(url, json=body)):
+                assert error_of(response) == (409, "interrupt_already_resolved")
+
+
+def test_a_token_does_not_outlive_its_question_and_dies_with_its_run(tmp_path):
+    with serve(tmp_path, flow("short", [gate(timeoutMs=60_000)])) as host:
+        run = host.start("short")
+        token = host.until(run, "waiting-approval")["interrupt"]["interruptToken"]
+        payload = token.split(".")[3]
+        allowed = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        assert allowed.keys() >= {"runId", "nodeId", "interruptId", "expiresAt", "intent"}
+        assert allowed["expiresAt"] <= time.time() + 60
+        host.http.post(f"/v1/runs/{run}/cancel", json={})
+        host.until(run, "cancelled")
+        response = host.http.get(f"/v1/interrupts/{token}")
+        assert error_of(response) == (409, "interrupt_already_resolved")
+
+
+def test_the_secret_of_tokens_is_replaced_without_a_gap(tmp_path):
+    with Host(tmp_path, token_secrets={"a": "first-secret"}) as host:
+        run = host.start("conformance-approval")
+        old = host.until(run, "waiting-approval")["interrupt"]["interruptToken"]
+    with Host(tmp_path, token_secrets={"b": "second", "a": "first-secret"}) as host:
+        new = host.snapshot(run)["interrupt"]["interruptToken"]
+        assert new.split(".")[2] == "b"
+        for token in (old, new):
+            assert host.http.get(f"/v1/interrupts/{token}").status_code == 200
+    with Host(tmp_path, token_secrets={"b": "second"}) as host:
+        assert host.http.get(f"/v1/interrupts/{old}").status_code == 404
+
+
+# Scopes.
+
+ROUTES = [
+    ("GET", "/v1/workflows/conformance-noop", "manifest:read"),
+    ("POST", "/v1/runs", "runs:create"),
+    ("GET", "/v1/runs/{run}", "runs:read"),
+    ("GET", "/v1/runs/{run}/events", "runs:read"),
+    ("GET", "/v1/runs/{run}/events/poll", "runs:read"),
+    ("POST", "/v1/runs/{run}/cancel", "runs:cancel"),
+    ("POST", "/v1/runs/{run}:pause", "runs:cancel"),
+    ("POST", "/v1/runs/{run}:resume", "runs:cancel"),
+    ("POST", "/v1/runs:bulk-cancel", "runs:cancel"),
+    ("POST", "/v1/runs/{run}:fork", "runs:create runs:read"),
+    ("POST", "/v1/runs/{run}/interrupts/gate", "approvals:respond"),
+    ("POST", "/v1/webhooks", "webhooks:manage"),
+    ("DELETE", "/v1/webhooks/x", "webhooks:manage"),
+]
+SCOPES = sorted({scope for _, _, scopes in ROUTES for scope in scopes.split()})
+
+
+def test_each_route_needs_its_own_scope_and_no_other_one_will_do(tmp_path):
+    keys = [key(scope, scope) for scope in SCOPES]
+    keys += [key("all", "*"), key("write", "write"), key("fork", "runs:create", "runs:read")]
+    keys += [key("nothing")]
+    with Host(tmp_path, keys=tuple(keys)) as host:
+        run = host.start("conformance-noop")
+        host.until(run, "completed")
+        for method, path, needed in ROUTES:
+            for each in keys:
+                url = path.replace("{run}", run)
+                client = host.client(each.principal)
+                response = client.http.request(method, url, json={} if method == "POST" else None)
+                may = set(needed.split()) <= set(each.scopes) or {"*", "write"} & set(each.scopes)
+                assert (response.status_code != 403) == bool(may), (method, path, each.principal)
+                if not may:
+                    assert response.json()["error"] == "forbidden"
+                    assert response.json()["details"]["scopeRequired"] in needed
+        missing = host.client("nothing").http.get("/v1/runs/run-nobody")
+        assert missing.status_code == 403  # before it is said whether there is such a run
+        assert host.client("all").http.get("/v1/runs/run-nobody").status_code == 404
+
+
+def test_a_key_without_scopes_is_named_when_the_host_starts(tmp_path):
+    config = tmp_path / "host.yaml"
+    config.write_text("keys:\n- {token: KEY, principal: ann}\n")
+    with Process(tmp_path / "home", "--config", str(config), KEY="word-of-ann") as host:
+        asked = {"Authorization": "Bearer word-of-ann"}
+        assert host.http.get("/v1/runs/x", headers=asked).status_code == 403
+    assert any("ann" in line and "no scopes" in line for line in host.said)
+
+
+def test_a_tenant_sees_only_its_own_runs(tmp_path):
+    keys = (key("acme", "*", tenant="acme"), key("other", "*", tenant="other"))
+    with Host(tmp_path, keys=keys) as host:
+        acme, other = (host.client(name) for name in ("acme", "other"))
+        run = acme.start("conformance-noop")
+        acme.until(run, "completed")
+        for response in (
+            other.http.get(f"/v1/runs/{run}"),
+            other.http.get(f"/v1/runs/{run}/events"),
+            other.fork(run, mode="replay"),
+        ):
+            assert error_of(response) == (404, "run_not_found")
+        body = {"workflowId": "conformance-noop", "tenantId": "acme"}
+        assert error_of(other.http.post("/v1/runs", json=body)) == (403, "forbidden")
+        assert acme.http.post("/v1/runs", json=body).status_code == 201
+
+
+# Webhooks.
+
+
+class Receiver:
+    """A web server that remembers what it was sent, and fails as often as it is asked to."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.got: list[tuple[dict, bytes]] = []
+        self.failures = failures
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.got.append((dict(self.headers), body))
+                receiver.failures -= 1
+                status = 500 if receiver.failures >= 0 else 204
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self) -> "Receiver":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+HOOKS = {"webhook_hosts": ("127.0.0.1",), "webhook_backoff_ms": 50}
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("https://127.0.0.1/x", "webhook_url_rejected"),
+        ("https://localhost/x", "webhook_url_rejected"),
+        ("https://10.0.0.1/x", "webhook_url_rejected"),
+        ("https://192.168.1.1/x", "webhook_url_rejected"),
+        ("https://169.254.169.254/latest", "webhook_url_rejected"),
+        ("https://[::1]/x", "webhook_url_rejected"),
+        ("https://[fd00::1]/x", "webhook_url_rejected"),
+        ("https://[::ffff:10.0.0.1]/x", "webhook_url_rejected"),
+        ("https://[64:ff9b::a00:1]/x", "webhook_url_rejected"),
+        ("http://93.184.216.34/x", "webhook_url_rejected"),
+        ("https://user:word@93.184.216.34/x", "webhook_url_rejected"),
+        ("nothing", "validation_error"),
+        (None, "validation_error"),
+        (5, "validation_error"),
+    ],
+)
+def test_nothing_is_sent_to_a_private_address(tmp_path, url, code):
+    with Host(tmp_path) as host:
+        body = {"url": url, "events": ["run.completed"]}
+        assert error_of(host.http.post("/v1/webhooks", json=body)) == (400, code)
+
+
+def test_only_addresses_that_everybody_can_reach_are_public():
+    public = ("93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822", "::ffff:93.184.216.34")
+    assert all(map(is_public, public))
+    private = (
+        "0.0.0.0",
+        "100.64.0.1",
+        "224.0.0.1",
+        "::",
+        "fe80::1%eth0",
+        "2002:a00:1::",
+        "::a00:1",
+    )
+    assert not any(map(is_public, private))
+
+
+def test_events_are_delivered_signed_until_they_are_unsubscribed(tmp_path):
+    with Receiver() as receiver, Host(tmp_path, **HOOKS) as host:
+        offered = host.http.get("/.well-known/openwop").json()["webhooks"]
+        assert offered["supported"] is True
+        body = {"url": receiver.url, "events": ["run.started", "run.completed"]}
+        for bad in ({**body, "events": []}, {**body, "events": [1]}, {"url": receiver.url}):
+            assert error_of(host.http.post("/v1/webhooks", json=bad)) == (400, "validation_error")
+        made = host.http.post("/v1/webhooks", json=body)
+        assert made.status_code == 201
+        hook = made.json()
+        assert hook["subscriptionId"] == hook["webhookId"]
+        assert hook["events"] == hook["eventTypes"] == body["events"]
+        assert {"url", "secret", "secretFingerprint", "createdAt"} <= hook.keys()
+        run = host.start("conformance-noop")
+        host.until(run, "completed")
+        assert eventually(lambda: len(receiver.got) == 2)
+        types = []
+        for headers, raw in receiver.got:
+            signed = headers["X-openwop-Timestamp"].encode() + b"." + raw
+            mac = hmac.new(hook["secret"].encode(), signed, hashlib.sha256).hexdigest()
+            for family in ("X-openwop-", "OpenWOP-"):
+                assert headers[f"{family}Signature"] == f"sha256={mac}"
+                assert headers[f"{family}Signature-Algorithm"] == "v1"
+                assert headers[f"{family}Webhook-Id"] == hook["webhookId"]
+                types.append(headers[f"{family}Event-Type"])
+            sent = json.loads(raw)
+            assert sent["runId"] == run
+            assert sent["event"] in host.events(run)
+        assert types == ["run.started"] * 2 + ["run.completed"] * 2
+        replay = host.fork(run, mode="replay").json()["runId"]
+        host.until(replay, "completed")
+        url = f"/v1/webhooks/{hook['webhookId']}"
+        assert host.http.delete(url).status_code == 204
+        assert error_of(host.http.delete(url)) == (404, "subscription_not_found")
+        assert len(receiver.got) == 2  # nothing of a replay
+        for path in (tmp_path / "hosts").rglob("*"):
+            assert path.is_dir() or hook["secret"].encode() not in path.read_bytes()
+
+
+def test_a_delivery_that_fails_is_tried_again_also_after_a_restart(tmp_path):
+    with Receiver(failures=10**6) as receiver:
+        with Host(tmp_path, **HOOKS, webhook_attempts=1000) as host:
+            body = {"url": receiver.url, "events": ["run.completed"]}
+            assert host.http.post("/v1/webhooks", json=body).status_code == 201
+            run = host.start("conformance-noop")
+            host.until(run, "completed")
+            assert eventually(lambda: len(receiver.got) >= 2)
+        receiver.failures, before = 0, len(receiver.got)
+        with Host(tmp_path, **HOOKS) as host:
+            assert eventually(lambda: len(receiver.got) > before)
+            assert json.loads(receiver.got[-1][1])["runId"] == run
+            other = host.start("conformance-noop")
+            host.until(other, "completed")
+            assert eventually(lambda: json.loads(receiver.got[-1][1])["runId"] == other)
+
+
+def test_a_delivery_that_never_succeeds_is_a_dead_letter_and_holds_up_nothing(tmp_path):
+    with Receiver(failures=3) as receiver, Host(tmp_path, **HOOKS, webhook_attempts=3) as host:
+        body = {"url": receiver.url, "events": ["run.completed"]}
+        hook = host.http.post("/v1/webhooks", json=body).json()
+        first = host.start("conformance-noop")
+        host.until(first, "completed")
+        assert eventually(lambda: host.engine.webhooks.dead_letters(hook["webhookId"]))
+        (letter,) = host.engine.webhooks.dead_letters(hook["webhookId"])
+        assert (letter["runId"], letter["attempts"], letter["status"]) == (first, 3, 500)
+        second = host.start("conformance-noop")
+        assert eventually(lambda: json.loads(receiver.got[-1][1])["runId"] == second)
+
+
+# Versions, and what clients of version 1 read.
+
+
+def test_another_major_version_on_a_path_of_this_one_is_refused(tmp_path):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-noop")
+        fine = host.http.get(f"/v1/runs/{run}", headers={"OpenWOP-Version": "1.0"})
+        assert (fine.status_code, fine.headers["openwop-version"]) == (200, "1.0")
+        two = host.http.get(f"/v1/runs/{run}", headers={"OpenWOP-Version": "2.0"})
+        assert error_of(two) == (400, "protocol_version_mismatch")
+        nine = host.http.get(f"/v1/runs/{run}", headers={"OpenWOP-Version": "9"})
+        assert error_of(nine) == (406, "protocol_version_unsupported")
+        assert nine.json()["details"] == {"protocolVersions": ["1.0", "2.0"]}
+        old = host.http.get(f"/v1/runs/{run}", headers={"OpenWOP-Client-Version": "0.9.1"})
+        assert error_of(old) == (426, "client_version_unsupported")
+        odd = host.http.get(f"/v1/runs/{run}", headers={"OpenWOP-Client-Version": "new"})
+        assert odd.status_code == 200
+
+
+def test_a_host_that_suppresses_escalation_serves_only_version_1(tmp_path):
+    with Host(tmp_path, escalation="suppress") as host:
+        assert host.http.get("/.well-known/openwop").json()["protocolVersions"] == ["1.0"]
+        for path in ("/runs/x", "/workflows/x", "/agents"):
+            assert error_of(host.http.get(path)) == (400, "validation_error")
+        two = host.http.get("/.well-known/openwop", headers={"OpenWOP-Version": "2"})
+        assert error_of(two) == (406, "protocol_version_unsupported")
+
+
+def test_discovery_is_not_sent_again_when_it_is_unchanged(tmp_path):
+    with Host(tmp_path) as host:
+        first = host.http.get("/.well-known/openwop")
+        same = {"If-None-Match": first.headers["etag"]}
+        assert host.http.get("/.well-known/openwop", headers=same).status_code == 304
+
+
+def test_tool_events_have_the_names_that_clients_read_beside_those_of_the_rfc(tmp_path):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-agent-reasoning")
+        host.until(run, "completed")
+        (called,) = host.events(run, "agent.toolCalled")
+        (returned,) = host.events(run, "agent.toolReturned")
+        assert called["payload"]["inputs"] == called["payload"]["arguments"]
+        assert returned["payload"]["outcome"] == returned["payload"]["result"]
+
+
+def test_the_document_of_the_routes_has_the_snapshot_and_our_own_parameter(tmp_path):
+    with Host(tmp_path) as host:
+        api = host.http.get("/v1/openapi.json").json()
+        assert "runId" in api["components"]["schemas"]["RunSnapshot"]["properties"]
+        names = [
+            each["name"] for each in api["paths"]["/v1/runs/{run}/events"]["get"]["parameters"]
+        ]
+        assert "types" in names
+        for path in ("/v1/runs:bulk-cancel", "/v1/webhooks", "/v1/interrupts/{token}"):
+            assert path in api["paths"]
+
+
+def test_the_token_of_the_operator_may_do_everything(tmp_path):
+    with Host(tmp_path) as host:
+        client = host.client(TOKEN)
+        assert client.http.get("/v1/workflows/conformance-noop").status_code == 200
