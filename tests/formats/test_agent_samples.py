@@ -65,6 +65,94 @@ EXPECTED = {
         "runs": 1, "prompts": 2, "answers": 2, "calls": 1, "errors": 1, "models": {"gpt-4.1"}},
     "vscode-chat/chatSessions/session-01-today.json": {
         "runs": 1, "prompts": 5, "answers": 5, "input": 226, "output": 1_983},
+    "qwen/62f46b9e-7582-45ac-89fa-0404ee427f66.jsonl": {
+        "runs": 1, "prompts": 1, "spends": 3, "calls": 2, "failed": 1, "open": 0, "input": 29_373,
+        "cached": 14_686, "output": 63, "reasoning": 9, "models": {"mock-model"},
+        "project": "/tmp/proj/qwen"},
+    "qwen/019f0000-0000-7000-8000-000000000004.jsonl": {
+        "runs": 1, "prompts": 2, "withdrawn": 1, "calls": 1, "input": 12, "output": 4},
+    "pi/2026-11-16T16-33-43-603Z_01a1e535-14b2-7366-a486-c7fd91da597e.jsonl": {
+        "runs": 1, "prompts": 1, "calls": 2, "failed": 1, "input": 1_057 + 1_054, "cached": 1_054,
+        "output": 63, "cost": 0.0012884, "models": {"mock-model"}, "project": "/tmp/proj/pi"},
+    "pi/v1_selected_lines.jsonl": {
+        "runs": 1, "compactions": 2, "calls": 4, "input": 134_619, "cached": 92_865,
+        "written": 38_967, "output": 384, "cost": 0.313511, "models": {"claude-opus-4-5"},
+        "forks": 1},
+    "pi/v3_with_compaction.jsonl": {"runs": 1, "compactions": 2, "prompts": 2, "input": 24},
+    "openclaw/openclaw-agent.sqlite": {
+        "runs": 1, "prompts": 1, "calls": 2, "failed": 1, "input": 2 * 11_731, "cached": 11_731,
+        "output": 63, "reasoning": 9, "cost": 0.01303, "models": {"mock-model"}},
+    "openclaw/large.jsonl": {"runs": 1, "prompts": 1, "injected": 1, "calls": 2, "open": 0},
+    "goose/sessions.db": {
+        "runs": 1, "prompts": 1, "injected": 1, "calls": 2, "failed": 1, "input": 3_767,
+        "cached": 1_883, "output": 63, "lower": True, "models": {"mock-model"},
+        "titles": {"hello.py prints: hello from the fixture."}, "project": "/tmp/proj/goose"},
+    "goose/session-export.json": {
+        "runs": 1, "prompts": 1, "injected": 1, "calls": 2, "failed": 1, "input": 3_767,
+        "cached": 1_883, "output": 63},
+    "kimi/wire_1_5.jsonl": {
+        "runs": 1, "prompts": 1, "calls": 2, "failed": 1, "input": 3_662 + 3_661, "cached": 3_661,
+        "output": 63, "models": {"mock-model"}, "project": "/tmp/proj/kimi"},
+    "kimi/wire_1_4_retries.jsonl": {
+        "runs": 1, "prompts": 3, "answers": 0, "calls": 0, "output": None, "titles": {"hi"},
+        "outcomes": {"cancelled", "completed"}},
+    "cursor/composer-global-state.vscdb": {
+        "runs": 1, "prompts": 2, "answers": 2, "calls": 2, "open": 0, "failed": 0, "input": None,
+        "titles": {"Synthetic v0.16 Composer session"}, "project": "/fixture/v016/project",
+        "findings": 1},
+    "cursor/legacy-2024-workspace.vscdb": {
+        "runs": 4, "prompts": 4, "answers": 4, "calls": 0, "input": None,
+        "models": {"claude-3.5-sonnet"}},
+    "cursor/cli-store/store.db": {
+        "runs": 1, "prompts": 0, "findings": 1, "titles": {"Test Session"},
+        "models": {"claude-4-sonnet"}},
+    "cursor/agent-transcripts/test-session.jsonl": {
+        "prompts": 2, "calls": 2, "open": 2, "titles": {"run ls command"}},
+    "cursor/agent-transcripts/turn-ended.jsonl": {"prompts": 1, "calls": 5, "outcomes": {"success"}},
+    "cursor/agent-transcripts/schema_drift.jsonl": {"calls": 2, "models": {"cursor-auto"}},
+    "cursor/agent-transcripts/subagent/subagents/child.jsonl": {"parents": 1, "prompts": 1},
+    "inspect/2026-11-16T16-30-02-00-00_demo_JDGksYBKonHTW5VsDS8bfv.eval": {
+        "runs": 2, "prompts": 2, "calls": 4, "failed": 2, "open": 0, "spends": 6,
+        "input": 2 * (420 + 240), "cached": 2 * 240, "output": 2 * 57, "reasoning": 2 * 13,
+        "titles": {"demo s1", "demo s2"}, "models": {"mockllm/model"}},
+    "inspect/2026-11-16T16-42-24-00-00_demo_UPQ3BTn2idR9UEGWsTjVhh.json": {
+        "runs": 1, "prompts": 1, "calls": 2, "failed": 1, "input": 420 + 240, "cached": 240,
+        "output": 57, "reasoning": 13},
+    "inspect/log_formats.json": {"runs": 1, "prompts": 1, "answers": 1, "input": 66, "output": 2},
+    "inspect/log_formats.eval": {"runs": 1, "prompts": 1, "answers": 1, "input": 66, "output": 2},
+    "inspect/log_message_deduplication.eval": {"runs": 1, "calls": 5, "open": 0, "answers": 6},
+    "inspect/log_tool_call_error.json": {"runs": 1, "calls": 11, "failed": 11},
+    "openhands/sdk_events.jsonl": {
+        "runs": 1, "calls": 3, "failed": 2, "torn": 1, "input": 107_458, "cached": 68_193,
+        "output": 1_347, "models": {"litellm_proxy/minimax-m2.7"}},
+    "openhands/v0_trajectory_basic.json": {
+        "runs": 1, "prompts": 1, "calls": 1, "open": 0, "spends": 2, "input": 3_486 + 4_646,
+        "output": 1_135 + 177, "models": {"claude-3-5-sonnet-20241022"}},
+    "openhands/v1_11_5_cli_default/base_state.json": {"runs": 1, "models": {"gpt-4o-mini"}},
+    "aider/.aider.chat.history.md": {
+        "runs": 1, "prompts": 1, "answers": 1, "input": 2_800, "output": 21, "cost": 0.0073,
+        "lower": True, "models": {"openai/gpt-4o"}},
+    "aider/analytics.jsonl": {"runs": 1, "spends": 1, "input": 2_829, "output": 21, "cost": 0.007283},
+    "aider/chat-history.slice.md": {
+        "runs": 3, "prompts": 5, "answers": 4, "spends": 3, "input": 31_360, "output": 1_321,
+        "models": {"claude-3-5-sonnet-20240620"}},
+    "aider/sample-analytics.tail.jsonl": {"runs": 21, "spends": 9},
+    "antigravity/brain/self-correction/.system_generated/logs/transcript.jsonl": {
+        "runs": 1, "prompts": 1, "calls": 2, "failed": 1, "open": 0,
+        "models": {"Gemini 3.1 Pro (Low)"}},
+    "antigravity/brain/subagent/.system_generated/logs/transcript.jsonl": {
+        "runs": 1, "prompts": 1, "calls": 1, "children": 1, "errors": 1},
+    "antigravity/cli_small.jsonl": {"runs": 1, "findings": 1, "prompts": 2},
+    "antigravity/conversations/18ee78b4-4643-45db-85df-8abd89b51b1b.db": {
+        "runs": 1, "spends": 3, "input": 9_835 + 2_093 + 2_464 + 8_111 + 16_270 + 16_316,
+        "cached": 8_111 + 16_270 + 16_316, "output": 3 * 282, "reasoning": 3 * 281},
+    "droid/session_store_large.jsonl": {
+        "runs": 1, "prompts": 2, "calls": 1, "open": 0, "titles": {"Stage0 Droid Large"},
+        "project": "/tmp/large"},
+    "droid/session_store_schema_drift.jsonl": {"prompts": 1, "injected": 1},
+    "droid/stream_json_schema_drift.jsonl": {
+        "prompts": 1, "injected": 1, "calls": 1, "failed": 1, "errors": 1, "input": 10, "output": 5,
+        "models": {"droid-model"}},
 }  # fmt: skip
 
 
@@ -112,6 +200,7 @@ def yields(path, tmp_path):
         "parents": sum(b["kind"] == "sub-run" and "parent" in b for b in links),
         "forks": sum(b["kind"] == "fork" for b in links),
         "errors": sum(b["fact"] == "Noted" and b["label"] == "error" for b in bodies),
+        "findings": sum(b["fact"] == "Noted" and b["label"] == "finding" for b in bodies),
         "withdrawn": sum(b["fact"] == "Noted" and b["label"] == "withdrawn" for b in bodies),
         "compactions": sum(b["fact"] == "Noted" and b["label"] == "compaction" for b in bodies),
         "outcomes": {b["outcome"] for b in bodies if b["fact"] == "Ended" and "outcome" in b},

@@ -15,6 +15,7 @@ import orjson
 
 from tracklog.formats.importers import DAMAGED, LineWriter, Raw, Reader, word
 from tracklog.formats.importers._sqlite import WAL, Unreadable, connected
+from tracklog.formats.providers import is_text
 from tracklog.model.event import Body
 from tracklog.model.fact import Began, Fact, Linked, Noted
 
@@ -57,7 +58,8 @@ class SnapshotReader(Reader):
 
     def about(self, key: str, value: Any) -> Any:
         """Start a record by its key and its content; returns it, with long parts moved to blobs."""
-        data = orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS)
+        # Equal content under two keys is two records.
+        data = orjson.dumps([key, value], default=str, option=orjson.OPT_SORT_KEYS)
         raw = Raw(0, data, value, exact=False)
         return self.tell.about(raw, key=key, revised=True)
 
@@ -155,10 +157,11 @@ def stored(
                     gone = {"id": id, "run": run_of(id), "digest": seen[id][0]}
                     yield Raw(0, b"", {GONE: gone}, through=size)
                     del seen[id]
-        except Unreadable as error:
-            if error.is_busy:
+        except (Unreadable, UnicodeDecodeError, LookupError) as error:
+            if isinstance(error, Unreadable) and error.is_busy:
                 raise
-            flaw = ("unreadable", str(error.strerror))
+            # Damage may also change the names of columns.
+            flaw = ("unreadable", f"the database is damaged: {error}")
             yield Raw(0, b"", DAMAGED, (flaw,), exact=False, through=size)
 
     return records
@@ -217,13 +220,16 @@ _EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
 def text_block(text: Any) -> Body:
-    return {"type": "text", "text": text}
+    """A text; a value that is no text is stored as it is."""
+    if text is None or is_text(text):
+        return {"type": "text", "text": "" if text is None else text}
+    return foreign_block("text", text)
 
 
 def thought_block(thought: Any, opaque: Any = None) -> Body:
     block: Body = {"type": "thinking"}
     if thought not in (None, ""):
-        block["thinking"] = thought
+        block["thinking"] = thought if is_text(thought) else str(thought)
     if opaque not in (None, ""):
         block["opaque"] = opaque
     if len(block) == 1:

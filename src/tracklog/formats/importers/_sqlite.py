@@ -4,6 +4,7 @@ A database is opened with its write-ahead log, so the newest rows are seen. Only
 and columns are read.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -45,20 +46,21 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _open(path: Path) -> sqlite3.Connection:
+    with path.open("rb") as file:
+        header = file.read(20)
+        size = file.seek(0, os.SEEK_END)
+    page = int.from_bytes(header[16:18], "big")
+    if header.startswith(MAGIC) and size % (65536 if page == 1 else page or 512):
+        raise Unreadable(0, "its end is missing")  # SQLite would read zeros instead
     # A database in the mode of a log without the log is at rest. To open it the ordinary way would
     # create files beside it.
-    options = "mode=ro&immutable=1" if _rests(path) else "mode=ro"
+    rests = header[18:20] == b"\x02\x02" and not path.with_name(path.name + WAL).exists()
+    options = "mode=ro&immutable=1" if rests else "mode=ro"
     uri = f"file:{quote(str(path.absolute()))}?{options}"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY, isolation_level=None)
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     connection.row_factory = sqlite3.Row
     return connection
-
-
-def _rests(path: Path) -> bool:
-    with path.open("rb") as file:
-        header = file.read(20)
-    return header[18:20] == b"\x02\x02" and not path.with_name(path.name + WAL).exists()
 
 
 def columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:

@@ -197,13 +197,13 @@ class TaskReader(SnapshotReader):
             self.put(said, at, without(extra, "reasoning"))
         elif sub == "followup":
             asked = parsed(told.get("text"))
-            question = word(obj(asked).get("question")) or text
+            question = word(obj(asked).get("question")) or word(text)
             options = obj(asked).get("suggest") or obj(asked).get("options")
             self._question = key
             self.put(Asked(question_id=key, text=question, what="question",
                            options=tuple(items(options)) or None), at, extra)  # fmt: skip
         elif sub in ERRORS:
-            self.put(Noted(label="error", kind=sub, text=text, data=extra or None), at)
+            self.put(Noted(label="error", kind=sub, text=word(text), data=extra or None), at)
         elif sub == "condense_context":
             data = obj(value.get("contextCondense")) or extra
             self.put(Noted(label="compaction", kind=sub, text=word(text), data=data), at)

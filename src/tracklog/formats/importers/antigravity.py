@@ -1,0 +1,318 @@
+"""antigravity: the conversations of Antigravity: transcripts, and databases with the counts."""
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tracklog.formats.importers import (
+    DAMAGED,
+    Form,
+    Importer,
+    Raw,
+    Signs,
+    has_tables,
+    inside,
+    moment,
+    run_id,
+    score,
+    word,
+)
+from tracklog.formats.importers._fields import integer_at, text_at
+from tracklog.formats.importers._snapshots import (
+    SnapshotReader,
+    Stored,
+    log_beside,
+    open_run,
+    parsed,
+    stored,
+    text_block,
+    thought_block,
+    without,
+)
+from tracklog.formats.importers._sqlite import MAGIC
+from tracklog.formats.providers import Body, items, obj, usage
+from tracklog.model.fact import Called, Linked, Noted, Returned, Said, Spent
+
+NAME = "antigravity"
+LOG = (".system_generated", "logs", "transcript.jsonl")
+REQUEST = re.compile(r"<USER_REQUEST>\n?(.*?)\n?</USER_REQUEST>", re.DOTALL)
+CHOSEN = re.compile(r"`Model Selection` from .*? to (.+?)\.(?:\s|$)")
+FAILED = re.compile(r"failed with exit code: (-?\d+)")
+CHILD = re.compile(r'"conversationId":\s*"([^"]+)"')
+STEP = ("step_index", "source", "type", "status", "created_at", "content", "thinking", "tool_calls")
+QUIET = ("CONVERSATION_HISTORY", "EPHEMERAL_MESSAGE", "SYSTEM_MESSAGE")
+TYPED, PLANNED = 14, 15
+"""The types of steps in a database that hold a prompt and an answer."""
+
+
+class AntigravityReader(SnapshotReader):
+    """Reads a transcript, or a database of the same conversation."""
+
+    def run_of(self, value: Body) -> str | None:  # noqa: ARG002  # its place names it
+        return run_id(NAME, conversation_of(self.source.path))
+
+    def conversation(self, value: Body) -> None:
+        if "steps" in value:
+            self._steps(value)
+        else:
+            self._database(value)
+
+    def _open(self, at: str | None, model: str | None) -> None:
+        native = conversation_of(self.source.path)
+        self.about("conversation", {"id": native, "model": model, "at": at})
+        folder = folder_of(self.source.path, native)
+        open_run(self.tell, NAME, native, at=at, model=model, cwd=folder)
+
+    def _steps(self, value: Body) -> None:
+        steps = [obj(each) for each in items(value["steps"])]
+        first = next((at for each in steps if (at := moment(each.get("created_at")))), None)
+        chosen = next((found[1] for each in steps if isinstance(text := each.get("content"), str)
+                       and (found := CHOSEN.search(text))), None)  # fmt: skip
+        self._open(first, chosen)
+        self.model = chosen
+        self._waiting: list[tuple[str, str]] = []
+        seen: set[Any] = set()
+        again = []
+        for step in steps:
+            index = step.get("step_index")
+            if index in seen or not isinstance(index, int):
+                again.append(step)
+            else:
+                seen.add(index)
+        unique = [each for each in steps if not any(each is other for other in again)]
+        for step in sorted(unique, key=lambda each: each["step_index"]):
+            self._step(f"step/{step['step_index']}", step)
+        for place, step in enumerate(again):
+            self._step(f"again/{place}", step)
+        if again:
+            self.about("finding", {"again": len(again)})
+            text = f"{len(again)} steps have no number of their own, and stand in the order of the file"
+            self.put(Noted(label="finding", kind="repeated-step", text=text,
+                           data={"name": "repeated-step", "steps": len(again)}))  # fmt: skip
+
+    def _step(self, key: str, step: Body) -> None:
+        value = self.about(key, step)
+        kind, at = word(value.get("type")) or "STEP", moment(value.get("created_at"))
+        content, extra = value.get("content"), without(value, *STEP)
+        self.tell.report.mapped[kind] += 1
+        if kind == "USER_INPUT":
+            typed = REQUEST.search(content) if isinstance(content, str) else None
+            if typed and isinstance(content, str):
+                around = REQUEST.sub("", content).strip()
+                extra |= {"around": around} if around else {}
+                self.model = found[1] if (found := CHOSEN.search(content)) else self.model
+            text = typed[1] if typed else content
+            self.put(Said(role="user", blocks=(text_block(text),), message_id=key), at, extra)
+        elif kind == "PLANNER_RESPONSE":
+            self._planned(key, value, at, extra)
+        elif kind == "ERROR_MESSAGE":
+            self.put(Noted(label="error", kind=kind, text=word(content), data=extra or None), at)
+        elif kind == "CHECKPOINT":
+            self.put(
+                Noted(label="compaction", kind=kind, text=word(content), data=extra or None), at
+            )
+        elif kind in QUIET or value.get("source") == "SYSTEM":
+            if content is None:
+                self.put(Noted(label=kind, kind=kind, data=extra or None), at)
+            else:
+                said = Said(role="user", blocks=(text_block(content),), injected=True)
+                self.put(said, at, extra)
+        else:
+            self._result(key, kind, content, at, extra)
+
+    def _planned(self, key: str, value: Body, at: str | None, extra: Body) -> None:
+        blocks = []
+        if value.get("thinking"):
+            blocks.append(thought_block(value["thinking"]))
+        if value.get("content"):
+            blocks.append(text_block(value["content"]))
+        calls = [obj(each) for each in items(value.get("tool_calls"))]
+        if blocks or not calls:
+            said = Said(role="assistant", blocks=tuple(blocks), message_id=key, model=self.model)
+            self.put(said, at, extra)
+        for place, call in enumerate(calls):
+            id, name = f"{key}/{place}", word(call.get("name")) or "unknown"
+            given = {name: parsed(each) for name, each in obj(call.get("args")).items()}
+            self._waiting.append((id, name))
+            self.put(Called(tool=name, call_id=id, input=given, synthetic_id=True), at)
+
+    def _result(self, key: str, kind: str, content: Any, at: str | None, extra: Body) -> None:
+        """A result follows its call in the order of steps; neither has an id."""
+        id, name = self._waiting.pop(0) if self._waiting else (key, kind.lower())
+        failed = FAILED.search(content) if isinstance(content, str) else None
+        code = int(failed[1]) if failed else None
+        back = Returned(call_id=id, tool=name, ok=not code, output=content, exit_code=code,
+                        status=kind, synthetic_id=True)  # fmt: skip
+        self.put(back, at, extra)
+        children = (
+            CHILD.findall(content) if kind == "INVOKE_SUBAGENT" and isinstance(content, str) else []
+        )
+        for child in children:
+            self.put(Linked(kind="sub-run", child=run_id(NAME, child), call_id=id), at)
+
+    def _database(self, value: Body) -> None:
+        rows = [(index, bytes.fromhex(data)) for index, data in value["calls"]]
+        models = [text_at(data, 1, 19) or text_at(data, 1, 21) for _, data in rows]
+        self._open(value.get("at"), next(filter(None, models), None))
+        if value["texts"]:
+            for index, kind, text, thought, at in value["texts"]:
+                self.about(f"step/{index}", [kind, text, thought])
+                self.tell.report.mapped[f"step of type {kind}"] += 1
+                blocks = [thought_block(thought)] if thought else []
+                blocks += [text_block(text)] if text else []
+                role = "user" if kind == TYPED else "assistant"
+                said = Said(role="user" if role == "user" else "assistant", blocks=tuple(blocks),
+                            model=models[0] if models and role == "assistant" else None)  # fmt: skip
+                self.put(said, at)
+        for name, number in value["unread"].items():
+            self.tell.report.ignored[f"step of type {name}: protobuf without a schema"] += number
+        for (index, data), model in zip(rows, models, strict=True):
+            self._call(index, data, model)
+
+    def _call(self, index: int, data: bytes, model: str | None) -> None:
+        told = {
+            name: integer_at(data, 1, 4, number)
+            for name, number in (("fresh", 2), ("output", 3), ("cached", 5), ("thinking", 9))
+        }
+        id = text_at(data, 1, 4, 11)
+        at = _time(data, 1, 9, 4)
+        self.about(f"call/{index}", {**told, "id": id, "model": model, "at": at})
+        self.tell.report.mapped["gen_metadata"] += 1
+        if told["fresh"] is None and told["output"] is None:
+            return
+        known = usage(
+            None,
+            input_tokens=(told["fresh"] or 0) + (told["cached"] or 0),
+            cached_tokens=told["cached"] or 0,
+            output_tokens=told["output"],
+            reasoning_tokens=told["thinking"],
+        )
+        key = f"{self.tell.run}/{id or index}"
+        self.put(Spent(key=key, model=model, usage=known, calls=1), at)
+
+
+def _time(data: bytes, *path: int) -> str | None:
+    """A time of protobuf: seconds, and nanoseconds."""
+    whole, part = integer_at(data, *path, 1), integer_at(data, *path, 2) or 0
+    return moment(whole + part / 1e9) if whole else None
+
+
+def conversation_of(path: Path) -> str:
+    """The conversation of a transcript or a database, by its place."""
+    if path.parts[-3:] == LOG:
+        return path.parents[2].name
+    return path.stem
+
+
+def folder_of(path: Path, native: str) -> str | None:
+    """The folder of a conversation, which only the history of prompts names."""
+    root = path.parents[4] if path.parts[-3:] == LOG and len(path.parts) > 5 else path.parent.parent
+    try:
+        with (root / "history.jsonl").open("rb") as file:
+            for line in file:
+                if native.encode() in line and word(found := obj(parsed(line)).get("workspace")):
+                    return str(found)
+    except OSError:
+        pass
+    return None
+
+
+def conversations(connection: sqlite3.Connection, path: Path) -> Iterator[Stored]:
+    """The conversation of a database."""
+    counts = [connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608  # two names
+              for table in ("steps", "gen_metadata")]  # fmt: skip
+    size = connection.execute("SELECT sum(length(data)) FROM gen_metadata").fetchone()[0]
+    steps = connection.execute("SELECT sum(length(step_payload)) FROM steps").fetchone()[0]
+
+    def load() -> Body:
+        calls = connection.execute("SELECT idx, data FROM gen_metadata ORDER BY idx").fetchall()
+        found = [[row[0], bytes(row[1] or b"").hex()] for row in calls]
+        texts, unread, at = [], dict[str, int](), None
+        query = "SELECT idx, step_type, metadata, step_payload FROM steps ORDER BY idx"
+        for index, kind, meta, payload in connection.execute(query).fetchall():
+            at_step = _time(_bytes(meta), 1)
+            at = at or at_step
+            data = _bytes(payload)
+            said = text_at(data, 19, 2) if kind == TYPED else text_at(data, 20, 1)
+            thought = text_at(data, 20, 3) if kind == PLANNED else None
+            if kind in (TYPED, PLANNED) and (said or thought):
+                texts.append([index, kind, said, thought, at_step])
+            else:
+                unread[str(kind)] = unread.get(str(kind), 0) + 1
+        if transcript_of(path).is_file():
+            texts = []
+        return {"id": path.stem, "calls": found, "texts": texts, "unread": unread, "at": at}
+
+    yield Stored(path.stem, [*counts, size, steps], sum(counts), load)
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value or "").encode()
+
+
+def transcript_of(path: Path) -> Path:
+    return path.parent.parent.joinpath("brain", path.stem, *LOG)
+
+
+def records(path: Path, state: dict[str, Any]) -> Iterator[Raw]:
+    with path.open("rb") as file:
+        if file.read(len(MAGIC)) == MAGIC:
+            found = stored(lambda each: conversations(each, path), lambda id: run_id(NAME, id))
+            yield from found(path, state)
+            return
+    data, steps, odd = path.read_bytes(), [], []
+    *lines, tail = data.split(b"\n")
+    for line in [*lines, tail]:
+        if not line.strip():
+            continue
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            value = None
+        if isinstance(value, dict):
+            steps.append(value)
+        else:
+            name = "torn-tail" if line is tail else "irreparable"
+            odd.append(Raw(0, line, DAMAGED, ((name, "a step that is no object"),), exact=False))
+    if steps:
+        yield Raw(0, b"", {"steps": steps}, through=len(data))
+    yield from odd
+
+
+SIGNS = (Signs({"step_index": int, "source": str, "type": str, "created_at": str}),)
+TABLES = {"steps": ("idx", "step_type", "step_payload"), "gen_metadata": ("idx", "data")}
+
+
+def recognise(path: Path, head: bytes) -> float:
+    if has_tables(path, head, TABLES):
+        return 0.98
+    return score(path, head, SIGNS)
+
+
+def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
+    return "store"
+
+
+def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:  # noqa: ARG001  # the shape
+    for folder in ("antigravity-cli", "antigravity-ide", "antigravity"):
+        base = home / ".gemini" / folder
+        yield from inside(base, "conversations/*.db", f"brain/*/{'/'.join(LOG)}")
+
+
+importer = Importer(
+    name=NAME,
+    about="Antigravity: the transcripts of its conversations, and its databases with the counts.",
+    mapping="1",
+    reader=AntigravityReader,
+    recognise=recognise,
+    find=find,
+    form=form,
+    beside=log_beside,
+    records=records,
+    fits=lambda body: "step_index" in body,
+    proven="real files of June 2026; fields of its databases by observation only",
+)

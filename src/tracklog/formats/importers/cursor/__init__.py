@@ -1,0 +1,115 @@
+"""cursor: the chats of the Cursor editor, and the conversations of its agent on the command line."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tracklog.formats.importers import (
+    Form,
+    Importer,
+    LineWriter,
+    Raw,
+    Reader,
+    Signs,
+    SourceFile,
+    beginning,
+    inside,
+    run_id,
+    score,
+)
+from tracklog.formats.importers._snapshots import log_beside, stored
+from tracklog.formats.importers._sqlite import MAGIC, connected, tables_of
+from tracklog.formats.importers.cursor import agent, editor
+from tracklog.formats.importers.cursor.agent import BlobReader, TranscriptReader
+from tracklog.formats.importers.cursor.editor import NAME, EditorReader
+
+LINE = Signs(
+    {"role": {"user", "assistant"}, "message.content": list},
+    ("uuid", "type", "timestamp", "id", "parentId", "sessionId"),
+)
+ENDED = Signs({"type": {"turn_ended"}, "status": str}, ("uuid", "id", "turnId"))
+BLOBS = {"blobs": frozenset({"id", "data"}), "meta": frozenset({"key", "value"})}
+COMPOSED = editor.COMPOSED + " LIMIT 1"
+OLDER = (
+    "SELECT 1 FROM ItemTable WHERE key = ? OR (key = ? AND value LIKE '%\"conversation\":[{%')",
+    (editor.CHATS, editor.COMPOSERS),
+)
+
+
+def recognise(path: Path, head: bytes) -> float:
+    begin = beginning(path, head)
+    if head.startswith(MAGIC):
+        if dict(begin.tables) == BLOBS:
+            return 0.95
+        return 0.95 if _has_chats(path, begin.tables) else 0.0
+    if any(map(ENDED.match, begin.objects)):
+        return 0.9
+    return score(path, head, [LINE])
+
+
+def _has_chats(path: Path, tables: Mapping[str, frozenset[str]]) -> bool:
+    try:
+        with connected(path) as connection:
+            newer = {"key", "value"} <= tables.get("cursorDiskKV", frozenset())
+            if newer and connection.execute(COMPOSED).fetchone():
+                return True
+            if {"key", "value"} <= tables.get("ItemTable", frozenset()):
+                return connection.execute(*OLDER).fetchone() is not None
+    except OSError:
+        pass
+    return False
+
+
+def records(path: Path, state: dict[str, Any]) -> Iterator[Raw]:
+    if dict(tables_of(path)) == BLOBS:
+        return stored(lambda each: agent.conversations(each, path), _run)(path, state)
+    return stored(editor.conversations, _run)(path, state)
+
+
+def _run(id: str) -> str:
+    return run_id(NAME, id)
+
+
+def reader(source: SourceFile, tell: LineWriter, state: dict[str, Any]) -> Reader:
+    if not source.head.startswith(MAGIC):
+        return TranscriptReader(source, tell, state)
+    reads = BlobReader if dict(tables_of(source.path)) == BLOBS else EditorReader
+    return reads(source, tell, state)
+
+
+def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
+    return "store" if head.startswith(MAGIC) else "lines"
+
+
+def beside(path: Path) -> Iterator[Path]:
+    yield from log_beside(path)
+    yield path.with_name("workspace.json")
+
+
+def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
+    """The transcripts first: of two stores of one conversation the richer one is read last."""
+    yield from inside(home / ".cursor" / "projects", "*/agent-transcripts/**/*.jsonl")
+    yield from inside(home / ".cursor" / "chats", "*/*/store.db")
+    roots = [home / ".config", home / "Library" / "Application Support"]
+    if windows := environment.get("APPDATA"):
+        roots.append(Path(windows))
+    for root in roots:
+        user = root / "Cursor" / "User"
+        for path in inside(user, "workspaceStorage/*/state.vscdb", "globalStorage/state.vscdb"):
+            if _has_chats(path, tables_of(path)):
+                yield path
+
+
+importer = Importer(
+    name=NAME,
+    about="Cursor: the chats of its editor, and the transcripts and databases of its agent.",
+    mapping="1",
+    reader=reader,
+    recognise=recognise,
+    find=find,
+    form=form,
+    beside=beside,
+    records=records,
+    fits=lambda body: "role" in body or "type" in body,
+    proven="a real database of 2024; newer databases and transcripts made or cleaned",
+)

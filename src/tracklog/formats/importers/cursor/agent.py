@@ -1,0 +1,211 @@
+"""The conversations of Cursor's agent on the command line: transcripts, and databases of blobs."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from tracklog.formats.importers import Raw, Reader, moment, run_id, word
+from tracklog.formats.importers._fields import fields
+from tracklog.formats.importers._snapshots import (
+    SnapshotReader,
+    Stored,
+    foreign_block,
+    open_run,
+    parsed,
+    read_json,
+    text_block,
+    thought_block,
+    without,
+)
+from tracklog.formats.importers.cursor.editor import NAME
+from tracklog.formats.providers import Body, items, obj
+from tracklog.model.fact import Called, Ended, Noted, Returned, Said
+
+QUERY = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
+REDACTED = "[REDACTED]"
+META = ("agentId", "name", "createdAt", "mode", "lastUsedModel", "latestRootBlobId", "subagentInfo")
+"""What is read of the metadata; it also holds a key to decrypt blobs, which is not read."""
+
+
+class TranscriptReader(Reader):
+    """Reads a transcript: it has no times, no results and seldom ids."""
+
+    def identify(self, raw: Raw) -> str | None:
+        return run_id(NAME, self.source.path.stem) if isinstance(raw.value, dict) else None
+
+    def record(self, raw: Raw) -> None:
+        value = self.tell.about(raw, bare=True)
+        told = obj(value)
+        if not self.state.get("open"):
+            self.state["open"] = True
+            parent = parent_of(self.source.path)
+            open_run(self.tell, NAME, self.source.path.stem, program="cursor-agent",
+                     cwd=_workspace(self.source.path),
+                     parent=run_id(NAME, parent) if parent else None)  # fmt: skip
+        if told.get("type") == "turn_ended":
+            status = word(told.get("status"))
+            self.tell.report.mapped["turn_ended"] += 1
+            passed = False if status in ("error", "failed") else None
+            self.tell.tell(Ended(what="step", step="turn", outcome=status, passed=passed))
+            return
+        role, message = word(told.get("role")), told.get("message")
+        if role not in ("user", "assistant"):
+            self.tell.unknown(role or "record", value)
+            return
+        self.tell.report.mapped[role] += 1
+        content = obj(message).get("content") if isinstance(message, dict) else message
+        self._content(role, content, without(told, "role", "message", "model"), told)
+
+    def _content(self, role: str, content: Any, extra: Body, told: Body) -> None:
+        rest: Body | None = extra
+        model = word(told.get("model"))
+        made = self.state["made"] = self.state.get("made", 0) + 1
+        for place, part in enumerate([content] if isinstance(content, str) else items(content)):
+            fact = _fact(role, part, model, f"{made}/{place}")
+            if isinstance(fact, Said) and role == "user":
+                self._typed(fact, rest)
+            else:
+                self.tell.tell(fact, extra=rest or None)
+            rest = None
+
+    def _typed(self, said: Said, extra: Body | None) -> None:
+        text = said.blocks[0].get("text") if said.blocks else None
+        query = QUERY.search(text) if isinstance(text, str) else None
+        if query is None:
+            self.tell.tell(said, extra=extra or None)
+            return
+        around = QUERY.sub("", str(text)).strip()
+        extra = {**(extra or {}), "around": around} if around else extra
+        self.tell.tell(Said(role="user", blocks=(text_block(query[1]),)), extra=extra or None)
+
+
+def _fact(role: str, part: Any, model: str | None, made: str) -> Any:
+    told = obj(part)
+    kind = word(told.get("type"))
+    if kind in ("tool_use", "tool_call", "tool-call"):
+        id = word(told.get("id")) or word(told.get("toolCallId"))
+        name = word(told.get("name")) or word(told.get("toolName")) or "unknown"
+        given = told.get("input", told.get("args"))
+        return Called(tool=name, call_id=id or made, input=given, synthetic_id=id is None)
+    if kind in ("tool_result", "tool-result"):
+        id = word(told.get("tool_use_id")) or word(told.get("toolCallId"))
+        output = told.get("content", told.get("result"))
+        wrong = told.get("is_error") is True or told.get("isError") is True
+        tool = word(told.get("name")) or word(told.get("toolName"))
+        return Returned(call_id=id or made, tool=tool, ok=not wrong, output=output,
+                        synthetic_id=id is None)  # fmt: skip
+    text = part if isinstance(part, str) else told.get("text")
+    if kind in ("thinking", "reasoning"):
+        block = thought_block(told.get("thinking") or text, told.get("signature"))
+    elif kind in ("text", None) and text is not None:
+        block = thought_block(None, text) if text == REDACTED else text_block(text)
+    else:
+        block = foreign_block(kind or "part", part)
+    return Said(role="user" if role == "user" else "assistant", blocks=(block,),
+                model=model if role == "assistant" else None)  # fmt: skip
+
+
+def parent_of(path: Path) -> str | None:
+    """The conversation of a sub-agent's transcript, by its folder."""
+    if path.parent.name != "subagents":
+        return None
+    folder = path.parent.parent
+    beside = [each.stem for each in folder.glob("*.jsonl")]
+    return beside[0] if len(beside) == 1 else folder.name
+
+
+def _workspace(path: Path) -> str | None:
+    for folder in path.parents[:4]:
+        log = folder / "worker.log"
+        if log.is_file():
+            found = re.search(rb"workspacePath=(\S+)", log.read_bytes()[: 1 << 20])
+            return found[1].decode("utf-8", "replace") if found else None
+    return None
+
+
+class BlobReader(SnapshotReader):
+    """Reads the messages that the root blob of a database lists."""
+
+    def run_of(self, value: Body) -> str | None:
+        id = word(value.get("id"))
+        return run_id(NAME, id) if id else None
+
+    def conversation(self, value: Body) -> None:
+        meta = self.about("meta", value["meta"])
+        info, parent = obj(value.get("info")), obj(meta.get("subagentInfo")).get("parentAgentId")
+        at, model = moment(meta.get("createdAt")), word(meta.get("lastUsedModel"))
+        open_run(
+            self.tell,
+            NAME,
+            value.get("id"),
+            at=at,
+            program="cursor-agent",
+            model=model,
+            cwd=info.get("cwd"),
+            title=meta.get("name"),
+            parent=run_id(NAME, str(parent)) if word(parent) else None,
+            extra=without(meta, "agentId", "name", "createdAt", "lastUsedModel"),
+        )
+        self.tell.report.mapped["meta"] += 1
+        if value.get("missing"):
+            self.about("root", {"root": meta.get("latestRootBlobId")})
+            text = "the blob that lists the messages is not in the database"
+            self.put(Noted(label="finding", kind="missing-root", text=text,
+                           data={"name": "missing-root", "blob": meta.get("latestRootBlobId")}), at)  # fmt: skip
+        for id, message in items(value.get("messages")):
+            self._message(str(id), message, model)
+
+    def _message(self, id: str, message: Any, model: str | None) -> None:
+        told = obj(self.about(id, message))
+        role = word(told.get("role"))
+        self.tell.report.mapped[role or "message"] += 1
+        content = told.get("content")
+        for place, part in enumerate([content] if isinstance(content, str) else items(content)):
+            fact = _fact(role or "user", part, model, f"{id[:12]}/{place}")
+            if role == "system" and isinstance(fact, Said):
+                fact = Said(role="system", blocks=fact.blocks, injected=True)
+            elif role == "user" and isinstance(fact, Said):
+                text = fact.blocks[0].get("text")
+                query = QUERY.search(text) if isinstance(text, str) else None
+                hidden = query is None and isinstance(text, str) and text.lstrip()[:1] == "<"
+                blocks = (text_block(query[1]),) if query else fact.blocks
+                fact = Said(role="user", blocks=blocks, injected=hidden)
+                if query and QUERY.sub("", str(text)).strip():
+                    self.put(fact, extra={"around": QUERY.sub("", str(text)).strip()})
+                    continue
+            self.put(fact)
+
+
+def conversations(connection: sqlite3.Connection, path: Path) -> Iterator[Stored]:
+    row = connection.execute("SELECT value FROM meta WHERE key = '0'").fetchone()
+    try:
+        told = obj(parsed(bytes.fromhex(str(row[0])))) if row else {}
+    except ValueError:
+        told = {}
+    meta = {key: told[key] for key in META if key in told}
+    if not meta:
+        return  # nothing says what it is
+    id = word(meta.get("agentId")) or path.parent.name
+    found = connection.execute("SELECT count(*) FROM blobs").fetchone()[0]
+    digest = sha256(repr(sorted(meta.items(), key=lambda each: each[0])).encode()).hexdigest()
+
+    def load() -> Body:
+        root = _blob(connection, word(meta.get("latestRootBlobId")))
+        messages = []
+        for number, value in fields(root or b""):
+            if number == 1 and isinstance(value, bytes) and len(value) == 32:
+                data = _blob(connection, value.hex())
+                messages.append([value.hex(), parsed(data)])
+        info = obj(read_json(path.with_name("meta.json")))
+        return {"id": id, "meta": meta, "info": info, "messages": messages, "missing": root is None}
+
+    yield Stored(id, [digest, found], found, load)
+
+
+def _blob(connection: sqlite3.Connection, id: str | None) -> bytes | None:
+    row = connection.execute("SELECT data FROM blobs WHERE id = ?", (id,)).fetchone()
+    data = row[0] if row else None
+    return data.encode() if isinstance(data, str) else data

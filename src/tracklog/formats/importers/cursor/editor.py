@@ -1,0 +1,262 @@
+"""The chats of the Cursor editor: rows of its databases, of which only named keys are read."""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import orjson
+
+from tracklog.formats.importers import count, moment, run_id, word
+from tracklog.formats.importers._snapshots import (
+    SnapshotReader,
+    Stored,
+    foreign_block,
+    open_run,
+    parsed,
+    plain_value,
+    read_json,
+    text_block,
+    thought_block,
+    without,
+)
+from tracklog.formats.importers._sqlite import columns
+from tracklog.formats.providers import Body, items, obj, usage
+from tracklog.model.fact import Called, Linked, Noted, Returned, Said, Spent
+
+NAME = "cursor"
+CHATS = "workbench.panel.aichat.view.aichat.chatdata"
+COMPOSERS = "composer.composerData"
+INJECTED = re.compile(r"\s*(?:<timestamp>.*?</timestamp>\s*)?<system_notification>", re.DOTALL)
+TOOL = ("toolCallId", "name", "params", "rawArgs", "result", "status", "error")
+BUBBLE = ("text", "type", "bubbleId", "createdAt", "thinking", "toolFormerData", "modelInfo",
+          "tokenCount", "richText", "_v", "requestId", "key")  # fmt: skip
+COMPOSER = ("composerId", "name", "createdAt", "lastUpdatedAt", "fullConversationHeadersOnly",
+            "workspaceIdentifier", "modelConfig", "subComposerIds", "_v")  # fmt: skip
+KEPT = ("composerId", "name", "createdAt", "unifiedMode", "modelConfig", "workspaceIdentifier",
+        "trackedGitRepos", "subagentInfo", "subComposerIds")  # fmt: skip
+METERS = ("contextTokensUsed", "promptTokenBreakdown")
+
+
+class EditorReader(SnapshotReader):
+    """Reads composers and the chat tabs of older versions."""
+
+    def run_of(self, value: Body) -> str | None:
+        id = word(value.get("id"))
+        return run_id(NAME, id) if id else None
+
+    def conversation(self, value: Body) -> None:
+        kind = value["kind"]
+        self.model: str | None = None
+        if kind == "tab":
+            self._tab(value)
+        elif kind == "inline":
+            self._inline(value)
+        else:
+            self._composer(value)
+
+    def _open(self, value: Body, about: Body, at: Any, title: Any) -> None:
+        place = obj(obj(about.get("workspaceIdentifier")).get("uri"))
+        about = self.about("composer", about)
+        parent = word(obj(about.get("subagentInfo")).get("parentComposerId"))
+        open_run(
+            self.tell,
+            NAME,
+            value.get("id"),
+            at=moment(at),
+            model=_model(obj(about.get("modelConfig")).get("modelName")),
+            cwd=word(place.get("fsPath")) or folder_of(self.source.path),
+            title=title,
+            parent=run_id(NAME, parent) if parent else None,
+            extra=without(about, *COMPOSER),
+        )
+        for child in items(about.get("subComposerIds")):
+            if word(child):
+                self.put(Linked(kind="sub-run", child=run_id(NAME, child)), moment(at))
+        self.tell.report.mapped["composer"] += 1
+
+    def _composer(self, value: Body) -> None:
+        composer, bubbles = obj(value.get("composer")), obj(value.get("bubbles"))
+        about = {key: composer[key] for key in KEPT if composer.get(key)}
+        self._open(value, about, composer.get("createdAt"), composer.get("name"))
+        self.model = _model(obj(composer.get("modelConfig")).get("modelName"))
+        by_id = {str(obj(each).get("bubbleId")): key for key, each in bubbles.items() if each}
+        used = set()
+        for place, header in enumerate(items(composer.get("fullConversationHeadersOnly"))):
+            id = str(obj(header).get("bubbleId") or "")
+            key = id if id in bubbles and id else by_id.get(id)
+            bubble = bubbles.get(key) if key is not None else None
+            if not isinstance(bubble, dict):
+                self.about(f"missing/{id or place}", {"header": header})
+                found = {"name": "missing-bubble", "bubble": id}
+                text = "a message of the conversation is not in the database"
+                self.put(Noted(label="finding", kind="missing-bubble", text=text, data=found))
+                continue
+            used.add(key)
+            tool = obj(bubble.get("toolFormerData"))
+            name = word(tool.get("toolCallId")) or word(obj(header).get("serverBubbleId")) or key
+            self._bubble(str(name or place), bubble)
+        orphans = sum(1 for key, each in bubbles.items() if key not in used and each)
+        if orphans:
+            self.tell.report.ignored["a message that the conversation no longer has"] += orphans
+        meters = {key: composer[key] for key in METERS if composer.get(key)}
+        if meters:
+            meters = self.about("meters", meters)
+            self.put(Noted(label="context", kind="contextTokensUsed", data=meters))
+
+    def _bubble(self, key: str, bubble: Body) -> None:
+        value = self.about(key, bubble)
+        at, kind = moment(value.get("createdAt")), value.get("type")
+        self.tell.report.mapped["user" if kind == 1 else "assistant"] += 1
+        extra = without(value, *BUBBLE)
+        text = value.get("text")
+        if kind == 1:
+            self.model = _model(obj(value.get("modelInfo")).get("modelName")) or self.model
+            hidden = isinstance(text, str) and INJECTED.match(text) is not None
+            blocks = (text_block(text),) if text else ()
+            self.put(Said(role="user", blocks=blocks, message_id=key, injected=hidden), at, extra)
+            return
+        blocks_: list[Body] = []
+        thinking = value.get("thinking")
+        if thinking:
+            thought = obj(thinking)
+            blocks_.append(thought_block(thought.get("text") if thought else thinking,
+                                         thought.get("signature")))  # fmt: skip
+        if text:
+            blocks_.append(text_block(text))
+        tool = obj(value.get("toolFormerData"))
+        if blocks_ or not tool:
+            said = Said(role="assistant", blocks=tuple(blocks_), message_id=key, model=self.model)
+            self.put(said, at, extra)
+            extra = {}
+        if tool:
+            self._call(key, tool, at, extra)
+        self._spent(key, value, at)
+
+    def _call(self, key: str, tool: Body, at: str | None, extra: Body) -> None:
+        native = word(tool.get("toolCallId"))
+        given = parsed(tool.get("params")) or parsed(tool.get("rawArgs"))
+        name, id = word(tool.get("name")) or "unknown", native or key
+        called = Called(tool=name, call_id=id, input=given, synthetic_id=native is None)
+        self.put(called, at, {**extra, **without(tool, *TOOL)})
+        result, status = parsed(tool.get("result")), word(tool.get("status"))
+        if status in ("loading", "running", "pending") or (status is None and not result):
+            return  # it has not returned
+        told = obj(result)
+        error, exit_code = told.get("error") or tool.get("error"), told.get("exitCode")
+        code = exit_code if isinstance(exit_code, int) else None
+        wrong = status == "error" or bool(error) or bool(code)
+        ok = None if status == "cancelled" else not wrong
+        back = Returned(call_id=id, tool=name, ok=ok, output=result, error=error, status=status,
+                        exit_code=code, synthetic_id=native is None)  # fmt: skip
+        unread = {"readable": False} if result in (None, "", {}) else None
+        self.put(back, at, unread)
+
+    def _spent(self, key: str, value: Body, at: str | None) -> None:
+        told = obj(value.get("tokenCount"))
+        asked, output = count(told.get("inputTokens")), count(told.get("outputTokens"))
+        if asked or output:
+            name = word(value.get("requestId")) or word(value.get("usageUuid")) or key
+            known = usage(told, input_tokens=asked, output_tokens=output)
+            spent = Spent(
+                key=f"{self.tell.run}/{name}", model=self.model, usage=known, bound="lower"
+            )
+            self.put(spent, at)
+
+    def _inline(self, value: Body) -> None:
+        composer = obj(value.get("composer"))
+        about = without(composer, "conversation", "richText", "text", "lastUpdatedAt", "status")
+        self._open(value, about, composer.get("createdAt"), composer.get("name"))
+        for place, bubble in enumerate(items(composer.get("conversation"))):
+            told = obj(bubble)
+            self._bubble(word(told.get("bubbleId")) or f"bubble/{place}", told)
+
+    def _tab(self, value: Body) -> None:
+        tab = obj(value.get("tab"))
+        about: Body = {"tabId": tab.get("tabId"), "chatTitle": tab.get("chatTitle")}
+        self._open(value, about, tab.get("lastSendTime"), tab.get("chatTitle"))
+        for place, bubble in enumerate(items(tab.get("bubbles"))):
+            told = self.about(word(obj(bubble).get("id")) or f"bubble/{place}", bubble)
+            text = obj(told).get("text") or obj(told).get("rawText")
+            model = word(obj(told).get("modelType"))
+            kind = obj(told).get("type")
+            extra = without(obj(told), "text", "type", "id", "modelType", "initText")
+            if not text and kind == "user":
+                self.tell.report.ignored["an empty draft"] += 1
+                continue
+            self.tell.report.mapped[str(kind)] += 1
+            blocks = (text_block(text),) if text else (foreign_block("bubble", told),)
+            role = "user" if kind == "user" else "assistant"
+            said = Said(role="user" if role == "user" else "assistant", blocks=blocks,
+                        model=model if role == "assistant" else None)  # fmt: skip
+            self.put(said, None, extra)
+
+
+def _model(name: Any) -> str | None:
+    """The name of a model; `default` stands for a choice that is not told."""
+    found = word(name)
+    return None if found in (None, "default") else found
+
+
+def folder_of(path: Path) -> str | None:
+    """The folder of the workspace that a database belongs to."""
+    uri = word(obj(read_json(path.with_name("workspace.json"))).get("folder"))
+    return unquote(urlparse(uri).path) if uri else None
+
+
+COMPOSED = (
+    "SELECT key, value FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;'"
+)
+SIZES = "SELECT count(*), sum(length(value)) FROM cursorDiskKV WHERE key >= ? AND key < ?"
+BUBBLES = "SELECT key, value FROM cursorDiskKV WHERE key >= ? AND key < ?"
+ITEM = "SELECT value FROM ItemTable WHERE key = ?"
+
+
+def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
+    """The conversations of a database, by their named keys; no other key is read."""
+    tables = columns(connection)
+    if "cursorDiskKV" in tables:
+        yield from _composers(connection)
+    if "ItemTable" in tables:
+        yield from _older(connection)
+
+
+def _composers(connection: sqlite3.Connection) -> Iterator[Stored]:
+    for row in connection.execute(COMPOSED).fetchall():
+        id, data = str(row[0]).partition(":")[2], plain_value(row[1])
+        if not isinstance(data, str) or "\n" in id:
+            continue
+        span = (f"bubbleId:{id}:", f"bubbleId:{id};")
+        size = connection.execute(SIZES, span).fetchone()
+        digest = [sha256(data.encode()).hexdigest(), *size]
+
+        def load(id: str = id, data: str = data, span: tuple[str, str] = span) -> Body:
+            rows = connection.execute(BUBBLES, span).fetchall()
+            found = {str(key).rpartition(":")[2]: parsed(value) for key, value in rows}
+            return {"id": id, "kind": "composer", "composer": parsed(data), "bubbles": found}
+
+        if items(obj(parsed(data)).get("fullConversationHeadersOnly")) or size[0]:
+            yield Stored(id, digest, size[0], load)
+        elif items(obj(parsed(data)).get("conversation")):
+            value = {"id": id, "kind": "inline", "composer": parsed(data)}
+            yield Stored(id, digest, 0, partial(dict, value))
+
+
+def _older(connection: sqlite3.Connection) -> Iterator[Stored]:
+    for key, inner, id, kind, field in (
+        (COMPOSERS, "allComposers", "composerId", "inline", "composer"),
+        (CHATS, "tabs", "tabId", "tab", "tab"),
+    ):
+        row = connection.execute(ITEM, (key,)).fetchone()
+        for each in items(obj(parsed(row[0]) if row else None).get(inner)):
+            told = obj(each)
+            name = word(told.get(id))
+            talk = items(told.get("conversation")) or items(told.get("bubbles"))
+            if name and talk:
+                value = {"id": name, "kind": kind, field: told}
+                digest = sha256(orjson.dumps(told)).hexdigest()
+                yield Stored(name, digest, len(talk), partial(dict, value))

@@ -1,0 +1,339 @@
+"""goose: the sessions of Goose: its database, exported documents, and the lines of older versions."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tracklog.formats.importers import (
+    Form,
+    Importer,
+    Raw,
+    Signs,
+    beginning,
+    count,
+    has_tables,
+    inside,
+    moment,
+    run_id,
+    score,
+    word,
+)
+from tracklog.formats.importers._snapshots import (
+    GONE,
+    SnapshotReader,
+    Stored,
+    foreign_block,
+    log_beside,
+    open_run,
+    parsed,
+    row_of,
+    rows,
+    stored,
+    text_block,
+    thought_block,
+    without,
+)
+from tracklog.formats.importers._sqlite import MAGIC, columns
+from tracklog.formats.providers import Body, items, obj, usage
+from tracklog.model.fact import Called, Noted, Returned, Said, Spent
+
+NAME = "goose"
+CHANGING = ("updated_at", "conversation", "ledger", "usage", "name", "description", "messages")
+COUNTS = ("tokens", "cost", "usage")
+
+
+class GooseReader(SnapshotReader):
+    """Reads sessions; a message is known by its own id, which stays when rows are written again."""
+
+    def run_of(self, value: Body) -> str | None:
+        id = word(value.get("id"))
+        return run_id(NAME, id) if id else None
+
+    def identify(self, raw: Raw) -> str | None:
+        value = obj(raw.value)
+        if "role" in value or ("working_dir" in value and "conversation" not in value):
+            return run_id(NAME, word(value.get("id")) or self.source.path.stem)
+        return super().identify(raw)
+
+    def record(self, raw: Raw) -> None:
+        value = obj(raw.value)
+        if "conversation" in value or GONE in value:
+            super().record(raw)
+        elif "role" in value:
+            key = word(value.get("id"))
+            self._message(self.tell.about(raw, key=key, bare=key is None), f"{raw.offset}", False)
+        elif "working_dir" in value:
+            about = self.tell.about(raw, key="session")
+            self._begin({"id": self.source.path.stem, **about})
+            self._total(about)
+        else:
+            self.tell.unknown("record", self.tell.about(raw, bare=True))
+
+    def conversation(self, value: Body) -> None:
+        fixed = {key: parsed(each) for key, each in value.items() if key not in CHANGING
+                 and not any(mark in key for mark in COUNTS)}  # fmt: skip
+        self._begin(self.about("session", fixed))
+        title = word(value.get("name")) or word(value.get("description"))
+        if title:
+            self.about("title", title)
+            self.put(Noted(label="title", text=title), moment(value.get("created_at")))
+        messages = [obj(each) for each in items(value.get("conversation"))]
+        told = [obj(obj(each.get("metadata")).get("usage")) for each in messages]
+        asked = sum(count(each.get("inputTokens")) or 0 for each in told)
+        ledger = items(value.get("ledger"))
+        total = _accumulated(value)
+        known = sum(count(obj(row).get("input_tokens")) or 0 for row in ledger)
+        by_message = asked > 0 and asked >= max(known, count(total.get("input_tokens")) or 0)
+        for place, message in enumerate(messages):
+            key = word(message.get("id")) or f"message/{place}"
+            self._message(self.about(key, message), key, by_message)
+        if by_message:
+            return
+        for row in ledger:
+            told_row = self.about(f"ledger/{obj(row).get('id')}", row)
+            self._spent(f"ledger/{told_row.get('id')}", told_row, word(told_row.get("model")),
+                        moment(told_row.get("created_timestamp")), lower=True)  # fmt: skip
+        if not ledger and total:
+            self._spent("total", self.about("total", total), None, None, lower=True)
+
+    def _begin(self, value: Body) -> None:
+        config = obj(value.get("model_config_json")) or obj(value.get("model_config"))
+        self.state["model"] = word(config.get("model_name")) or word(value.get("model"))
+        parent = word(value.get("parent_session_id"))
+        open_run(
+            self.tell,
+            NAME,
+            value.get("id"),
+            at=moment(value.get("created_at")),
+            model=self.state["model"],
+            cwd=value.get("working_dir"),
+            parent=run_id(NAME, parent) if parent else None,
+            extra=without(value, "id", "working_dir", "created_at"),
+        )
+        self.tell.report.mapped["session"] += 1
+
+    def _total(self, value: Body) -> None:
+        if total := _accumulated(value):
+            self._spent("total", total, None, None, lower=True)
+
+    def _message(self, value: Any, key: str, spent: bool) -> None:
+        told = obj(value)
+        role = word(told.get("role"))
+        if role not in ("user", "assistant"):
+            self.tell.unknown(role or "message", value)
+            return
+        self.tell.report.mapped[role] += 1
+        at, meta = moment(told.get("created")), obj(told.get("metadata"))
+        inference = obj(meta.get("inference"))
+        model = word(inference.get("requestedModel")) or self.state.get("model")
+        hidden = meta.get("turnContext") is True or meta.get("userVisible") is False
+        extra: Body | None = without(meta, "userVisible", "agentVisible", "usage", "inference")
+        if meta.get("agentVisible") is False:
+            extra = {**(extra or {}), "summarised": True}
+        blocks: list[Body] = []
+
+        def speak() -> None:
+            nonlocal extra
+            if blocks:
+                said = Said(role="user" if role == "user" else "assistant", blocks=tuple(blocks),
+                            message_id=key, model=model if role == "assistant" else None,
+                            injected=hidden and role == "user")  # fmt: skip
+                self.put(said, at, extra)
+                extra = None
+                blocks.clear()
+
+        content = told.get("content")
+        for part in [content] if isinstance(content, str) else items(content):
+            kind = word(obj(part).get("type"))
+            if kind in ("toolRequest", "frontendToolRequest"):
+                speak()
+                self._call(obj(part), at)
+            elif kind == "toolResponse":
+                speak()
+                self._returned(obj(part), at)
+            elif kind == "systemNotification":
+                text = word(obj(part).get("msg"))
+                self.put(Noted(label="notification", kind=kind, text=text, data=part), at)
+            else:
+                blocks.append(_block(part))
+        speak()
+        if spent and meta.get("usage"):
+            self._spent(key, obj(meta["usage"]), model, at, word(inference.get("provider")))
+
+    def _call(self, part: Body, at: str | None) -> None:
+        request = obj(part.get("toolCall"))
+        value = obj(request.get("value"))
+        id = word(part.get("id")) or "call"
+        meta = obj(part.get("_meta"))
+        called = Called(
+            tool=word(value.get("name")) or "unknown",
+            call_id=id,
+            input=value.get("arguments"),
+            tool_server=word(meta.get("goose_extension")),
+        )
+        self.put(called, at, without(meta, "goose_extension"))
+        if request.get("status") == "error":
+            error = request.get("error")
+            self.put(Returned(call_id=id, ok=False, error=error, status="error"), at)
+
+    def _returned(self, part: Body, at: str | None) -> None:
+        result = obj(part.get("toolResult"))
+        value, status = result.get("value"), word(result.get("status"))
+        told = obj(value)
+        structured = obj(told.get("structuredContent"))
+        exit_code = structured.get("exit_code")
+        wrong = status == "error" or told.get("isError") is True
+        back = Returned(
+            call_id=word(part.get("id")) or "unknown",
+            ok=not wrong,
+            output=told.get("content") if told else value,
+            error=result.get("error"),
+            status=status,
+            exit_code=exit_code if isinstance(exit_code, int) else None,
+        )
+        self.put(back, at, without(told, "content", "isError"))
+
+    def _spent(
+        self,
+        key: str,
+        told: Body,
+        model: str | None,
+        at: str | None,
+        provider: str | None = None,
+        *,
+        lower: bool = True,
+    ) -> None:
+        def first(*names: str) -> int | None:
+            return next(
+                (found for name in names if (found := count(told.get(name))) is not None), None
+            )
+
+        cost = told.get("cost")
+        known = usage(
+            told,
+            input_tokens=first("inputTokens", "input_tokens"),
+            cached_tokens=first("cacheReadTokens", "cache_read_tokens", "cache_read_input_tokens"),
+            cache_write_tokens=first("cacheWriteTokens", "cache_write_tokens",
+                                     "cache_write_input_tokens"),
+            output_tokens=first("outputTokens", "output_tokens"),
+        )  # fmt: skip
+        if known:
+            paid = cost if isinstance(cost, int | float) and cost > 0 else None
+            spent = Spent(key=f"{self.tell.run}/{key}", model=model or self.state.get("model"),
+                          provider=provider, usage=known, cost_usd=paid,
+                          bound="lower" if lower else None)  # fmt: skip
+            self.put(spent, at)
+
+
+def _accumulated(value: Body) -> Body:
+    """The sums of a session, under the names of a request."""
+    found = obj(value.get("accumulated_usage")) or {
+        key.removeprefix("accumulated_"): each
+        for key, each in value.items()
+        if key.startswith("accumulated_") and each
+    }
+    cost = value.get("accumulated_cost")
+    return without({**found, "cost": cost})
+
+
+def _block(part: Any) -> Body:
+    told = obj(part)
+    kind = word(told.get("type"))
+    if isinstance(part, str):
+        return text_block(part)
+    if kind == "text":
+        return text_block(told.get("text"))
+    if kind == "thinking":
+        return thought_block(told.get("thinking"), told.get("signature"))
+    if kind == "redactedThinking":
+        return thought_block(None, told.get("data"))
+    return foreign_block(kind or "part", part)
+
+
+MESSAGES = (
+    "SELECT id, message_id, role, content_json, created_timestamp, metadata_json FROM messages "
+    "WHERE session_id = ? ORDER BY id"
+)
+SIZES = (
+    "SELECT session_id, count(*), max(id), sum(length(content_json)), "
+    "sum(length(coalesce(metadata_json, ''))) FROM messages GROUP BY 1"
+)
+
+
+def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
+    """The sessions of a database."""
+    tables = columns(connection)
+    sizes = {row[0]: list(row[1:]) for row in connection.execute(SIZES).fetchall()}
+    for row in connection.execute("SELECT * FROM sessions ORDER BY created_at, id").fetchall():
+        session = row_of(row)
+        id = str(session["id"])
+
+        def load(session: Body = session, id: str = id) -> Body:
+            found = []
+            for each in rows(connection, MESSAGES, id):
+                message = {
+                    "id": each["message_id"] or f"row/{each['id']}",
+                    "role": each["role"],
+                    "created": each["created_timestamp"],
+                    "content": parsed(each["content_json"]),
+                    "metadata": parsed(each["metadata_json"]),
+                }
+                found.append(message)
+            ledger: list[Body] = []
+            if "usage_ledger" in tables:
+                ledger = rows(connection, "SELECT * FROM usage_ledger WHERE session_id = ?", id)
+            return {**session, "conversation": found, "ledger": ledger}
+
+        fixed = [session.get("name"), session.get("accumulated_total_tokens")]
+        yield Stored(id, [*sizes.get(id, []), *fixed], (sizes.get(id) or [0])[0], load)
+
+
+SIGNS = (
+    Signs({"working_dir": str, "extension_data": dict, "conversation": list}, sure=0.98),
+    Signs({"working_dir": str, "conversation": list, "session_type": str}, sure=0.98),
+)
+LINE = Signs({"working_dir": str}, ("role", "cwd"))
+MESSAGE = Signs({"role": {"user", "assistant"}, "created": int, "content": list})
+TABLES = {"sessions": ("id", "working_dir"), "messages": ("session_id", "content_json", "role")}
+
+
+def recognise(path: Path, head: bytes) -> float:
+    if has_tables(path, head, TABLES):
+        return 0.98
+    if found := score(path, head, SIGNS):
+        return found
+    first = beginning(path, head).objects
+    old = bool(first) and LINE.match(first[0]) and any(map(MESSAGE.match, first[1:]))
+    return 0.9 if old else 0.0
+
+
+def form(path: Path, head: bytes) -> Form:
+    if head.startswith(MAGIC):
+        return "store"
+    return "lines" if path.suffix == ".jsonl" else "document"
+
+
+def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
+    root = environment.get("GOOSE_PATH_ROOT")
+    share = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
+    folder = Path(root) / "data" if root else share / "goose"
+    found = list(inside(folder / "sessions", "sessions.db"))
+    yield from found
+    if not found:
+        yield from inside(folder / "sessions", "*.jsonl")
+
+
+importer = Importer(
+    name=NAME,
+    about="Goose: its database, exported sessions, and the lines of older versions.",
+    mapping="1",
+    reader=GooseReader,
+    recognise=recognise,
+    find=find,
+    form=form,
+    beside=log_beside,
+    records=stored(conversations, lambda id: run_id(NAME, id)),
+    fits=lambda body: "role" in body or "working_dir" in body,
+    proven="a database and an export of version 1.52 from a test run; the older lines unproven",
+)

@@ -1,0 +1,405 @@
+"""kimi: the conversations of Kimi Code, and of the older Kimi CLI, with their sub-agents."""
+
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tracklog.formats.importers import (
+    ANY,
+    LONG,
+    Importer,
+    Raw,
+    Reader,
+    Signs,
+    beginning,
+    count,
+    inside,
+    moment,
+    remember,
+    run_id,
+    score,
+    seconds,
+    word,
+)
+from tracklog.formats.importers._snapshots import (
+    foreign_block,
+    open_run,
+    parsed,
+    read_json,
+    text_block,
+    thought_block,
+    without,
+)
+from tracklog.formats.providers import Body, items, obj, usage
+from tracklog.model.fact import Began, Called, Ended, Linked, Noted, Returned, Said, Spent
+
+NAME = "kimi"
+WIRE, MAIN = "wire.jsonl", "main"
+
+
+class KimiReader(Reader):
+    """Reads the wire of one agent, of either program."""
+
+    def identify(self, raw: Raw) -> str | None:
+        told = obj(raw.value)
+        if "type" not in told and "message" not in told:
+            return None
+        session, agent = self._names()
+        return run_id(NAME, session, "" if agent == MAIN else agent)
+
+    def _names(self) -> tuple[str, str]:
+        """The session and the agent, by the path, and by the document of the session."""
+        path = self.source.path
+        if path.name == WIRE and path.parent.parent.name in ("agents", "subagents"):
+            return path.parents[2].name, path.parent.name
+        native = word(obj(read_json(state_of(path))).get("id"))
+        return native or (path.parent.name if path.name == WIRE else path.stem), MAIN
+
+    def record(self, raw: Raw) -> None:
+        value = obj(raw.value)
+        inner = obj(value.get("message"))
+        bare = not value.get("time") and not value.get("timestamp")
+        told = self.tell.about(raw, bare=bare)
+        if "payload" in inner and "type" not in value:
+            at = moment(value.get("timestamp"))
+            self._open(at, {})
+            self._cli(word(inner.get("type")) or "message", obj(obj(told).get("message")), at)
+            return
+        kind = word(value.get("type"))
+        if kind is None:
+            self.tell.unknown("record", told)
+            return
+        at = moment(value.get("time")) or moment(value.get("created_at"))
+        self._open(at, obj(told))
+        known = KINDS.get(kind)
+        self.tell.report.mapped[kind] += 1
+        if known is not None:
+            known(self, obj(told), at)
+        else:
+            data = without(obj(told), "type", "time", "agentId")
+            label = "error" if kind.endswith("error") else kind
+            text = word(data.get("message")) or word(data.get("error"))
+            self.tell.tell(Noted(label=label, kind=kind, text=text, data=data or None), at=at)
+
+    def finish(self) -> None:
+        self._settle(None)
+        title = word(obj(read_json(state_of(self.source.path))).get("title"))
+        if title and self._names()[1] == MAIN:
+            data = orjson.dumps({"title": title})
+            self.tell.about(Raw(0, data, {"title": title}, exact=False), key="title", revised=True)
+            self.tell.tell(Noted(label="title", text=title))
+
+    def _open(self, at: str | None, value: Body) -> None:
+        if self.state.get("open"):
+            return
+        self.state["open"] = True
+        session, agent = self._names()
+        state = obj(read_json(state_of(self.source.path)))
+        parent = obj(obj(state.get("agents")).get(agent)).get("parentAgentId")
+        above = "" if parent in (None, MAIN) else str(parent)
+        open_run(
+            self.tell,
+            NAME,
+            session if agent == MAIN else f"{session}/{agent}",
+            at=at,
+            program="kimi-code" if value else "kimi-cli",
+            cwd=word(state.get("cwd")) or state.get("workDir"),
+            agent=None if agent == MAIN else agent,
+            parent=None if agent == MAIN else run_id(NAME, session, above),
+            extra=without(value, "type", "time", "created_at") or None,
+        )
+
+    # Kimi Code.
+
+    def _bind(self, told: Body, at: str | None) -> None:
+        prompt = word(told.get("systemPrompt"))
+        if prompt:
+            said = Said(role="system", blocks=(text_block(prompt),), injected=True)
+            self.tell.tell(said, at=at)
+        data = without(told, "type", "time", "agentId", "systemPrompt")
+        self.tell.tell(Noted(label="config", kind=word(told.get("type")), data=data or None), at=at)
+
+    def _prompt(self, told: Body, at: str | None) -> None:
+        kind = word(obj(told.get("origin")).get("kind"))
+        blocks = tuple(_blocks(told.get("input")))
+        self._heard(blocks)
+        id = word(told.get("promptId"))
+        said = Said(role="user", blocks=blocks, message_id=id, injected=kind not in (None, "user"))
+        self.tell.tell(
+            said, at=at, extra=without(told, "type", "time", "agentId", "input", "promptId")
+        )
+
+    def _append(self, told: Body, at: str | None) -> None:
+        """A message of the context: a copy of a prompt, or one that nobody typed."""
+        message = obj(told.get("message"))
+        inner = obj(message.get("message")) or message
+        blocks = tuple(_blocks(inner.get("content")))
+        made = [*items(inner.get("toolCalls"))]
+        if self._is_heard(blocks) and all(self._is_called(obj(each)) for each in made):
+            self.tell.report.mapped[str(told.get("type"))] -= 1
+            self.tell.report.ignored[f"{told.get('type')}: compared, a copy"] += 1
+            return
+        self._heard(blocks)
+        role = word(inner.get("role"))
+        said = Said(
+            role="assistant" if role == "assistant" else "user",
+            blocks=blocks,
+            injected=role != "assistant",
+            message_id=word(inner.get("id")),
+        )
+        self.tell.tell(said, at=at)
+
+    def _loop(self, told: Body, at: str | None) -> None:
+        event = obj(told.get("event"))
+        kind = word(event.get("type")) or "event"
+        step = word(event.get("stepUuid")) or word(event.get("uuid"))
+        if kind == "step.begin":
+            self._settle(at)
+            self.tell.tell(Began(what="step", step=step), at=at)
+        elif kind == "content.part":
+            blocks = tuple(_blocks([event.get("part")]))
+            self._heard(blocks)
+            model = self.state.get("model")
+            said = Said(role="assistant", blocks=blocks, message_id=step, model=model, step=step)
+            self.tell.tell(said, at=at)
+        elif kind == "tool.call":
+            id = word(event.get("toolCallId"))
+            remember(self.state.setdefault("called", {}), id or "", 1, LONG)
+            call = Called(tool=word(event.get("name")) or "unknown", call_id=id or str(step),
+                          input=event.get("args"), step=step, synthetic_id=id is None)  # fmt: skip
+            extra = without(event, "type", "uuid", "turnId", "step", "stepUuid", "toolCallId", "name",
+                            "args")  # fmt: skip
+            self.tell.tell(call, at=at, extra=extra or None)
+        elif kind == "tool.result":
+            self._result(word(event.get("toolCallId")), obj(event.get("result")), at)
+        elif kind == "step.end":
+            self.state.pop("usage", None)
+            self._spent(f"step/{step}", event.get("usage"), at)
+            stop = word(event.get("finishReason"))
+            extra = without(event, "type", "uuid", "usage", "finishReason", "turnId", "step")
+            ended = Ended(what="step", step=step, outcome=stop)
+            self.tell.tell(ended, at=at, extra=extra or None)
+        else:
+            self.tell.tell(Noted(label=kind, kind=kind, data=event), at=at)
+
+    def _result(self, id: str | None, result: Body, at: str | None) -> None:
+        output = result.get("output")
+        self._heard(tuple(_blocks(output if isinstance(output, str | list) else None)))
+        back = Returned(
+            call_id=id or "unknown",
+            ok=result.get("isError", result.get("is_error")) is not True,
+            output=output,
+            seconds=seconds(result.get("durationMs"), 1000),
+            synthetic_id=id is None,
+        )
+        extra = without(result, "output", "isError", "is_error", "durationMs")
+        self.tell.tell(back, at=at, extra=extra or None)
+
+    def _request(self, told: Body, at: str | None) -> None:
+        self.state["model"] = word(told.get("model")) or self.state.get("model")
+        data = without(told, "type", "time", "agentId")
+        self.tell.tell(Noted(label="llm.request", kind="llm.request", data=data), at=at)
+
+    def _usage(self, told: Body, at: str | None) -> None:
+        """Only for a step that does not end with its usage."""
+        self.state["usage"] = [told.get("usage"), at, self.tell.mark()]
+
+    def _settle(self, _at: str | None) -> None:
+        waiting = self.state.pop("usage", None)
+        if waiting:
+            mark = self.tell.mark() if self.state.get("open") else None
+            self.tell.again(waiting[2])
+            self._spent(f"usage/{waiting[2]['hash'][:16]}", waiting[0], waiting[1])
+            if mark is not None:
+                self.tell.again(mark)
+
+    def _ended(self, told: Body, at: str | None) -> None:
+        self._settle(at)
+        kind = word(told.get("type")) or ""
+        why = word(told.get("reason")) or word(told.get("outcome"))
+        outcome = "cancelled" if kind == "turn.cancel" else why
+        turn = told.get("turnId")
+        ended = Ended(
+            what="step",
+            step=f"turn {turn}" if turn is not None else "turn",
+            outcome=outcome,
+            passed=False if outcome in ("failed", "error") else None,
+            seconds=seconds(told.get("durationMs"), 1000),
+        )
+        self.tell.tell(ended, at=at)
+
+    def _spent(self, key: str, raw: Any, at: str | None) -> None:
+        told = obj(raw)
+
+        def first(*names: str) -> int | None:
+            return next(
+                (found for name in names if (found := count(told.get(name))) is not None), None
+            )
+
+        other, output = first("inputOther", "input_other"), first("output")
+        read = first("inputCacheRead", "input_cache_read") or 0
+        written = first("inputCacheCreation", "input_cache_creation") or 0
+        if other is None and output is None:
+            return
+        known = usage(
+            told,
+            input_tokens=(other or 0) + read + written,
+            cached_tokens=read,
+            cache_write_tokens=written,
+            output_tokens=output,
+        )
+        model = self.state.get("model")
+        spent = Spent(key=f"{self.tell.run}/{key}", model=model, usage=known, calls=1)
+        self.tell.tell(spent, at=at)
+
+    def _heard(self, blocks: tuple[Body, ...]) -> None:
+        known = self.state.setdefault("texts", {})
+        for text in _texts(blocks):
+            remember(known, text, 1, LONG)
+
+    def _is_heard(self, blocks: tuple[Body, ...]) -> bool:
+        known = self.state.get("texts", {})
+        return all(text in known for text in _texts(blocks))
+
+    def _is_called(self, call: Body) -> bool:
+        return (word(call.get("id")) or "") in self.state.get("called", {})
+
+    # The older Kimi CLI.
+
+    def _cli(self, kind: str, message: Body, at: str | None) -> None:
+        told = obj(message.get("payload"))
+        self.tell.report.mapped[kind] += 1
+        if kind == "TurnBegin":
+            blocks = tuple(_blocks(told.get("user_input")))
+            self.tell.tell(Said(role="user", blocks=blocks), at=at)
+        elif kind == "ContentPart":
+            blocks = tuple(_blocks([told]))
+            self.tell.tell(Said(role="assistant", blocks=blocks), at=at)
+        elif kind == "ToolCall":
+            function, id = obj(told.get("function")), word(told.get("id"))
+            given = function.get("arguments")
+            call = Called(tool=word(function.get("name")) or "unknown", call_id=id or "call",
+                          input=parsed(given), synthetic_id=id is None)  # fmt: skip
+            self.tell.tell(call, at=at)
+        elif kind == "ToolResult":
+            result = obj(told.get("return_value")) or obj(told.get("result"))
+            self._result(word(told.get("tool_call_id")), result, at)
+        elif kind == "StatusUpdate":
+            id = word(told.get("message_id"))
+            self._spent(f"status/{id or at}", told.get("token_usage"), at)
+        elif kind == "SubagentEvent":
+            self._subagent(told, at)
+        elif kind in ("StepInterrupted", "TurnEnd"):
+            outcome = "interrupted" if kind == "StepInterrupted" else "completed"
+            self.tell.tell(Ended(what="step", step="turn", outcome=outcome), at=at)
+        else:
+            label = "error" if kind == "StepRetry" else kind
+            self.tell.tell(Noted(label=label, kind=kind, data=told or None), at=at)
+
+    def _subagent(self, told: Body, at: str | None) -> None:
+        """An event of a sub-agent, in the file of its parent."""
+        call, above = word(told.get("parent_tool_call_id")) or "call", self.tell.run
+        child = run_id(NAME, above, call)
+        if call not in self.state.setdefault("children", {}):
+            remember(self.state["children"], call, child)
+            self.tell.tell(Linked(kind="sub-run", child=child, call_id=call), at=at)
+            self.tell.tell(Linked(kind="sub-run", parent=above, call_id=call), at=at, run=child)
+        event = obj(told.get("event"))
+        self.tell.run = child
+        self._cli(word(event.get("type")) or "message", event, at)
+        self.tell.run = above
+
+
+KINDS: dict[str, Any] = {
+    "profile.bind": KimiReader._bind,
+    "config.update": KimiReader._bind,
+    "turn.prompt": KimiReader._prompt,
+    "turn.steer": KimiReader._prompt,
+    "turn.cancel": KimiReader._ended,
+    "turn.ended": KimiReader._ended,
+    "context.append_message": KimiReader._append,
+    "agent.message.appended": KimiReader._append,
+    "context.append_loop_event": KimiReader._loop,
+    "llm.request": KimiReader._request,
+    "usage.record": KimiReader._usage,
+}
+
+
+def _blocks(content: Any) -> Iterable[Body]:
+    if isinstance(content, str):
+        yield text_block(content)
+    for part in items(content):
+        told = obj(part)
+        kind = word(told.get("type"))
+        if isinstance(part, str):
+            yield text_block(part)
+        elif kind == "text":
+            yield text_block(told.get("text"))
+        elif kind == "think":
+            yield thought_block(told.get("think"), told.get("encrypted"))
+        elif told:
+            yield foreign_block(kind or "part", part)
+
+
+def _texts(blocks: Iterable[Body]) -> list[str]:
+    found = []
+    for block in blocks:
+        text = block.get("text", block.get("thinking", block.get("chunk")))
+        found.append(sha256(orjson.dumps(text, default=str)).hexdigest()[:16])
+    return found
+
+
+def state_of(path: Path) -> Path:
+    """The document about a session."""
+    if path.name == WIRE:
+        inside_agents = path.parent.parent.name in ("agents", "subagents")
+        return (path.parents[2] if inside_agents else path.parent) / "state.json"
+    return path.with_suffix(".state.json")
+
+
+SIGNS = (
+    Signs({"type": {"metadata"}, "protocol_version": str, "created_at": ANY}),
+    Signs({"type": {"context.append_loop_event"}, "event.type": str}),
+    Signs({"timestamp": float, "message.type": str, "message.payload": ANY}, ("type", "role")),
+)
+CONTEXT = Signs({"role": {"_system_prompt", "_checkpoint", "_usage"}})
+STATE = Signs({"agents": dict, "createdAt": ANY, "updatedAt": ANY})
+
+
+def recognise(path: Path, head: bytes) -> float:
+    return score(path, head, SIGNS)
+
+
+def companion(path: Path, head: bytes) -> bool:
+    """The model's context and the document of a session, beside a wire."""
+    objects = beginning(path, head).objects
+    if path.name.startswith("context") and path.with_name(WIRE).is_file():
+        return any(map(CONTEXT.match, objects))
+    if not path.name.endswith("state.json"):
+        return False
+    wires = (path.parent / "agents" / MAIN / WIRE, path.with_name(WIRE),
+             path.with_name(path.name.removesuffix(".state.json") + ".jsonl"))  # fmt: skip
+    return any(map(STATE.match, objects)) and any(each.is_file() for each in wires)
+
+
+def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
+    code = Path(environment.get("KIMI_CODE_HOME") or home / ".kimi-code")
+    yield from inside(code / "sessions", f"*/*/agents/*/{WIRE}")
+    yield from inside(home / ".kimi" / "sessions", f"*/*/{WIRE}", f"*/*/subagents/*/{WIRE}")
+
+
+importer = Importer(
+    name=NAME,
+    about="Kimi Code and Kimi CLI: the wires of their sessions, with sub-agents.",
+    mapping="1",
+    reader=KimiReader,
+    recognise=recognise,
+    find=find,
+    companion=companion,
+    beside=lambda path: [state_of(path)],
+    fits=lambda body: "type" in body or "message" in body,
+    proven="wires 1.5 of Kimi Code 2.1 from a test run, and 1.4, cleaned; Kimi CLI unproven",
+)

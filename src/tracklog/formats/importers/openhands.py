@@ -1,0 +1,395 @@
+"""openhands: the conversations of OpenHands, of its first generation and of its SDK."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tracklog.formats.importers import (
+    DAMAGED,
+    Form,
+    Importer,
+    Raw,
+    Signs,
+    beginning,
+    count,
+    inside,
+    moment,
+    run_id,
+    score,
+    word,
+)
+from tracklog.formats.importers._snapshots import (
+    SnapshotReader,
+    foreign_block,
+    open_run,
+    parsed,
+    read_json,
+    text_block,
+    thought_block,
+    without,
+)
+from tracklog.formats.providers import Body, items, obj, usage
+from tracklog.formats.providers.openai import tokens
+from tracklog.model.fact import Called, Ended, Noted, Returned, Said, Spent
+
+NAME = "openhands"
+BASE = "base_state.json"
+COMMON = ("id", "timestamp", "source", "kind", "parent_id")
+THINK = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
+QUIET = ("recall", "change_agent_state", "agent_state_changed", "null", "condensation", "think",
+         "system", "message", "finish", "reject")  # fmt: skip
+
+
+class OpenhandsReader(SnapshotReader):
+    """Reads one conversation: a list of events, or a folder of them."""
+
+    def run_of(self, value: Body) -> str | None:
+        return run_id(NAME, self._native(value))
+
+    def _native(self, value: Body) -> str:
+        path = self.source.path
+        if path.name == BASE or "instance_id" in value:
+            return word(value.get("id")) or word(value.get("instance_id")) or path.parent.name
+        return path.parent.parent.name if path.parent.name == "events" else path.stem
+
+    def identify(self, raw: Raw) -> str | None:
+        value = raw.value
+        if isinstance(value, list):
+            return self.run_of({})
+        return self.run_of(value) if isinstance(value, dict) else None
+
+    def record(self, raw: Raw) -> None:
+        value = raw.value
+        if isinstance(value, list):
+            value = {"events": value}
+        if not isinstance(value, dict):
+            self.tell.unknown("value", self.tell.about(raw, bare=True))
+            return
+        self.tell.run = self.run_of(value) or self.tell.run
+        self.conversation(value)
+
+    def conversation(self, value: Body) -> None:
+        path = self.source.path
+        if "events" in value or "history" in value:
+            events = items(value.get("events")) or items(value.get("history"))
+        else:
+            events = [read_json(each) for each in events_of(path)]
+        told = [obj(each) for each in events]
+        llm = obj(obj(value.get("agent")).get("llm"))
+        self.model = word(llm.get("model"))
+        first = next((at for each in told if (at := moment(each.get("timestamp")))), None)
+        about = {"id": self._native(value), "model": self.model,
+                 "workspace": obj(value.get("workspace")).get("working_dir"),
+                 **without(value, "events", "history", "agent", "stats", "id", "workspace",
+                           "execution_status", "secrets", "agent_state", "llm_metrics", "metrics")}  # fmt: skip
+        about = self.about("conversation", about if "instance_id" in value else without(about))
+        rest = without(about, "id", "model", "workspace") if "instance_id" in value else None
+        open_run(self.tell, NAME, about.get("id"), at=first, model=self.model,
+                 cwd=about.get("workspace"), title=value.get("title"), extra=rest)  # fmt: skip
+        self._actions: dict[Any, str] = {}
+        self._responses: set[str] = set()
+        self._stats: Body = {}
+        for place, event in enumerate(told):
+            key = event.get("id")
+            key = str(key) if key is not None and key != "" else f"event/{place}"
+            full = self.about(key, event)
+            at = moment(event.get("timestamp"))
+            if "kind" in event:
+                self._sdk(key, obj(full), at)
+            elif "action" in event or "observation" in event:
+                self._v0(key, obj(full), at)
+            else:
+                self.tell.unknown("event", full, at=at)
+        stats = self._stats or obj(obj(value.get("stats")).get("usage_to_metrics"))
+        if stats:
+            self._sum(self.about("stats", stats))
+
+    # The first generation.
+
+    def _v0(self, key: str, event: Body, at: str | None) -> None:
+        if "observation" in event:
+            self._observed(event, at)
+            return
+        action, args = str(event.get("action")), obj(event.get("args"))
+        meta = obj(event.get("tool_call_metadata"))
+        self.tell.report.mapped[action] += 1
+        self._response(obj(meta.get("model_response")), at)
+        agent = event.get("source") == "agent"
+        extra = without(event, "id", "timestamp", "source", "message", "action", "args",
+                        "tool_call_metadata", "llm_metrics")  # fmt: skip
+        thought = word(args.get("thought"))
+        if action == "message":
+            blocks = (text_block(args.get("content")),)
+            said = Said(role="assistant" if agent else "user", blocks=blocks, message_id=key,
+                        model=self.model if agent else None,
+                        injected=event.get("source") == "environment")  # fmt: skip
+            self.put(said, at, {**extra, **without(args, "content")})
+        elif action == "system":
+            said = Said(role="system", blocks=(text_block(args.get("content")),), injected=True)
+            self.put(said, at, {**extra, **without(args, "content")})
+        elif action in ("think", "finish", "reject"):
+            text = word(args.get("final_thought")) or thought or word(event.get("message"))
+            block = thought_block(text) if action == "think" else text_block(text)
+            said = Said(role="assistant", blocks=(block,), message_id=key, model=self.model)
+            self.put(said, at, {**extra, **without(args, "thought", "final_thought")})
+        elif action in QUIET:
+            label = "compaction" if action == "condensation" else action
+            self.put(Noted(label=label, kind=action, data=without({**args, **extra})), at)
+        else:
+            if thought:
+                said = Said(role="assistant", blocks=(text_block(thought),), model=self.model,
+                            message_id=f"{key}/thought")  # fmt: skip
+                self.put(said, at)
+            native = word(meta.get("tool_call_id"))
+            id = self._actions[event.get("id")] = native or key
+            tool = word(meta.get("function_name")) or action
+            given = without(args, "thought")
+            call = Called(tool=tool, call_id=id, input=given, synthetic_id=native is None)
+            self.put(call, at, {**extra, **without({"message": event.get("message")})})
+
+    def _observed(self, event: Body, at: str | None) -> None:
+        kind, extras = str(event.get("observation")), obj(event.get("extras"))
+        self.tell.report.mapped[kind] += 1
+        meta = obj(event.get("tool_call_metadata"))
+        self._response(obj(meta.get("model_response")), at)
+        id = self._actions.get(event.get("cause")) or word(meta.get("tool_call_id"))
+        content = event.get("content")
+        if id is None:
+            label = "error" if kind == "error" else kind
+            text = word(content) or word(event.get("message"))
+            self.put(Noted(label=label, kind=kind, text=text, data=extras or None), at)
+            return
+        code = obj(extras.get("metadata")).get("exit_code", extras.get("exit_code"))
+        exit_code = code if isinstance(code, int) and code != -1 else None
+        wrong = kind == "error" or bool(exit_code) or event.get("success") is False
+        tool = word(meta.get("function_name"))
+        back = Returned(call_id=id, tool=tool, ok=not wrong, output=content, exit_code=exit_code,
+                        status=kind, synthetic_id=not word(meta.get("tool_call_id")))  # fmt: skip
+        self.put(back, at, without({"message": event.get("message"), "extras": extras}))
+
+    def _response(self, response: Body, at: str | None) -> None:
+        """A response is repeated on each of its calls and results."""
+        id = word(response.get("id"))
+        if id is None or id in self._responses:
+            return
+        self._responses.add(id)
+        self.model = word(response.get("model")) or self.model
+        choice = obj(next(iter(items(response.get("choices"))), None))
+        text = obj(choice.get("message")).get("content")
+        if word(text):
+            said = Said(
+                role="assistant", blocks=(text_block(text),), message_id=id, model=self.model
+            )
+            self.put(said, at)
+        told = response.get("usage")
+        if known := tokens(told):
+            raw = obj(told)
+            written = count(raw.get("cache_creation_input_tokens"))
+            known |= {"cache_write_tokens": written} if written else {}
+            self.put(Spent(key=id, model=self.model, usage=known, calls=1), at)
+
+    # The SDK.
+
+    def _sdk(self, key: str, event: Body, at: str | None) -> None:
+        kind = str(event.get("kind"))
+        self.tell.report.mapped[kind] += 1
+        extra = without(event, *COMMON)
+        if kind == "MessageEvent":
+            message = obj(event.get("llm_message"))
+            role = "assistant" if message.get("role") == "assistant" else "user"
+            blocks = [*_thoughts(message), *_blocks(message.get("content"))]
+            hidden = event.get("source") != "user" and role == "user"
+            said = Said(role="assistant" if role == "assistant" else "user", blocks=tuple(blocks),
+                        message_id=key, model=self.model if role == "assistant" else None,
+                        injected=hidden)  # fmt: skip
+            self.put(said, at, without(extra, "llm_message"))
+        elif kind == "SystemPromptEvent":
+            prompt = event.get("system_prompt", event.get("prompt"))
+            text = obj(prompt).get("text", prompt)
+            said = Said(role="system", blocks=(text_block(text),), injected=True)
+            self.put(said, at, without(extra, "system_prompt", "prompt"))
+        elif kind in ("ActionEvent", "ACPToolCallEvent"):
+            self._action(key, event, at)
+        elif kind in ("ObservationEvent", "AgentErrorEvent", "UserRejectObservation"):
+            self._result(event, at)
+        elif kind == "ConversationStateUpdateEvent" and event.get("key") == "stats":
+            self._stats = obj(obj(event.get("value")).get("usage_to_metrics")) or self._stats
+        elif "Error" in kind:
+            text = word(event.get("detail")) or word(event.get("error")) or word(event.get("code"))
+            self.put(Noted(label="error", kind=kind, text=text, data=extra), at)
+        elif kind in ("PauseEvent", "InterruptEvent"):
+            self.put(Ended(what="step", step="turn", outcome=kind), at, extra)
+        else:
+            label = "compaction" if kind.startswith("Condensation") else kind
+            text = word(event.get("summary"))
+            self.put(Noted(label=label, kind=kind, text=text, data=extra or None), at)
+
+    def _action(self, key: str, event: Body, at: str | None) -> None:
+        thoughts = list(_thoughts(event))
+        known = {block.get("thinking") for block in thoughts}
+        for block in _blocks(event.get("thought")):
+            text = block.get("text")
+            spoken = THINK.sub("", text) if isinstance(text, str) and known else text
+            if spoken not in (None, ""):
+                thoughts.append({**block, "text": spoken} if block["type"] == "text" else block)
+        if thoughts:
+            id = word(event.get("llm_response_id")) or key
+            said = Said(role="assistant", blocks=tuple(thoughts), message_id=id, model=self.model)
+            self.put(said, at)
+        call, native = obj(event.get("tool_call")), word(event.get("tool_call_id"))
+        given = parsed(call.get("arguments")) if call else without(obj(event.get("action")), "kind")
+        extra = without(event, *COMMON, "thought", "reasoning_content", "thinking_blocks", "tool_call",
+                        "tool_name", "tool_call_id", "action")  # fmt: skip
+        name = word(event.get("tool_name")) or word(call.get("name")) or "unknown"
+        called = Called(tool=name, call_id=native or key, input=given, synthetic_id=native is None)
+        self.put(called, at, extra)
+
+    def _result(self, event: Body, at: str | None) -> None:
+        seen, native = obj(event.get("observation")), word(event.get("tool_call_id"))
+        error = event.get("error") or event.get("rejection_reason")
+        code = seen.get("exit_code")
+        exit_code = code if isinstance(code, int) and code != -1 else None
+        wrong = seen.get("is_error") is True or bool(error)
+        back = Returned(
+            call_id=native or word(event.get("action_id")) or "unknown",
+            tool=word(event.get("tool_name")),
+            ok=not wrong,
+            output=seen.get("content"),
+            error=error,
+            status="rejected" if event.get("rejection_reason") else None,
+            exit_code=exit_code,
+            synthetic_id=native is None,
+        )
+        rest = without(seen, "content", "is_error", "exit_code", "kind")
+        self.put(back, at, without({"observation": rest}))
+
+    def _sum(self, stats: Body) -> None:
+        """The last counts of each use of a model: they are cumulative."""
+        for name, each in stats.items():
+            told = obj(each)
+            counts, cost = obj(told.get("accumulated_token_usage")), told.get("accumulated_cost")
+            known = usage(
+                counts or None,
+                input_tokens=count(counts.get("prompt_tokens")),
+                cached_tokens=count(counts.get("cache_read_tokens")),
+                cache_write_tokens=count(counts.get("cache_write_tokens")),
+                output_tokens=count(counts.get("completion_tokens")),
+                reasoning_tokens=count(counts.get("reasoning_tokens")),
+            )
+            paid = cost if isinstance(cost, int | float) and cost > 0 else None
+            if known.get("total_tokens") or paid:
+                calls = len(items(told.get("token_usages"))) or None
+                spent = Spent(key=f"{self.tell.run}/{name}", model=word(told.get("model_name")),
+                              usage=known, cost_usd=paid, calls=calls)  # fmt: skip
+                self.put(spent)
+
+
+def _thoughts(told: Body) -> Iterator[Body]:
+    for block in items(told.get("thinking_blocks")):
+        each = obj(block)
+        yield thought_block(each.get("thinking"), each.get("signature") or each.get("data"))
+    if not items(told.get("thinking_blocks")) and word(told.get("reasoning_content")):
+        yield thought_block(told["reasoning_content"])
+
+
+def _blocks(content: Any) -> Iterator[Body]:
+    if isinstance(content, str):
+        yield text_block(content)
+    for part in items(content):
+        told = obj(part)
+        if told.get("type") == "text":
+            yield text_block(told.get("text"))
+        else:
+            yield foreign_block(word(told.get("type")) or "part", part)
+
+
+NUMBER = re.compile(r"(?:event-)?(\d+)")
+
+
+def events_of(path: Path) -> list[Path]:
+    """The files of events of a conversation, in order."""
+    folder = path.parent if path.parent.name == "events" else path.parent / "events"
+    found = [each for each in inside(folder, "*.json") if NUMBER.match(each.name)]
+    return sorted(found, key=lambda each: int(NUMBER.match(each.name)[1]))  # type: ignore[index]  # it matched
+
+
+def joined(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG001  # the shape
+    """A file of lines: of one conversation an event each, or a conversation each."""
+    data, events, odd = path.read_bytes(), [], []
+    *lines, tail = data.split(b"\n")
+    for line in [*lines, tail]:
+        if not line.strip():
+            continue
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            name = "torn-tail" if line is tail else "irreparable"
+            odd.append(Raw(0, line, DAMAGED, ((name, "an event that is no JSON"),), exact=False))
+            continue
+        if isinstance(value, dict) and isinstance(value.get("history"), list):
+            yield Raw(0, b"", value, through=len(data))
+        else:
+            events.append(value)
+    if events:
+        yield Raw(0, b"", {"events": events}, through=len(data))
+    yield from odd
+
+
+SDK = re.compile(r"[A-Z]\w*(Event|Observation|Condensation\w*)$|Condensation")
+SIGNS = (
+    Signs({"kind": SDK, "source": {"agent", "user", "environment", "hook"}, "timestamp": str}),
+    Signs({"source": str, "action": str, "args": dict, "timestamp": str}),
+    Signs({"source": str, "observation": str, "content": str, "extras": dict}),
+    Signs({"instance_id": str, "history": list}),
+)
+STATE = Signs({"id": str, "agent.llm": dict, "execution_status": str})
+
+
+def recognise(path: Path, head: bytes) -> float:
+    objects = beginning(path, head).objects
+    if path.name == BASE and any("agent" in each and "id" in each for each in objects):
+        return 0.95
+    return score(path, head, SIGNS)
+
+
+def companion(path: Path, head: bytes) -> bool:
+    """The files of events that are read with the first one, or with the state."""
+    if path.parent.name != "events" or path.suffix != ".json" or not NUMBER.match(path.name):
+        return False
+    if not score(path, head, SIGNS):
+        return False
+    return (path.parent.parent / BASE).is_file() or next(iter(events_of(path)), path) != path
+
+
+def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
+    return "store" if path.suffix == ".jsonl" else "document"
+
+
+def beside(path: Path) -> list[Path]:
+    return events_of(path) if path.name == BASE or path.parent.name == "events" else []
+
+
+def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
+    base = Path(environment.get("OPENHANDS_CONVERSATIONS_DIR") or home / ".openhands/conversations")
+    yield from inside(base, f"*/{BASE}")
+    for folder in ("sessions/*", "users/*/conversations/*"):
+        yield from inside(home / ".openhands", f"{folder}/events/0.json")
+
+
+importer = Importer(
+    name=NAME,
+    about="OpenHands: events of its first generation and of its SDK, in folders, lists and lines.",
+    mapping="1",
+    reader=OpenhandsReader,
+    recognise=recognise,
+    find=find,
+    form=form,
+    companion=companion,
+    beside=beside,
+    records=joined,
+    fits=lambda body: "kind" in body or "source" in body,
+    proven="real events of the SDK (June 2026) and a real trajectory of January 2025",
+)

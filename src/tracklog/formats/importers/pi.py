@@ -1,0 +1,355 @@
+"""pi: the conversations of pi and of OpenClaw, as lines and as rows of a database."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from tracklog.formats.importers import (
+    ANY,
+    Form,
+    Importer,
+    Raw,
+    Signs,
+    count,
+    has_tables,
+    inside,
+    moment,
+    run_id,
+    score,
+    word,
+)
+from tracklog.formats.importers._branches import leave_branch
+from tracklog.formats.importers._snapshots import (
+    GONE,
+    SnapshotReader,
+    Stored,
+    foreign_block,
+    log_beside,
+    open_run,
+    parsed,
+    plain_value,
+    rows,
+    stored,
+    text_block,
+    thought_block,
+    without,
+)
+from tracklog.formats.importers._sqlite import MAGIC
+from tracklog.formats.providers import Body, items, obj, usage
+from tracklog.model.fact import Called, Ended, Linked, Noted, Returned, Said, Spent
+
+NAME = "pi"
+HEADER = ("type", "id", "timestamp", "cwd", "version", "modelId")
+ENTRY = ("type", "id", "parentId", "timestamp", "message")
+ASSISTANT = (
+    "role",
+    "content",
+    "model",
+    "provider",
+    "usage",
+    "stopReason",
+    "timestamp",
+    "responseId",
+)
+RESULT = ("role", "toolCallId", "toolName", "content", "isError", "timestamp")
+
+
+class PiReader(SnapshotReader):
+    """Reads one file of entries, or a database of OpenClaw."""
+
+    def run_of(self, value: Body) -> str | None:
+        native = word(value.get("id")) if value.get("type") == "session" else None
+        return run_id(NAME, native) if native else None
+
+    def identify(self, raw: Raw) -> str | None:
+        events = obj(raw.value).get("events")
+        if events is not None:
+            return run_id(NAME, str(raw.value["id"]))
+        return super().identify(raw)
+
+    def record(self, raw: Raw) -> None:
+        value = raw.value
+        if isinstance(value, dict) and ("events" in value or GONE in value):
+            super().record(raw)
+            return
+        id = word(obj(value).get("id"))
+        bare = id is None and not obj(value).get("timestamp")
+        self._entry(self.tell.about(raw, key=id, bare=bare), f"{id or raw.offset}")
+
+    def conversation(self, value: Body) -> None:
+        self.state.pop("chain", None)
+        self.state.pop("tip", None)
+        for place, event in enumerate(items(value["events"])):
+            id = word(obj(event).get("id")) or f"event/{place}"
+            key = "session" if obj(event).get("type") == "session" else id
+            self._entry(self.about(key, event), id)
+        if rest := obj(value.get("window")):
+            rest = self.about("window", rest)
+            self.put(Noted(label="session", kind="session_windows", data=rest))
+        if parent := word(value.get("parent")):
+            self.about("parent", {"parent": parent})
+            self.put(Linked(kind="sub-run", parent=parent))
+
+    def _entry(self, value: Any, id: str) -> None:
+        told = obj(value)
+        kind, at = word(told.get("type")) or "record", moment(told.get("timestamp"))
+        if kind == "session":
+            self._open(told, at)
+            return
+        native = word(told.get("id"))
+        if native:
+            left = leave_branch(self.state, native, word(told.get("parentId")))
+            if left:
+                self.put(Noted(label="withdrawn", kind="branch", data={"from": left}), at)
+        message = obj(told.get("message"))
+        if kind == "message" and message:
+            role = word(message.get("role")) or "message"
+            self.tell.report.mapped[role] += 1
+            self._message(role, message, id, moment(message.get("timestamp")) or at, at)
+            return
+        data = without(told, *ENTRY)
+        label, text = kind, None
+        if kind == "model_change":
+            label, model = "model-change", word(told.get("modelId"))
+            data = {**data, "from": self.state.get("model"), "to": model}
+            self.state["model"] = model
+        elif kind in ("compaction", "branch_summary"):
+            label, text = "compaction" if kind == "compaction" else kind, word(told.get("summary"))
+        elif kind == "session_info":
+            label, text = "title", word(told.get("name"))
+        elif kind == "custom_message":
+            content = told.get("content")
+            said = Said(role="user", blocks=tuple(_blocks(content)), message_id=id, injected=True)
+            self.tell.report.mapped[kind] += 1
+            self.put(said, at, without(data, "content"))
+            return
+        elif kind not in ("thinking_level_change", "custom", "label", "reset"):
+            self.tell.unknown(kind, value, at=at)
+            return
+        self.tell.report.mapped[kind] += 1
+        self.put(Noted(label=label, kind=kind, text=text, data=data or None), at)
+
+    def _open(self, value: Body, at: str | None) -> None:
+        self.state["model"] = word(value.get("modelId"))
+        self.tell.report.mapped["session"] += 1
+        known = "openclaw" if self._is_openclaw() else NAME
+        open_run(
+            self.tell,
+            NAME,
+            value.get("id"),
+            at=at,
+            program=known,
+            model=value.get("modelId"),
+            cwd=value.get("cwd"),
+            extra=without(value, *HEADER),
+        )
+        other = word(value.get("parentSession")) or word(value.get("branchedFrom"))
+        if other:
+            parent = Path(other).stem.rpartition("_")[2] or other
+            self.put(Linked(kind="fork", parent=run_id(NAME, parent), context=other), at)
+
+    def _is_openclaw(self) -> bool:
+        path = self.source.path
+        return ".openclaw" in path.parts or "openclaw" in path.name or path.suffix == ".sqlite"
+
+    def _message(
+        self, role: str, message: Body, id: str, at: str | None, written: str | None
+    ) -> None:
+        if role == "assistant":
+            self._assistant(message, id, at, written)
+        elif role == "toolResult":
+            native = word(message.get("toolCallId"))
+            back = Returned(
+                call_id=native or id,
+                tool=word(message.get("toolName")),
+                ok=message.get("isError") is not True,
+                output=message.get("content"),
+                synthetic_id=native is None,
+            )
+            self.put(back, at, without(message, *RESULT))
+        elif role == "bashExecution":
+            said = Said(role="user", blocks=({"type": "command", "command": message.get("command")},),
+                        message_id=id)  # fmt: skip
+            self.put(said, at)
+            rest = without(message, "role", "command", "timestamp")
+            self.put(Noted(label="result", kind=role, data=rest), at)
+        else:
+            hidden = role not in ("user", "system")
+            said = Said(
+                role="system" if role == "system" else "user",
+                blocks=tuple(_blocks(message.get("content"))),
+                message_id=id,
+                injected=hidden,
+            )
+            extra = without(message, "role", "content", "timestamp")
+            self.put(said, at, {**extra, "role": role} if hidden else extra)
+
+    def _assistant(self, message: Body, id: str, at: str | None, written: str | None) -> None:
+        model = word(message.get("model")) or self.state.get("model")
+        blocks: list[Body] = []
+        extra: Body | None = without(message, *ASSISTANT)
+        stop = word(message.get("stopReason"))
+
+        def speak() -> None:
+            nonlocal extra
+            if blocks:
+                said = Said(role="assistant", blocks=tuple(blocks), message_id=id, model=model,
+                            stop_reason=stop)  # fmt: skip
+                self.put(said, at, extra)
+                extra = None
+                blocks.clear()
+
+        for place, part in enumerate(items(message.get("content"))):
+            told = obj(part)
+            if told.get("type") != "toolCall":
+                blocks += _blocks([part])
+                continue
+            speak()
+            native = word(told.get("id"))
+            called = Called(
+                tool=word(told.get("name")) or "unknown",
+                call_id=native or f"{id}/{place}",
+                input=parsed(told.get("arguments")),
+                synthetic_id=native is None,
+            )
+            self.put(called, at, extra)
+            extra = None
+        if isinstance(message.get("content"), str):
+            blocks += _blocks(message["content"])
+        speak()
+        self._spent(message, id, model, written)
+        error = word(message.get("errorMessage"))
+        if stop in ("error", "aborted") or error:
+            if stop != "aborted":
+                self.put(Noted(label="error", kind=stop, text=error or stop), at)
+            passed = None if stop == "aborted" else False
+            self.put(Ended(what="step", step=id, outcome=stop, passed=passed, reason=error), at)
+
+    def _spent(self, message: Body, id: str, model: str | None, at: str | None) -> None:
+        told = obj(message.get("usage"))
+        fresh, output = count(told.get("input")), count(told.get("output"))
+        if fresh is None and output is None:
+            return
+        read, written = count(told.get("cacheRead")) or 0, count(told.get("cacheWrite")) or 0
+        cost = obj(told.get("cost")).get("total")
+        known = usage(
+            told,
+            input_tokens=(fresh or 0) + read + written,
+            cached_tokens=read,
+            cache_write_tokens=written,
+            output_tokens=output,
+            reasoning_tokens=count(told.get("reasoningTokens")),
+        )
+        if not known.get("total_tokens"):
+            return
+        spent = Spent(
+            key=f"{NAME}/{word(message.get('responseId')) or id}/{at}",
+            provider=word(message.get("provider")),
+            model=model,
+            usage=known,
+            cost_usd=cost if isinstance(cost, int | float) and cost > 0 else None,
+            calls=1,
+        )
+        self.put(spent, at)
+
+
+def _blocks(content: Any) -> Iterator[Body]:
+    if isinstance(content, str):
+        yield text_block(content)
+    for part in items(content):
+        told = obj(part)
+        kind = told.get("type")
+        if isinstance(part, str):
+            yield text_block(part)
+        elif kind == "text":
+            yield {**without(told, "type"), **text_block(told.get("text"))}
+        elif kind == "thinking":
+            yield thought_block(told.get("thinking"), told.get("thinkingSignature"))
+        else:
+            yield foreign_block(word(kind) or "part", part)
+
+
+SIZES = (
+    "SELECT session_id, count(*), max(seq), sum(event_utf8_bytes) FROM transcript_events GROUP BY 1"
+)
+EVENTS = (
+    "SELECT seq, event_json, event_zstd FROM transcript_events WHERE session_id = ? ORDER BY seq"
+)
+WINDOW = "SELECT * FROM session_windows WHERE session_id = ?"
+
+
+def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
+    """The sessions of a database of OpenClaw."""
+    for row in connection.execute(SIZES).fetchall():
+        id = str(row[0])
+
+        def load(id: str = id) -> Body:
+            found = []
+            for event in connection.execute(EVENTS, (id,)).fetchall():
+                text = event["event_json"]
+                if text is None and event["event_zstd"] is not None:
+                    text = _unpacked(event["event_zstd"])
+                found.append(parsed(plain_value(text)))
+            window = next(iter(rows(connection, WINDOW, id)), {})
+            return {"id": id, "events": found, "window": _window(window)}
+
+        yield Stored(id, list(row[1:]), row[1], load)
+
+
+def _window(row: Body) -> Body:
+    return without(row, "session_id", "updated_at", "transcript_updated_at", "transcript_observed_at",
+                   "account_id")  # fmt: skip
+
+
+def _unpacked(data: bytes) -> bytes | None:
+    try:
+        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+    except zstandard.ZstdError:
+        return None
+
+
+SIGNS = (
+    Signs({"type": {"session"}, "id": str, "timestamp": str, "cwd": str}),
+    Signs({"type": {"message"}, "parentId": ANY, "message.role": {"toolResult", "bashExecution"}}),
+    Signs({"type": {"message"}, "parentId": ANY, "message.api": str, "message.usage": dict}),
+    Signs({"type": {"thinking_level_change"}, "thinkingLevel": str, "timestamp": str}),
+)
+TABLES = {
+    "transcript_events": ("session_id", "seq", "event_json"),
+    "session_windows": ("session_id",),
+}
+
+
+def recognise(path: Path, head: bytes) -> float:
+    if has_tables(path, head, TABLES):
+        return 0.98
+    return score(path, head, SIGNS)
+
+
+def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
+    return "store" if head.startswith(MAGIC) else "lines"
+
+
+def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
+    base = Path(environment.get("PI_CODING_AGENT_DIR") or home / ".pi" / "agent")
+    yield from inside(base / "sessions", "*/*.jsonl")
+    claw = Path(environment.get("OPENCLAW_STATE_DIR") or home / ".openclaw") / "agents"
+    yield from inside(claw, "*/sessions/*.jsonl", "*/agent/openclaw-agent.sqlite")
+
+
+importer = Importer(
+    name=NAME,
+    about="pi and OpenClaw: their sessions as lines, and the databases of OpenClaw.",
+    mapping="1",
+    reader=PiReader,
+    recognise=recognise,
+    find=find,
+    form=form,
+    beside=log_beside,
+    records=stored(conversations, lambda id: run_id(NAME, id)),
+    fits=lambda body: "type" in body and "timestamp" in body,
+    proven="files of pi 0.73 and rows of OpenClaw 2026.9 from test runs; real lines of the first version",
+)

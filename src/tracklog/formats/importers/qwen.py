@@ -1,0 +1,298 @@
+"""qwen: the conversations of Qwen Code, with their sub-agents."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tracklog.formats.importers import (
+    LONG,
+    Importer,
+    Raw,
+    Reader,
+    Signs,
+    beginning,
+    count,
+    inside,
+    moment,
+    remember,
+    run_id,
+    score,
+    word,
+)
+from tracklog.formats.importers._branches import leave_branch
+from tracklog.formats.importers._snapshots import (
+    foreign_block,
+    open_run,
+    read_json,
+    text_block,
+    thought_block,
+    without,
+)
+from tracklog.formats.providers import Body, items, obj, usage
+from tracklog.model.fact import Called, Linked, Noted, Returned, Said, Spent
+
+NAME = "qwen"
+COMMON = ("uuid", "parentUuid", "sessionId", "timestamp", "type", "cwd", "version", "gitBranch",
+          "message", "model", "usageMetadata", "toolCallResult", "agentId", "isSidechain")  # fmt: skip
+NOT_TYPED = ("notification", "cron", "goal_runtime")
+LABELS = {
+    "chat_compression": "compaction",
+    "custom_title": "title",
+    "session_model": "model-change",
+}
+SNAPSHOTS = ("session_artifact_snapshot", "attribution_snapshot", "file_history_snapshot")
+"""Records that hang below a message and are no branch of their own."""
+
+
+class QwenReader(Reader):
+    """Reads one conversation, or that of a sub-agent."""
+
+    def identify(self, raw: Raw) -> str | None:
+        told = obj(raw.value)
+        native, agent = word(told.get("sessionId")), self._agent(told)
+        return run_id(NAME, native, agent) if native else None
+
+    def _agent(self, told: Body) -> str:
+        if self.source.path.parent.parent.name != "subagents":
+            return ""
+        stem = self.source.path.stem.removeprefix("agent-")
+        return word(told.get("agentId")) or stem
+
+    def record(self, raw: Raw) -> None:
+        id = word(obj(raw.value).get("uuid"))
+        value = self.tell.about(raw, key=id, bare=id is None)
+        kind = word(obj(value).get("type"))
+        if not isinstance(value, dict) or kind not in (
+            "user",
+            "assistant",
+            "tool_result",
+            "system",
+        ):
+            self.tell.unknown(kind or "record", value)
+            return
+        at = moment(value.get("timestamp"))
+        self._open(value, at)
+        self.tell.copied = bool(value.get("forkedFrom"))
+        subtype = word(value.get("subtype"))
+        if id and subtype not in SNAPSHOTS:
+            left = leave_branch(self.state, id, word(value.get("parentUuid")))
+            if left:
+                self.tell.tell(Noted(label="withdrawn", kind="rewind", data={"from": left}), at=at)
+        self.tell.report.mapped[subtype or kind] += 1
+        if kind == "system":
+            self._system(subtype or kind, value, at)
+        elif kind == "assistant":
+            self._assistant(id or f"{raw.offset}", value, at)
+        else:
+            self._user(id, value, subtype, at)
+        self.tell.copied = False
+
+    def _open(self, value: Body, at: str | None) -> None:
+        if self.state.get("open"):
+            return
+        self.state["open"] = True
+        native, agent = word(value.get("sessionId")), self._agent(value)
+        meta = obj(read_json(self.source.path.with_suffix(".meta.json"))) if agent else {}
+        open_run(
+            self.tell,
+            NAME,
+            agent or native,
+            at=at,
+            program="qwen-code",
+            version=value.get("version"),
+            cwd=value.get("cwd"),
+            branch=value.get("gitBranch"),
+            agent=value.get("agentName") if agent else None,
+            parent=run_id(NAME, native) if agent and native else None,
+            call=word(meta.get("toolCallId")) or word(meta.get("parentToolCallId")),
+            extra=meta or None,
+        )
+        forked = value.get("forkedFrom")
+        other = word(obj(forked).get("sessionId")) or word(forked)
+        if other:
+            self.tell.tell(Linked(kind="fork", parent=run_id(NAME, other)), at=at)
+
+    def _user(self, id: str | None, value: Body, subtype: str | None, at: str | None) -> None:
+        blocks, shown = [], obj(value.get("systemPayload")).get("displayText")
+        extra = without(value, *COMMON)
+        result = obj(value.get("toolCallResult"))
+        for part in items(obj(value.get("message")).get("parts")):
+            answer = obj(obj(part).get("functionResponse"))
+            if answer:
+                self._returned(answer, result, at, extra)
+                extra = {}
+            else:
+                blocks.append(_block(part))
+        if word(shown):
+            texts = [block.get("text") for block in blocks]
+            extra["sent"] = texts if texts != [shown] else None
+            blocks = [text_block(shown)]
+        if blocks:
+            hidden = subtype in NOT_TYPED or value.get("type") == "tool_result"
+            said = Said(role="user", blocks=tuple(blocks), message_id=id, injected=hidden)
+            self.tell.tell(said, at=at, extra=without(extra) or None)
+
+    def _returned(self, answer: Body, result: Body, at: str | None, extra: Body) -> None:
+        response, status = obj(answer.get("response")), word(result.get("status"))
+        error = response.get("error")
+        wrong = error is not None or status == "error"
+        back = Returned(
+            call_id=word(answer.get("id")) or word(result.get("callId")) or "unknown",
+            tool=word(answer.get("name")),
+            ok=None if status == "cancelled" else not wrong,
+            output=response.get("output") if "output" in response else without(response, "error"),
+            error=error,
+            status=status,
+            synthetic_id=word(answer.get("id")) is None,
+        )
+        rest = without(result, "callId", "status")
+        self.tell.tell(back, at=at, extra={**extra, "result": rest} if rest else extra or None)
+
+    def _assistant(self, id: str, value: Body, at: str | None) -> None:
+        model, spoken = word(value.get("model")), []
+        extra = without(value, *COMMON)
+        calls = []
+        for place, part in enumerate(items(obj(value.get("message")).get("parts"))):
+            call = obj(obj(part).get("functionCall"))
+            if call:
+                calls.append((place, call))
+            else:
+                spoken.append(_block(part))
+        if spoken or not calls:
+            said = Said(role="assistant", blocks=tuple(spoken), message_id=id, model=model)
+            self.tell.tell(said, at=at, extra=extra or None)
+        for place, call in calls:
+            native = word(call.get("id"))
+            self.tell.tell(
+                Called(
+                    tool=word(call.get("name")) or "unknown",
+                    call_id=native or f"{id}/{place}",
+                    input=call.get("args"),
+                    synthetic_id=native is None,
+                ),
+                at=at,
+            )
+        known = tokens(value.get("usageMetadata"))
+        if known:
+            remember(self.state.setdefault("spent", {}), _amounts(known), 1, LONG)
+            key = f"{self.tell.run}/{id}"
+            self.tell.tell(Spent(key=key, model=model, usage=known, calls=1), at=at)
+
+    def _system(self, subtype: str, value: Body, at: str | None) -> None:
+        payload = value.get("systemPayload")
+        told = obj(payload)
+        event = obj(told.get("uiEvent"))
+        if subtype == "ui_telemetry" and event:
+            self._telemetry(event, at)
+            return
+        text = word(told.get("customTitle")) or word(told.get("summary")) or word(told.get("text"))
+        if subtype == "session_model":
+            told = {**told, "to": told.get("model") or told.get("modelId")}
+        label = LABELS.get(subtype, subtype)
+        if "error" in subtype:
+            label, text = "error", text or word(told.get("message"))
+        data = told or payload
+        self.tell.tell(Noted(label=label, kind=subtype, text=text, data=data), at=at)
+
+    def _telemetry(self, event: Body, at: str | None) -> None:
+        """Telemetry repeats the counts of records; a side call has no record of its own."""
+        name = word(event.get("event.name")) or "ui_telemetry"
+        noted = Noted(label=name, kind=name, data=event)
+        if name.endswith("api_error"):
+            text = word(event.get("error_message")) or word(event.get("error"))
+            noted = Noted(label="error", kind=name, text=text, data=event)
+        self.tell.tell(noted, at=at)
+        if not name.endswith("api_response"):
+            return
+        waiting: list[Any] = self.state.setdefault("waiting", [])
+        waiting.append([event, at, self.tell.mark()])
+        del waiting[:-64]
+
+    def finish(self) -> None:
+        """Write the side calls: answers that telemetry reports and no record has."""
+        known = dict(self.state.get("spent", {}))
+        for event, at, mark in self.state.get("waiting", []):
+            asked, output = (
+                count(event.get("input_token_count")),
+                count(event.get("output_token_count")),
+            )
+            cached = count(event.get("cached_content_token_count"))
+            thought = count(event.get("thoughts_token_count"))
+            found = usage(None, input_tokens=asked, cached_tokens=cached, output_tokens=output,
+                          reasoning_tokens=thought)  # fmt: skip
+            if not found or known.pop(_amounts(found), None):
+                continue
+            self.tell.again(mark)
+            key = f"{self.tell.run}/{word(event.get('response_id')) or mark['hash'][:16]}"
+            spent = Spent(key=key, model=word(event.get("model")), usage=found, calls=1)
+            self.tell.tell(spent, at=at)
+
+
+def _amounts(known: Body) -> str:
+    return f"{known.get('input_tokens', 0)}/{known.get('output_tokens', 0)}"
+
+
+def tokens(raw: Any) -> Body:
+    """The counts of a record; thoughts are inside the output where the total says so."""
+    told = obj(raw)
+    asked, output = count(told.get("promptTokenCount")), count(told.get("candidatesTokenCount"))
+    thought, total = count(told.get("thoughtsTokenCount")), count(told.get("totalTokenCount"))
+    outside = total is not None and total == (asked or 0) + (output or 0) + (thought or 0)
+    if thought and outside:
+        output = (output or 0) + thought
+    return usage(
+        told or None,
+        input_tokens=asked,
+        cached_tokens=count(told.get("cachedContentTokenCount")),
+        output_tokens=output,
+        reasoning_tokens=thought,
+    )
+
+
+def _block(part: Any) -> Body:
+    told = obj(part)
+    text = told.get("text")
+    if isinstance(part, str):
+        return text_block(part)
+    if text is not None and told.get("thought") is True:
+        return thought_block(text, told.get("thoughtSignature"))
+    if text is not None:
+        return text_block(text)
+    return foreign_block(next(iter(told), "part"), part)
+
+
+SIGNS = (
+    Signs({"sessionId": str, "uuid": str, "message.parts": list}),
+    Signs({"sessionId": str, "uuid": str, "type": {"system"}, "systemPayload": dict}),
+    Signs({"sessionId": str, "uuid": str, "usageMetadata": dict}),
+)
+AGENT = Signs({"agentId": str})
+
+
+def recognise(path: Path, head: bytes) -> float:
+    return score(path, head, SIGNS)
+
+
+def companion(path: Path, head: bytes) -> bool:
+    """The metadata beside the file of a sub-agent."""
+    named = path.name.endswith(".meta.json") and path.parent.parent.name == "subagents"
+    beside = path.with_name(path.name.removesuffix(".meta.json") + ".jsonl")
+    return named and beside.is_file() and any(map(AGENT.match, beginning(path, head).objects))
+
+
+def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
+    base = Path(environment.get("QWEN_HOME") or home / ".qwen")
+    return inside(base / "projects", "*/chats/*.jsonl", "*/subagents/*/agent-*.jsonl")
+
+
+importer = Importer(
+    name=NAME,
+    about="Qwen Code: ~/.qwen/projects, with sub-agents.",
+    mapping="1",
+    reader=QwenReader,
+    recognise=recognise,
+    find=find,
+    companion=companion,
+    fits=lambda body: "uuid" in body and "type" in body,
+    proven="files that version 0.24 wrote in a test run; branches and rewinds made",
+)
