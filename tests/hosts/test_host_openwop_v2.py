@@ -1,0 +1,377 @@
+"""Version 2 of OpenWOP: the same runs, with closed shapes, other names and bound ids."""
+
+import hashlib
+import hmac
+import json
+import re
+
+import httpx
+import pytest
+from test_host_openwop_floor import HOOKS, Receiver, error_of, gate, key
+
+from support.hosting import Client, Host, flow, put
+from support.waiting import eventually
+from tracklog.hosts.openwop.discovery import discovery_2
+from tracklog.hosts.openwop.failures import Failure
+from tracklog.hosts.openwop.settings import Settings
+from tracklog.hosts.openwop.wire_v2 import KNOWN, Version2
+
+EVENT = {"eventId", "runId", "type", "payload", "timestamp", "sequence", "schemaVersion"}
+BOUND = re.compile(r"default/[A-Za-z0-9._-]{16,128}")
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    with Host(tmp_path_factory.mktemp("home")) as made:
+        yield made
+
+
+def path_of(name: str) -> str:
+    return f"/runs/{name.replace('/', '~2F')}"
+
+
+def start(client: Client, workflow: str, **body) -> str:
+    response = client.http.post("/runs", json={"workflowId": f"conformance-{workflow}", **body})
+    assert response.status_code == 201, response.text
+    assert response.headers["openwop-version"] == "2.0"
+    return response.json()["runId"]
+
+
+def until(client: Client, name: str, *statuses: str) -> dict:
+    def find() -> dict | None:
+        snapshot = client.http.get(path_of(name)).json()
+        return snapshot if snapshot["status"] in statuses else None
+
+    found = eventually(find)
+    assert found
+    return found
+
+
+def events_of(client: Client, name: str, *kinds: str) -> list[dict]:
+    found = client.http.get(f"{path_of(name)}/events/poll").json()["events"]
+    return [event for event in found if not kinds or event["type"] in kinds]
+
+
+def test_discovery_is_closed_and_one_resource_with_that_of_version_1(host):
+    with httpx.Client(base_url=host.url, trust_env=False) as anybody:
+        first = anybody.get("/.well-known/openwop")
+        second = anybody.get("/.well-known/openwop", headers={"OpenWOP-Version": "2"})
+        assert first.headers["openwop-version"] == "1.0"
+        assert second.headers["openwop-version"] == "2.0"
+        assert first.headers["vary"] == second.headers["vary"] == "OpenWOP-Version"
+        assert first.headers["etag"] != second.headers["etag"]
+        same = {"OpenWOP-Version": "2.0", "If-None-Match": second.headers["etag"]}
+        assert anybody.get("/.well-known/openwop", headers=same).status_code == 304
+    old, new = first.json(), second.json()
+    for document in (old, new):
+        assert document["protocolVersions"] == ["1.0", "2.0"]
+        assert document["preferredVersion"] == document["protocolVersion"] == "1.0"
+    assert not {"capabilities", "supportedEnvelopes", "supportedTransports"} & new.keys()
+    assert "capabilities-etag" not in second.headers
+    records = {
+        name: each for name, each in new.items() if isinstance(each, dict) and "status" in each
+    }
+    assert records.keys() >= {
+        "interrupt",
+        "replay",
+        "webhooks",
+        "idempotency",
+        "eventLog",
+        "agents",
+    }
+    for record in records.values():
+        assert record.keys() >= {"status", "since", "witness"}
+        assert ("until" in record) == (record["status"] != "stable")
+        assert "supported" not in record
+
+
+def test_agents_are_announced_only_when_all_of_their_events_are_written():
+    assert "agents" in discovery_2(Settings(), [])
+    assert "agents" not in discovery_2(Settings(tool_events=False), [])
+
+
+def test_events_have_a_closed_envelope_and_the_names_of_version_2(host):
+    name = start(host, "agent-reasoning", tags=["a"])
+    until(host, name, "completed")
+    events = events_of(host, name)
+    for event in events:
+        assert EVENT <= event.keys() <= EVENT | {"nodeId", "engineVersion", "causationId"}
+        assert event["runId"] == name
+        assert event["engineVersion"] == 1
+        assert re.fullmatch(r"[A-Za-z0-9._~-]{16,128}", event["eventId"])
+    kinds = [event["type"] for event in events]
+    assert kinds[3:5] == ["agent.tool-called", "agent.tool-returned"]
+    begun, node = events[0]["payload"], events[1]["payload"]
+    assert begun["owner"]["tenant"] == "default"
+    assert begun["owner"]["subject"] == {
+        "issuer": "urn:tracklog:api-key", "subjectId": "default", "tenant": "default",
+        "lane": "api-key", "kind": "user",
+    }  # fmt: skip
+    assert (begun["engineVersion"], begun["tags"], begun["x-configurable"]) == (1, ["a"], {})
+    assert node["x-agent"]["agentId"] == "core.conformance.reasoning-agent"
+    called, returned, handoff, decided = (event["payload"] for event in events[3:7])
+    assert called["inputs"] == returned["outcome"] == {"x": 1}
+    assert called["x-toolId"] == called["toolName"] == "openwop.echo:echo"
+    assert not {"arguments", "toolId"} & called.keys()
+    assert not {"result", "toolId"} & returned.keys()
+    assert handoff.keys() == {"fromAgentId", "toAgentId", "reason", "x-from", "x-to"}
+    assert decided.keys() >= {"agentId", "decision", "confidence"}
+    for event in events:
+        known = KNOWN.get(
+            {"agent.tool-called": "agent.toolCalled"}.get(event["type"], event["type"])
+        )
+        if known:
+            assert all(each in known or each.startswith("x-") for each in event["payload"])
+
+
+@pytest.mark.parametrize("fixture", ["orchestrator-dispatch", "agent-reasoning-streaming"])
+def test_the_other_names_of_agents_and_supervisors(host, fixture):
+    name = start(host, fixture)
+    until(host, name, "completed")
+    kinds = {event["type"] for event in events_of(host, name)}
+    wanted = {"orchestrator-dispatch": "orchestrator.decided"}
+    assert wanted.get(fixture, "agent.reasoning-delta") in kinds
+    assert all(kind == kind.lower() for kind in kinds)
+
+
+def test_nothing_of_the_journal_is_lost_in_the_rendering(host):
+    name = start(host, "agent-low-confidence")
+    until(host, name, "waiting-approval")
+    (new,) = events_of(host, name, "node.suspended")
+    (old,) = host.events(name.partition("/")[2], "node.suspended")
+    for each in ("agentId", "threshold", "observed", "decision"):
+        assert new["payload"][f"x-{each}"] == old["payload"][each]
+    assert new["payload"]["reason"] == "low-confidence"
+    assert BOUND.fullmatch(new["payload"]["interruptId"])
+    snapshot = until(host, name, "waiting-approval")
+    assert snapshot["interrupt"]["interruptId"] == new["payload"]["interruptId"]
+
+
+def test_an_approval_is_one_shape_with_who_resolved_it(host):
+    name = start(host, "approval")
+    until(host, name, "waiting-approval")
+    url = f"{path_of(name)}/interrupts/gate"
+    answer = host.http.post(url, json={"resumeValue": {"action": "reject"}}).json()
+    assert answer == {"runId": name, "nodeId": "gate", "status": answer["status"]}
+    failed = until(host, name, "failed")["error"]
+    assert (failed["code"], failed["retryable"]) == ("approval_rejected", False)
+    for event in events_of(host, name, "approval.received", "interrupt.resolved"):
+        payload = event["payload"]
+        assert (payload["action"], payload["decision"]) == ("reject", "rejected")
+        assert payload["resolvedBy"]["subjectId"] == "default"
+        assert BOUND.fullmatch(payload["interruptId"])
+    late = host.http.post(url, json={"resumeValue": {"action": "accept"}})
+    assert error_of(late) == (409, "interrupt_already_resolved")
+    nobody = host.http.post(f"{path_of(name)}/interrupts/nobody", json={"resumeValue": {}})
+    assert error_of(nobody) == (404, "not_found")
+    odd = host.http.post(url, json={"resumeValue": {"action": "accept"}, "by": "me"})
+    assert error_of(odd) == (400, "validation_error")
+
+
+def test_a_code_that_version_2_does_not_have_is_in_the_details(host):
+    name = start(host, "failure")
+    error = until(host, name, "failed")["error"]
+    assert (error["code"], error["details"]) == ("internal_error", {"code": "node_failed"})
+    (event,) = events_of(host, name, "run.failed")
+    assert event["payload"]["error"] == error
+
+
+def test_a_run_is_known_by_its_bound_id_in_every_spelling_and_by_its_bare_id(host):
+    bare = host.start("conformance-noop")  # of version 1
+    host.until(bare, "completed")
+    for text in (f"default~2F{bare}", f"default%2F{bare}", bare):
+        snapshot = host.http.get(f"/runs/{text}").json()
+        assert (snapshot["runId"], snapshot["eventLogSchemaVersion"]) == (f"default/{bare}", 3)
+    assert host.snapshot(bare)["eventLogSchemaVersion"] == 2
+    assert error_of(host.http.get(f"/runs/other~2F{bare}")) == (403, "id_tenant_mismatch")
+    fork = host.http.post(f"/runs/{bare}:fork", json={"mode": "replay", "fromSeq": 0}).json()
+    assert fork["sourceRunId"] == f"default/{bare}"
+    assert BOUND.fullmatch(fork["runId"])
+    past = host.http.post(f"/runs/{bare}:fork", json={"mode": "replay", "fromSeq": 99})
+    assert error_of(past) == (422, "fork_point_invalid")
+
+
+def test_children_and_parents_are_bound_too(tmp_path):
+    child = flow("child", [gate()])
+    sub = {"id": "sub", "typeId": "core.subWorkflow", "config": {"workflowId": "child"}}
+    flows = put(tmp_path / "flows", child, flow("parent", [sub]))
+    with Host(tmp_path / "home", workflows=flows) as host:
+        made = host.http.post("/runs", json={"workflowId": "parent"}).json()["runId"]
+        snapshot = until(host, made, "waiting-approval")
+        (row,) = snapshot["childRuns"]
+        assert BOUND.fullmatch(row["runId"])
+        (event,) = events_of(host, made, "node.dispatched")
+        assert event["payload"]["childRunId"] == row["runId"]
+        inner = until(host, row["runId"], "waiting-approval")
+        assert (inner["parentRunId"], inner["parentNodeId"]) == (made, "sub")
+
+
+def test_options_are_nested_in_and_out(host):
+    options = {"version": 1, "run": {"recursionLimit": 5, "escalationThreshold": 0.4},
+               "ai": {"reasoningVerbosity": "none"}}  # fmt: skip
+    name = start(host, "agent-reasoning", configurable=options)
+    assert until(host, name, "completed")["configurable"] == options
+    assert events_of(host, name, "agent.reasoned") == []
+    flat = host.snapshot(name.partition("/")[2])["configurable"]
+    assert flat == {"recursionLimit": 5, "escalationThreshold": 0.4, "reasoningVerbosity": "off"}
+
+
+def test_a_poll_has_five_keys_and_a_cursor(host):
+    name = start(host, "noop")
+    until(host, name, "completed")
+    url = f"{path_of(name)}/events/poll"
+    page = host.http.get(url).json()
+    assert page.keys() == {"runId", "events", "lastSequence", "status", "isTerminal"}
+    assert (page["runId"], page["status"], page["isTerminal"]) == (name, "completed", True)
+    rest = host.http.get(f"{url}?afterSequence=1").json()
+    assert rest["events"] == page["events"][2:]
+    assert rest["lastSequence"] == page["events"][-1]["sequence"]
+    for query in ("timeout=0", "timeout=61", "afterSequence=x"):
+        assert error_of(host.http.get(f"{url}?{query}")) == (400, "validation_error")
+
+
+def test_a_stream_has_the_names_and_shapes_of_version_2(host):
+    name = start(host, "agent-reasoning")
+    until(host, name, "completed")
+    asked = {"Accept": "text/event-stream", "OpenWOP-Version": "2"}
+    for query, wanted in (
+        ("streamMode=updates&types=agent.tool-*", ["agent.tool-called", "agent.tool-returned"]),
+        ("streamMode=updates", ["run.started", "node.completed", "run.completed"]),
+    ):
+        stream = host.http.get(f"{path_of(name)}/events?{query}&resumable=true", headers=asked)
+        assert stream.headers["openwop-version"] == "2.0"
+        assert re.findall(r"(?m)^event: (.*)$", stream.text) == wanted
+        for line in re.findall(r"(?m)^data: (.*)$", stream.text):
+            assert json.loads(line)["runId"] == name
+    states = host.http.get(f"{path_of(name)}/events?streamMode=values", headers=asked)
+    (data,) = re.findall(r"(?m)^data: (.*)$", states.text)
+    assert json.loads(data)["owner"]["tenant"] == "default"
+
+
+def test_bodies_are_closed_and_keys_of_retries_have_a_grammar(host):
+    for body in ({"workflowId": "conformance-noop", "x": 1}, {"workflowId": "nobody"}):
+        assert error_of(host.http.post("/runs", json=body)) == (400, "validation_error")
+    fine = {"workflowId": "conformance-noop"}
+    for word in ("short", "x" * 129, "space in it and long enough"):
+        response = host.http.post("/runs", json=fine, headers={"Idempotency-Key": word})
+        assert error_of(response) == (400, "idempotency_key_invalid")
+    same = {"Idempotency-Key": "a-key-that-is-long-enough"}
+    first = host.http.post("/runs", json=fine, headers=same)
+    again = host.http.post("/runs", json=fine, headers=same)
+    assert first.json() == again.json()
+    assert again.headers["openwop-idempotent-replay"] == "true"
+    malformed = host.http.post("/runs", content=b"{")
+    assert error_of(malformed) == (400, "validation_error")
+    assert malformed.headers["openwop-version"] == "2.0"
+
+
+def test_what_is_not_served_is_not_found_and_versions_are_not_mixed(host):
+    for path in ("/agents", "/runs/default~2Fnobody", "/workflows/nobody", "/prompts/x"):
+        response = host.http.get(path)
+        assert error_of(response) == (404, "not_found")
+        assert response.headers["openwop-version"] == "2.0"
+    assert error_of(host.http.delete("/runs")) == (404, "not_found")
+    one = host.http.get("/runs/x", headers={"OpenWOP-Version": "1.0"})
+    assert error_of(one) == (400, "protocol_version_mismatch")
+    nine = host.http.get("/runs/x", headers={"OpenWOP-Version": "9.0"})
+    assert error_of(nine) == (406, "protocol_version_unsupported")
+    api = host.http.get("/openapi.json").json()
+    assert {"/runs", "/runs/{run}/effects", "/host/effect-seams"} <= api["paths"].keys()
+
+
+def test_a_token_of_version_2(host):
+    name = start(host, "approval")
+    token = until(host, name, "waiting-approval")["interrupt"]["interruptToken"]
+    with httpx.Client(base_url=host.url, trust_env=False) as anybody:
+        assert anybody.get(f"/interrupts/{token}").json()["kind"] == "approval"
+        wrong = anybody.get("/interrupts/ow2.hs256.host.x.y")
+        assert error_of(wrong) == (401, "interrupt_token_invalid")
+        body = {"resumeValue": {"action": "accept"}}
+        done = anybody.post(f"/interrupts/{token}", json=body).json()
+        assert done == {"runId": name, "nodeId": "gate", "status": done["status"]}
+        until(host, name, "completed")
+        again = anybody.post(f"/interrupts/{token}", json=body)
+        assert error_of(again) == (409, "interrupt_already_resolved")
+
+
+def test_pause_and_cancel_and_bulk_cancel(host):
+    name = start(host, "delay", inputs={"delayMs": 20_000})
+    paused = host.http.post(f"{path_of(name)}:pause", json={"drainPolicy": "immediate"})
+    assert (paused.status_code, paused.json()["runId"]) == (202, name)
+    until(host, name, "paused")
+    assert host.http.post(f"{path_of(name)}:resume", json={}).status_code == 202
+    rows = host.http.post("/runs:bulk-cancel", json={"runIds": [name, "other/x"]}).json()["results"]
+    assert [(row["runId"], row["ok"]) for row in rows] == [(name, True), ("other/x", False)]
+    assert rows[1]["error"]["code"] == "id_tenant_mismatch"
+    until(host, name, "cancelled")
+    again = host.http.post(f"{path_of(name)}/cancel", json={})
+    assert error_of(again) == (409, "run_terminal")
+    assert again.json()["details"] == {"runStatus": "cancelled"}
+
+
+def test_runs_are_listed_by_page_and_only_those_of_the_tenant(tmp_path):
+    keys = (key("acme", "*", tenant="acme"), key("other", "*", tenant="other"))
+    with Host(tmp_path, keys=keys) as host:
+        acme, other = host.client("acme"), host.client("other")
+        names = [start(acme, "noop") for _ in range(3)] + [start(acme, "failure")]
+        for name in names:
+            assert name.startswith("acme/")
+            until(acme, name, "completed", "failed")
+        found, cursor = [], ""
+        for _ in range(3):
+            page = acme.http.get(f"/runs?limit=2{cursor}").json()
+            found += [row["runId"] for row in page["runs"]]
+            if "nextCursor" not in page:
+                break
+            cursor = f"&cursor={page['nextCursor']}"
+        assert found == names[::-1]
+        failed = acme.http.get("/runs?status=failed").json()["runs"]
+        assert [row["runId"] for row in failed] == names[3:]
+        noops = acme.http.get("/runs?workflowId=conformance-noop").json()["runs"]
+        assert len(noops) == 3
+        assert other.http.get("/runs").json() == {"runs": []}
+        assert error_of(acme.http.get("/runs?cursor=1.made-up")) == (400, "validation_error")
+        assert error_of(acme.http.get("/runs?limit=0")) == (400, "validation_error")
+
+
+def test_effects_are_the_calls_of_tools(host):
+    name = start(host, "agent-reasoning")
+    until(host, name, "completed")
+    data = host.http.get(f"{path_of(name)}/effects").json()
+    (effect,) = data["effects"]
+    assert (data["runId"], effect["nodeId"], effect["state"]) == (name, "reasoner", "completed")
+    assert BOUND.fullmatch(effect["effectId"])
+
+
+def test_a_webhook_of_version_2_gets_what_version_2_shows(tmp_path):
+    with Receiver() as receiver, Host(tmp_path, **HOOKS) as host:
+        body = {"url": receiver.url, "events": ["agent.tool-called"], "tags": ["mine"]}
+        hook = host.http.post("/webhooks", json=body).json()
+        assert hook["webhookId"] == hook["subscriptionId"]
+        assert BOUND.fullmatch(hook["webhookId"])
+        start(host, "agent-reasoning", tags=["yours"])
+        name = start(host, "agent-reasoning", tags=["mine"])
+        assert eventually(lambda: receiver.got)
+        headers, raw = receiver.got[0]
+        signed = headers["OpenWOP-Timestamp"].encode() + b"." + raw
+        mac = hmac.new(hook["secret"].encode(), signed, hashlib.sha256).hexdigest()
+        assert headers["OpenWOP-Signature"] == f"sha256={mac}"
+        assert headers["OpenWOP-Event-Type"] == "agent.tool-called"
+        sent = json.loads(raw)
+        assert sent["runId"] == name
+        assert sent["event"] in events_of(host, name)
+        assert (
+            host.http.delete(f"/webhooks/{hook['webhookId'].replace('/', '~2F')}").status_code
+            == 204
+        )
+        assert len(receiver.got) == 1
+
+
+def test_a_type_that_version_2_does_not_have_fails_the_read(host):
+    bare = host.start("conformance-noop")
+    host.until(bare, "completed")
+    log = host.engine.log(bare)
+    odd = {**log.events[1], "type": "acme.surprise"}
+    with pytest.raises(Failure) as failure:
+        Version2(Settings()).event(b"", odd, log)
+    assert failure.value.code == "event_type_unmapped"
