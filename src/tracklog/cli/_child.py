@@ -95,7 +95,6 @@ class Child:
         self._tail = bytearray()
         self._pumps: list[_Pump] = []
         self._slave: int | None = None
-        self._gave_up = False
         # Blocked before it starts, so that no signal is lost before we wait for it.
         signals = {*PASSED, signal.SIGCHLD}
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)

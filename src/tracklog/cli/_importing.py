@@ -3,20 +3,38 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from tracklog.cli import _home
+from tracklog.cli import _home, _names
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
     from tracklog.formats.importers import ImportReport
     from tracklog.formats.importing import Importing
     from tracklog.formats.importing_summary import ImportSummary
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def options(verb: F) -> F:
+    """The arguments and options of the verbs that import files."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object."),
+        click.option("--redact", is_flag=True, help="Redact secrets, with a note in the record."),
+        click.option("--dry-run", "dry", is_flag=True,
+                     help="Show what would be imported, and store nothing."),
+        click.option("--from", "only", metavar="NAME", shell_complete=_names.of("importers"),
+                     help="Read every file with this importer."),
+        _home.home_option,
+        click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATHS]..."),
+    ):  # fmt: skip
+        verb = option(verb)
+    return verb
 
 
 def meant(importing: "Importing", paths: tuple[Path, ...]) -> list[Path]:

@@ -154,11 +154,11 @@ class JsonReport:
         sys.stdout.buffer.flush()
 
 
-class GitHubReport:
-    """Workflow commands, which GitHub Actions shows as annotations of the lines."""
+class AnnotationReport:
+    """A report that puts each problem, finding and hint at its line, with a level."""
 
-    def open(self, name: str) -> None:
-        self.name = terminal.spelled(name)
+    info: str
+    """The name of the level info in this format."""
 
     def judged(self, verdict: "LineVerdict") -> None:
         for problem in getattr(verdict.result, "problems", ()):
@@ -167,10 +167,23 @@ class GitHubReport:
     def finding(self, finding: "LocatedFinding") -> None:
         name, message, level = finding.finding
         where = f" (run {finding.run})" if finding.line is None and finding.run else ""
-        self._put({"info": "notice"}.get(level, level), finding.line, name, message + where)
+        word = self.info if level == "info" else level
+        self._put(word, finding.line, name, message + where)
 
     def hint(self, hint: str) -> None:
-        self._put("notice", None, "hint", hint)
+        self._put(self.info, None, "hint", hint)
+
+    def _put(self, level: str, line: int | None, code: str, message: str) -> None:
+        raise NotImplementedError
+
+
+class GitHubReport(AnnotationReport):
+    """Workflow commands, which GitHub Actions shows as annotations of the lines."""
+
+    info = "notice"
+
+    def open(self, name: str) -> None:
+        self.name = terminal.spelled(name)
 
     def unread(self, message: str) -> None:
         click.echo(f"::error title=unreadable::{_data(message)}")
@@ -200,8 +213,10 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-class SarifReport:
+class SarifReport(AnnotationReport):
     """One SARIF 2.1.0 log, written as results come; the rules follow them."""
+
+    info = "note"
 
     def __init__(self) -> None:
         self.rules: dict[str, int] = {}
@@ -217,18 +232,6 @@ class SarifReport:
 
     def open(self, name: str) -> None:
         self.uri = _uri(name)
-
-    def judged(self, verdict: "LineVerdict") -> None:
-        for problem in getattr(verdict.result, "problems", ()):
-            self._put("error", verdict.line, REFUSED, _explained(problem))
-
-    def finding(self, finding: "LocatedFinding") -> None:
-        name, message, level = finding.finding
-        where = f" (run {finding.run})" if finding.line is None and finding.run else ""
-        self._put({"info": "note"}.get(level, level), finding.line, name, message + where)
-
-    def hint(self, hint: str) -> None:
-        self._put("note", None, "hint", hint)
 
     def unread(self, message: str) -> None:
         self.errors.append(message)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tracklog.cli import _home, _importing, _names
+from tracklog.cli import _home, _importing
 from tracklog.cli._progress import progress_bar
 
 LEAST = 8 << 20
@@ -24,20 +24,7 @@ Examples:
 \b
 Exit code: 0 all stored, 1 something refused, 2 usage or I/O, 130 interrupted.""",
 )
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATHS]...")
-@_home.home_option
-@click.option(
-    "--from",
-    "only",
-    metavar="NAME",
-    shell_complete=_names.of("importers"),
-    help="Read every file with this importer.",
-)
-@click.option(
-    "--dry-run", "dry", is_flag=True, help="Show what would be imported, and store nothing."
-)
-@click.option("--redact", is_flag=True, help="Redact secrets, with a note in the record.")
-@click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object.")
+@_importing.options
 def command(
     paths: tuple[Path, ...], home: Path, only: str | None, dry: bool, redact: bool, as_json: bool
 ) -> None:

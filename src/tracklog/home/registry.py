@@ -25,7 +25,7 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+")
 dialect, dialects, dialect_names = _dialects.get, _dialects.all, _dialects.names
 fold, folds, fold_names = _folds.get, _folds.all, _folds.names
 storage_names = _storages.names
-index, index_names = _indexes.open, _indexes.names
+index = _indexes.open
 
 
 def storage(place: str | Path, /, **options: Any) -> Storage:

@@ -42,11 +42,6 @@ def facts_of(dialect: Dialect, event: Event) -> tuple[list[Fact], Finding | None
     return facts, None
 
 
-def facts_in_line(dialect: Dialect, line: bytes) -> list[Fact]:
-    """The facts of a line that passed its dialect's check, in a record or not yet."""
-    return facts_of(dialect, understand(dialect, line))[0]
-
-
 def source_of(dialect: Dialect, event: Event) -> SourceRecord | None:
     """The record of a foreign source that an event was made from, where its dialect says so."""
     try:

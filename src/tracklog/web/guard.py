@@ -45,10 +45,6 @@ class Guard:
         self._known: set[bytes] = set()
         self.logins = Throttle()
 
-    @property
-    def asks_for_token(self) -> bool:
-        return self._token is not None
-
     def check_host(self, headers: Headers) -> None:
         """Accept only our own names and bare addresses, against DNS names that others point here."""
         host = headers.get(b"host", b"")

@@ -44,5 +44,3 @@ class Limits:
     stalled_seconds: float = 30
     """That a client may read nothing of its answer; a watcher comes back and resumes."""
     heartbeat_seconds: float = 15
-    wait_seconds: float = 60
-    """That an answer may be waited for in one request."""

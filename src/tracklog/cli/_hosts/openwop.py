@@ -1,6 +1,5 @@
 """`tracklog host openwop`, and the host inside a collector."""
 
-import getpass
 import os
 import secrets
 import sys
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from tracklog.cli import _home
+from tracklog.cli._hosts import record_stop
 from tracklog.cli._tapes import print_report, tape_options
 from tracklog.cli._verbs import VerbGroup, given
 
@@ -62,13 +62,9 @@ def command() -> None:
 @_home.home_option
 def stop(run: str, home: Path) -> None:
     """End RUN; the host that runs it is notified."""
-    from tracklog import Log
     from tracklog.hosts.openwop.runlog import ask_to_end
 
-    _home.reading(home).close()
-    with _home.writing(home) as opened:
-        named = opened.run(run)[1]
-        click.echo(f"recorded as {ask_to_end(Log(opened), named, getpass.getuser())}")
+    record_stop(home, run, ask_to_end)
 
 
 @command.command(

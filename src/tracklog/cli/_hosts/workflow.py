@@ -1,7 +1,6 @@
 """`tracklog host workflow`: run a flow in the foreground, to its end."""
 
 import asyncio
-import getpass
 import os
 import signal
 import sys
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracklog.cli import _home
+from tracklog.cli._hosts import record_stop
 from tracklog.cli._tapes import print_report, tape_options
 from tracklog.cli._verbs import VerbGroup, given
 from tracklog.model.errors import TracklogError
@@ -49,13 +49,9 @@ def command() -> None:
 @_home.home_option
 def stop(run: str, home: Path) -> None:
     """End RUN: its current step is ended, and its records stay."""
-    from tracklog import Log
     from tracklog.hosts.workflow.keeping import ask_to_end
 
-    _home.reading(home).close()
-    with _home.writing(home) as opened:
-        named = opened.run(run)[1]
-        click.echo(f"recorded as {ask_to_end(Log(opened), named, getpass.getuser())}")
+    record_stop(home, run, ask_to_end)
 
 
 @command.command(
