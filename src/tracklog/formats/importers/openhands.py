@@ -21,6 +21,7 @@ from tracklog.formats.importers import (
     score,
     word,
 )
+from tracklog.formats.importers._exchanges import reply_of
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
     foreign_block,
@@ -32,7 +33,6 @@ from tracklog.formats.importers._snapshots import (
     without,
 )
 from tracklog.formats.providers import Body, items, obj, usage
-from tracklog.formats.providers.openai import tokens
 from tracklog.model.fact import Called, Ended, Noted, Returned, Said, Spent
 
 NAME = "openhands"
@@ -184,11 +184,11 @@ class OpenhandsReader(SnapshotReader):
                 role="assistant", blocks=(text_block(text),), message_id=id, model=self.model
             )
             self.put(said, at)
-        told = response.get("usage")
-        if known := tokens(told):
-            raw = obj(told)
+        known = obj(reply_of("openai", [response]).meta.get("usage"))
+        if known:
+            raw = obj(response.get("usage"))
             written = count(raw.get("cache_creation_input_tokens"))
-            known |= {"cache_write_tokens": written} if written else {}
+            known = {**known, "cache_write_tokens": written} if written else known
             self.put(Spent(key=id, model=self.model, usage=known, calls=1), at)
 
     # The SDK.
