@@ -161,12 +161,19 @@ WRONG = {
         "iterationCap": [0],
         "inputMapping": ["x"],
     },
+    "core.interrupt": {
+        "kind": ["approval", "custom", 1],
+        "eventType": ["", 1],
+        "correlation": [{}, "x"],
+        "timeoutMs": [0],
+    },
     "core.ai.callPrompt": {"prompt": ["", 1]},
     "core.tool.call": {"toolId": ["", 1]},
 }
 NEEDED = {
     "core.clarificationGate": {"questions": [{"id": "a", "question": "?"}]},
     "core.subWorkflow": {"workflowId": "w"},
+    "core.interrupt": {"kind": "external-event", "eventType": "paid", "correlation": {"id": 1}},
     "core.ai.callPrompt": {"prompt": "p"},
     "core.tool.call": {"toolId": "a:b"},
 }

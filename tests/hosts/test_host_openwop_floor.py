@@ -592,6 +592,37 @@ def test_the_secret_of_tokens_is_replaced_without_a_gap(tmp_path):
         assert host.http.get(f"/v1/interrupts/{old}").status_code == 404
 
 
+def test_an_event_from_outside_resumes_the_run_that_it_is_for(tmp_path):
+    config = {"kind": "external-event", "eventType": "order.paid",
+              "correlation": {"orderId": "o-1", "status": "completed"}}  # fmt: skip
+    late = {**config, "timeoutMs": 300}
+    flows = [
+        flow("order", [{"id": "wait", "typeId": "core.interrupt", "config": config}]),
+        flow("late", [{"id": "wait", "typeId": "core.interrupt", "config": late}]),
+    ]
+    with serve(tmp_path, *flows) as host:
+        run = host.start("order")
+        token = host.until(run, "waiting-external")["interrupt"]["interruptToken"]
+        (asked,) = host.events(run, "interrupt.requested")
+        assert asked["payload"]["data"] == {
+            key: config[key] for key in ("eventType", "correlation")
+        }
+        with httpx.Client(base_url=host.url, trust_env=False) as anybody:
+            url, event = f"/v1/interrupts/{token}", {**config["correlation"], "action": "reject"}
+            for wrong in ({**event, "orderId": "o-2"}, {"orderId": "o-1"}):
+                refused = anybody.post(url, json={"resumeValue": wrong})
+                assert error_of(refused) == (422, "correlation_mismatch")
+            assert host.snapshot(run)["status"] == "waiting-external"
+            newer = anybody.post(f"/interrupts/{token}", json={"resumeValue": {}})
+            assert error_of(newer) == (400, "validation_error")
+            assert anybody.post(url, json={"resumeValue": event}).status_code == 200
+        assert host.until(run, "completed")["variables"] == event
+        replay = host.fork(run, mode="replay").json()["runId"]
+        host.until(replay, "completed")
+        assert pairs(host.events(replay)) == pairs(host.events(run))
+        assert host.until(host.start("late"), "failed")["error"]["code"] == "approval_rejected"
+
+
 # Scopes.
 
 ROUTES = [

@@ -89,3 +89,7 @@ class Unknown(Exception):
 
 class Newer(Exception):
     """A newer engine wrote this run, or its workflow is not here: it can be read, but not executed."""
+
+
+class Mismatch(BadAnswer):
+    """An event from outside that another run, or another step, waits for."""

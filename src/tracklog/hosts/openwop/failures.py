@@ -34,6 +34,7 @@ STATUS = {
     "unsupported_media_type": 415,
     "misdirected_request": 421,
     "capability_required": 422,
+    "correlation_mismatch": 422,
     "engine_version_mismatch": 422,
     "fork_out_of_range": 422,
     "fork_point_invalid": 422,

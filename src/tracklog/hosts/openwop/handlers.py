@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from tracklog.hosts.openwop.control import AlreadyResolved, Conflict, status_of
 from tracklog.hosts.openwop.definitions import Definition, Refused
 from tracklog.hosts.openwop.engine import Engine
-from tracklog.hosts.openwop.exceptions import BadAnswer, Newer, NotAllowed, Unknown
+from tracklog.hosts.openwop.exceptions import BadAnswer, Mismatch, Newer, NotAllowed, Unknown
 from tracklog.hosts.openwop.failures import Failure
 from tracklog.hosts.openwop.forks import forked, started
 from tracklog.hosts.openwop.options import (
@@ -350,6 +350,8 @@ class Handlers:
             raise Failure("interrupt_already_resolved", text) from None
         except NotAllowed as error:
             raise Failure("forbidden", str(error)) from None
+        except Mismatch as error:
+            raise Failure("correlation_mismatch", str(error)) from None
         except BadAnswer as error:
             raise Failure("validation_error", str(error)) from None
         except Newer:

@@ -297,7 +297,8 @@ class Step:
             if not given.is_recorded:
                 raise Suspended  # others are still missing
         resolved = self._resolve(place, kind, given, requested)
-        rejects = answer.get("action") == "reject"
+        decides = kind != "external-event"  # what comes from outside may hold any words
+        rejects = given.is_timeout or (decides and answer.get("action") == "reject")
         if not rejects or kind == "approval":
             self.emit("node.resumed", {**place, "resumeValue": answer}, resolved)
         if rejects:

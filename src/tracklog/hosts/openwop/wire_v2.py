@@ -37,6 +37,7 @@ CODES = {
     "method_not_allowed": "not_found",
     "misdirected_request": "forbidden",
     "unsupported_media_type": "validation_error",
+    "correlation_mismatch": "validation_error",
     "request_too_large": "payload_too_large",
     "engine_version_mismatch": "version_conflict",
     "fork_out_of_range": "fork_point_invalid",
