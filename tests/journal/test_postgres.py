@@ -143,7 +143,7 @@ def test_records_are_in_partitions_that_go_with_pruning(tmp_path, opened, monkey
     assert len(store.read(0, 100)) == 51
     assert len(store.read(0, 100, ("spoken", "r1"))) == 24
     with store.writing() as (connection, _):
-        store._retention.drop(connection, 24, 0)
+        store.retention.drop(connection, 24, 0)
     assert (store.first, store.last, partitions()) == (25, 51, 4)
     assert verify_store(store).verdict == "proven"
     assert store.append(frames_of([b"{}"] * 40)) == 52  # a group that spans partitions
@@ -219,3 +219,24 @@ def test_other_storages_do_not_import_the_client():
     )
     assert done.stdout == "False\n"
     assert "postgresql" in registry.storage_names()
+
+
+_OPENS = """
+import sys
+from tracklog.journal.storages.postgresql import PostgresStorage
+PostgresStorage(sys.argv[1], folders=sys.argv[2]).close()
+"""
+
+
+def test_many_processes_make_the_tables_at_once(tmp_path):
+    place = store_url(tmp_path).removeprefix("postgresql:")
+    command = [sys.executable, "-c", _OPENS, place, str(tmp_path)]
+    processes = [subprocess.Popen(command) for _ in range(6)]
+    assert [process.wait(120) for process in processes] == [0] * 6
+
+
+def test_a_closed_store_says_how_far_it_came(tmp_path, opened):
+    storage = PostgresStorage(store_url(tmp_path).removeprefix("postgresql:"), folders=tmp_path)
+    storage.store.append(frames_of([b"{}", b"{}"]))
+    storage.close()
+    assert storage.store.last == 2

@@ -40,8 +40,8 @@ GROUPS = (
         "Operate",
         "verify, repair, back up and clean up",
         (
-            "verify", "doctor", "repair", "backup", "secrets", "erase", "prune", "rebuild",
-            "completion",
+            "verify", "doctor", "repair", "backup", "store", "secrets", "erase", "prune", "rebuild",
+            "completion", "dev",
         ),
     ),
     VerbSection("Host", "run workflows, stages and an OpenWOP host; show a demo", ("host", "demo")),

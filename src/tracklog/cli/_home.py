@@ -1,9 +1,13 @@
-"""The home of a command: --home, else TRACKLOG_HOME, else the user's default."""
+"""The record of a command: the database of --store, else the folder of --home.
+
+TRACKLOG_STORE and TRACKLOG_HOME name them too; the user's default is a folder.
+"""
 
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,7 +36,29 @@ MOST_COMPLETED = 200
 """How many names are offered for completion."""
 DURABILITIES = ("sync", "interval", "lifecycle", "os")
 
+STORE = "tracklog.store"
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class RemoteStore:
+    """A record that is not in a folder: its URL, and a folder of this machine for what is."""
+
+    url: str
+    folder: Path
+
+    def __str__(self) -> str:
+        return re.sub(r"//([^/@:]*):[^/@]*@", r"//\1@", self.url)
+
+    @property
+    def stores(self) -> Path:
+        """The folder for the caches of databases."""
+        return self.folder / "stores"
+
+
+Place = Path | RemoteStore
+"""Where a record is."""
 
 
 def read_option(verb: F) -> F:
@@ -73,16 +99,43 @@ def same_record(hint: str) -> str:
 _COMMAND = re.compile(r"`tracklog ([a-z-]+)([^`]*)`")
 
 
-def _chosen(context: click.Context, _option: click.Parameter, path: Path) -> Path:
+def _chosen(context: click.Context, _option: click.Parameter, path: Path) -> Place:
+    store = context.meta.get(STORE)
     if not context.meta.get(DEMO):
-        return expanded(path)
+        return stored_at(store, expanded(path)) if store else expanded(path)
+    if store and context.get_parameter_source(STORE) is not ParameterSource.ENVIRONMENT:
+        raise click.UsageError("--demo and --store name two places; give one of them", context)
     if context.get_parameter_source("home") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--demo and --home name two places; give one of them", context)
     return expanded(Path(DEMO_HOME))
 
 
+def stored_at(url: str, folder: Path) -> Place:
+    """The place of a URL; a folder where it is a `file:` URL or a path."""
+    scheme, colon, _ = url.partition(":")
+    if not colon or scheme == "file" or "/" in scheme:
+        return expanded(Path(url))
+    return RemoteStore(url, folder)
+
+
+def _choose_store(context: click.Context, option: click.Parameter, url: str | None) -> None:
+    if url:
+        context.meta[STORE] = url
+        context.set_parameter_source(STORE, context.get_parameter_source(option.name or ""))  # type: ignore[arg-type]  # it has one
+
+
 def home_option(verb: F) -> F:
-    """The option for the folder of the record."""
+    """The options for the place of the record: a folder, or the URL of a database."""
+    verb = click.option(
+        "--store",
+        envvar="TRACKLOG_STORE",
+        show_envvar=True,
+        metavar="URL",
+        is_eager=True,
+        expose_value=False,
+        callback=_choose_store,
+        help="The database of the record, instead of a folder: postgresql://user@host/database.",
+    )(verb)
     return click.option(
         "--home",
         envvar="TRACKLOG_HOME",
@@ -127,10 +180,13 @@ def _runs(ctx: click.Context, _option: click.Parameter, begun: str) -> list[str]
     """The runs with this prefix; nothing where there is no home, because a shell must get no
     errors.
     """
+    store = ctx.meta.get(STORE) or os.environ.get("TRACKLOG_STORE")
     path = DEMO_HOME if ctx.meta.get(DEMO) else ctx.params.get("home")
-    path = path or os.environ.get("TRACKLOG_HOME") or DEFAULT
+    if isinstance(path, RemoteStore):
+        path = path.folder
+    path = expanded(Path(path or os.environ.get("TRACKLOG_HOME") or DEFAULT))
     try:
-        with reading(expanded(Path(path))) as home:
+        with reading(stored_at(store, path) if store and not ctx.meta.get(DEMO) else path) as home:
             runs = home.runs()
     except (TracklogError, click.ClickException, OSError):
         return []
@@ -151,11 +207,33 @@ def lost_option(verb: F) -> F:
     )(verb)
 
 
-def reading(home: Path) -> "Home":
-    """Open a home for reading; an error where there is none."""
+def local(place: Place, instead: str) -> Path:
+    """The folder of the record; an error where it is a database, with what to do instead."""
+    if isinstance(place, RemoteStore):
+        raise TracklogError(f"this works on a folder, and the record is at {place}", instead)
+    return place
+
+
+def folder_of(place: Place) -> Path:
+    """The folder of this machine for what does not belong into a database."""
+    return place.folder if isinstance(place, RemoteStore) else place
+
+
+def opened(place: Place, **options: Any) -> "Home":
+    """The record at a place."""
     from tracklog.home.home import Home
+
+    if isinstance(place, RemoteStore):
+        return Home(place.url, folders=place.stores, **options)
+    return Home(place, **options)
+
+
+def reading(home: Place) -> "Home":
+    """Open a record for reading; an error where there is none."""
     from tracklog.journal.segments import check_format
 
+    if isinstance(home, RemoteStore):
+        return opened(home, readonly=True)
     if not _is_there(home):
         check_format(home)
         demo = expanded(Path(DEMO_HOME))
@@ -166,7 +244,7 @@ def reading(home: Path) -> "Home":
             "agents left on disk, `tracklog record` stores lines; --home or TRACKLOG_HOME names "
             "another place",
         )
-    return Home(home, readonly=True)
+    return opened(home, readonly=True)
 
 
 def _is_there(home: Path) -> bool:
@@ -174,12 +252,12 @@ def _is_there(home: Path) -> bool:
 
 
 @contextmanager
-def asking(home: Path) -> "Iterator[Home]":
+def asking(home: Place) -> "Iterator[Home]":
     """A home whose index is up to date; warnings are printed."""
-    with reading(home) as opened:
+    with reading(home) as read:
         with progress_bar("indexing", MANY) as progress:
-            report(_caught_up(opened, progress))
-        yield opened
+            report(_caught_up(read, progress))
+        yield read
 
 
 def _caught_up(home: "Home", progress: "Progress") -> "list[Finding]":
@@ -230,39 +308,39 @@ def report(findings: "Iterable[Finding]") -> None:
         click.secho(text, fg="yellow", err=True)
 
 
-def writing(home: Path, **options: Any) -> "Home":
-    """Open a home for writing; findings raised while opening are printed."""
-    from tracklog.home.home import Home
-
-    opened = Home(home, **options)
-    report(opened.store.findings)
+def writing(home: Place, **options: Any) -> "Home":
+    """Open a record for writing; findings raised while opening are printed."""
+    written = opened(home, **options)
+    report(written.store.findings)
     warn_of_damage(home)
-    return opened
+    return written
 
 
-def serving(home: Path, **options: Any) -> "Home":
+def serving(home: Place, **options: Any) -> "Home":
     """A home that a server writes to; what was surprising about opening it is logged."""
-    from tracklog.home.home import Home
     from tracklog.web import logs
 
-    opened = Home(home, **options)
-    for finding in opened.store.findings:
+    served = opened(home, **options)
+    for finding in served.store.findings:
         logs.log("warning", finding.message, finding=finding.name)
     if damage := damage_of(home):
         logs.log("warning", damage, hint=BEHIND_DAMAGE)
-    return opened
+    return served
 
 
-def warn_of_damage(home: Path) -> None:
+def warn_of_damage(home: Place) -> None:
     """Prints a warning on standard error if a small journal was changed after it was recorded."""
     if damage := damage_of(home):
         click.secho(f"warning: {damage}", fg="yellow", err=True)
         click.echo(f"  {BEHIND_DAMAGE}", err=True)
 
 
-def damage_of(home: Path) -> str | None:
-    """The damage in a journal, if it is small enough to verify."""
+def damage_of(home: Place) -> str | None:
+    """The damage in a journal, if it is in a folder and small enough to verify."""
     from tracklog.journal.verify import verify
+
+    if isinstance(home, RemoteStore):
+        return None
 
     size = sum(path.stat().st_size for path in (home / "journal").glob("*.jsonl"))
     faults = verify(home).faults if size <= LOOKED_OVER else []

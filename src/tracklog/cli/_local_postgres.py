@@ -268,6 +268,13 @@ def _account() -> "pwd.struct_passwd | None":
     raise TracklogError("PostgreSQL does not run as root", "run this as another user")
 
 
+def give_to_server(folder: Path) -> None:
+    """Let the user of the server enter a folder, if we are root and it is empty or theirs."""
+    account = _account()
+    if account is not None and not any(folder.iterdir()):
+        os.chown(folder, account.pw_uid, account.pw_gid)
+
+
 def _children(pid: int) -> list[int]:
     """The processes that a process started, where the system lists them."""
     try:

@@ -64,7 +64,7 @@ def verb(
 
     def run(home: Path, json: bool, **given: Any) -> None:
         with _home.asking(home) as opened:
-            asked = QuestionCall(question, home, opened, given)
+            asked = QuestionCall(question, opened.path, opened, given)
             answer = asked.answer()
             if json:
                 put_json(as_json(answer, asked) if as_json else answer)

@@ -22,6 +22,7 @@ def command(target: Path, home: Path, as_json: bool) -> None:
     """Copy the home to TARGET as it is at one point in time, and verify the copy."""
     from tracklog.journal.backup import backup
 
+    home = _home.local(home, "`tracklog store copy URL file:DIR` copies it to a folder")
     _home.reading(home).close()
     if sys.stderr.isatty():
         from rich.console import Console

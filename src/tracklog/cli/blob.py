@@ -24,9 +24,13 @@ Exit code: 0 found, 2 not found or damaged.""",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write it to this file.",
 )
-def command(sha256: str, home: Path, output: Path | None) -> None:
+def command(sha256: str, home: _home.Place, output: Path | None) -> None:
     """Print the bytes of a blob."""
     from tracklog.journal.blobs import Blobs
 
-    content = Blobs(home).get(sha256)
+    if isinstance(home, _home.RemoteStore):
+        with _home.reading(home) as opened:
+            content = opened.blobs.get(sha256)
+    else:
+        content = Blobs(home).get(sha256)
     _writing.put([content], output)

@@ -35,6 +35,7 @@ def command(home: Path, as_json: bool, accepting: bool) -> None:
     """
     from tracklog.answers.doctor import accept, doctor
 
+    home = _home.local(home, "`tracklog store status URL` looks at a database")
     wrong = False
     if accepting:
         for path in accept(home, time.time()):

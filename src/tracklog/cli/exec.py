@@ -143,7 +143,7 @@ class _Clerk(threading.Thread):
     def __init__(
         self,
         output: _child.OutputQueue,
-        home: Path,
+        home: _home.Place,
         command: tuple[str, ...],
         options: Mapping[str, Any],
     ) -> None:
@@ -183,7 +183,10 @@ class _Clerk(threading.Thread):
     def _record(self) -> None:
         from tracklog.formats.exec import Recording
 
-        with Recording(self._home, self._command, **self._options) as recording:
+        place = self._home
+        store = (place.url, place.stores) if isinstance(place, _home.RemoteStore) else None
+        folder = _home.folder_of(place)
+        with Recording(folder, self._command, store=store, **self._options) as recording:
             self._listen(recording)
             self._is_reported.wait()
             assert self._ended is not None

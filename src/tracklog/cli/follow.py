@@ -88,7 +88,9 @@ def command(
     counts: Counter[str] = Counter()
     hints = _hints.of_lines(dialect)
     with _home.writing(home, **_home.redacting(redact)) as opened:
-        follower = Follower(opened.intake, paths, dialect, home, follow_symlinks=follow_symlinks)
+        follower = Follower(
+            opened.intake, paths, dialect, opened.path, follow_symlinks=follow_symlinks
+        )
         try:
             while True:
                 for read in follower.poll():

@@ -58,14 +58,17 @@ def command(run: str | None, home: Path, as_json: bool) -> None:
     sys.exit(1 if count else 0)
 
 
-def _refused(home: Path) -> list[dict[str, Any]]:
+def _refused(home: _home.Place) -> list[dict[str, Any]]:
     """The refused lines that are stored; reading changes nothing."""
     from tracklog.home import registry
     from tracklog.journal.refused import Refused
 
-    if not (home / "refused").is_dir():
+    if isinstance(home, _home.RemoteStore):
+        storage = registry.storage(home.url, readonly=True, folders=home.stores)
+    elif (home / "refused").is_dir():
+        storage = registry.storage(home, readonly=True)
+    else:
         return []
-    storage = registry.storage(home, readonly=True)
     try:
         return list(Refused(storage.refused))
     finally:

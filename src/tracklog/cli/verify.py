@@ -37,8 +37,10 @@ def command(transcripts: tuple[Path, ...], home: Path, anchor: str | None, as_js
         sys.exit(0 if all(results) else 1)
     from tracklog.journal.verify import anchor_of, verify
 
-    _home.reading(home).close()
-    report = verify(home, anchor_of(anchor) if anchor else None)
+    with _home.reading(home) as opened:
+        at = anchor_of(anchor) if anchor else None
+        is_remote = isinstance(home, _home.RemoteStore)
+        report = opened.storage.verify(at) if is_remote else verify(opened.path, at)
     if as_json:
         faults = [{"seq": fault.seq, "why": fault.why} for fault in report.faults]
         row: dict[str, Any] = {"ok": report.ok, "records": report.records, "first": report.first}

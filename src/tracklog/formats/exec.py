@@ -43,7 +43,10 @@ class Recording:
         redact: bool = False,
         run_id: str | None = None,
         parent_run_id: str | None = None,
+        store: tuple[str, Path] | None = None,
     ) -> None:
+        self._store = store
+        """The URL of a database and the folder for its caches; else the journal is in the home."""
         self.run_id = run_id or str(uuid.uuid4())
         self._parent = parent_run_id
         self.path = home / "transcripts" / f"{self.run_id}.jsonl"
@@ -107,8 +110,10 @@ class Recording:
                 self._tell(Noted(label="finding", text=text, data=data))
 
     def _open_home(self) -> None:
-        self._opened = Home(self._home, redact=secrets.redact if self._redact else None)
-        recover(self._opened, but=self.run_id)
+        place, folders = self._store or (self._home, None)
+        redact = secrets.redact if self._redact else None
+        self._opened = Home(place, folders=folders, redact=redact)
+        recover(self._opened, but=self.run_id, folder=self._home)
 
     def _name(self) -> None:
         """The provider's own id of the conversation, so that a later import is recognised."""
@@ -149,10 +154,10 @@ def admit(home: Home, path: Path, after: int = 0) -> int:
     return after + len(whole)
 
 
-def recover(home: Home, but: str = "") -> list[str]:
-    """Finish recordings that were killed; returns their runs."""
+def recover(home: Home, but: str = "", folder: Path | None = None) -> list[str]:
+    """Finish recordings that were killed, in this folder or the home; returns their runs."""
     found: list[str] = []
-    for marker in sorted((home.path / "transcripts").glob("*.open")):
+    for marker in sorted(((folder or home.path) / "transcripts").glob("*.open")):
         path = marker.with_suffix(".jsonl")
         if path.stem == but or is_locked(path):
             continue  # its recorder is alive

@@ -51,10 +51,13 @@ class Home:
         clock: Callable[[], float] = time.time,
         folds: Iterable[Fold[Any]] | None = None,
         index: str | None = None,
+        folders: Path | None = None,
     ) -> None:
         options: dict[str, Any] = {"durability": durability, "readonly": readonly}
         if segment_size is not None:
             options["segment_size"] = segment_size
+        if folders is not None:
+            options["folders"] = folders
         self.storage = registry.storage(place, **options)
         self.store, self.path = self.storage.store, self.storage.folder
         self._folds, self._index_url = folds, index or self.storage.index_url

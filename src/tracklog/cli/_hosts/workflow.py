@@ -83,6 +83,9 @@ def run_flow(
 
     loaded = read(flow)
     values = dict(map(given, inputs))
+    home = _home.local(
+        home, "record it in a folder; `tracklog serve --store URL --with workflow` runs it there"
+    )
     with _Host(home, loaded, run_id, record=record) as host:
         played = host.tape(tape, by, on_miss) if tape else None
         outcome = host.run(values, played)

@@ -118,15 +118,6 @@ class Database:
                 self._forget()
                 time.sleep(_PAUSE)
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """A transaction of the pool, while a block runs; errors are raised as our own."""
-        try:
-            with self.connection() as connection, connection.transaction():
-                yield connection
-        except psycopg.Error as error:
-            raise self.trouble(error) from error
-
     def trouble(self, error: psycopg.Error) -> TracklogError:
         """The error as our own."""
         state = error.sqlstate or ""

@@ -9,7 +9,7 @@ from typing import Any
 
 from tracklog.journal.frame import Run, run_of, seq_of
 from tracklog.journal.merkle import Head, Link
-from tracklog.journal.postgres.connections import Database, Row
+from tracklog.journal.postgres.connections import PATIENCE, Database, Row
 from tracklog.journal.postgres.groups import columns, link_of, name, text, unpacked
 from tracklog.journal.postgres.listening import Listener
 from tracklog.model.errors import StoreBroken
@@ -26,6 +26,8 @@ class PostgresReader:
     def __init__(self, database: Database, schema: str) -> None:
         self.database, self.schema = database, schema
         self._closed = False
+        self._known: Row | None = None
+        """The head as it was asked for last."""
         self._caching = threading.Lock()
         self._held: OrderedDict[int, tuple[str, list[bytes]]] = OrderedDict()
         self._listener: Listener | None = None
@@ -158,8 +160,12 @@ class PostgresReader:
         if listener is not None:
             listener.close()
 
-    def _head(self) -> Row:
-        return self._ask("SELECT first, last, chain, origin, bytes FROM {s}.head")[0]
+    def _head(self, patience: float = PATIENCE) -> Row:
+        if self._closed and self._known is not None:
+            return self._known  # whoever stops may still say how far it came
+        ask = f"SELECT first, last, chain, origin, bytes FROM {self.schema}.head"
+        self._known = self.database.ask(ask, patience=patience)[0]
+        return self._known
 
     def _ask(self, sql: str, values: Any = ()) -> list[Row]:
         return self.database.ask(sql.replace("{s}", self.schema), values)

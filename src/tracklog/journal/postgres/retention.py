@@ -26,19 +26,7 @@ class Retention:
         """Replace one record with a tombstone, chain that, and take it out of refused lines."""
         store = self._store
         with store.writing() as (connection, (_, last, chain, _, _)):
-            found = connection.execute(
-                "SELECT through, first, codec::text, frames, size FROM"
-                f" {store.schema}.groups WHERE through >= %s ORDER BY through LIMIT 1".encode(),
-                (seq,),
-                binary=True,
-            ).fetchone()
-            if seq < 1 or found is None or found[1] > seq:
-                raise NoSuchRecord(
-                    f"there is no record {seq}", "`tracklog tail` shows the numbers that there are"
-                )
-            through, first, codec, data, size = found
-            frames = unpacked(codec, data, size)
-            frame = frames[seq - first]
+            frame = self._find(connection, seq)[1]
             old = record(frame)
             if old is None:
                 raise NoSuchRecord(f"record {seq} is damaged", "`tracklog verify` shows how")
@@ -49,22 +37,42 @@ class Retention:
             put = tombstone(frame, leaf, reason, by, at, id)
             # The refused lines go first: while the record is there, doing it again finds them.
             also = self._scrub(old.line, reason, by, at)
-            frames[seq - first] = put
-            size, codec, data = packed(frames)
             after = merkle.erasure_link(chain, seq, leaf, merkle.leaf(put))
-            with connection.pipeline():
-                connection.execute(
-                    f"INSERT INTO {store.schema}.erasures(through, seq, leaf, tombstone, chain)"
-                    " VALUES(%s, %s, %b, %b, %b)".encode(),
-                    (last, seq, leaf, merkle.leaf(put), after),
-                )
-                connection.execute(
-                    f'UPDATE {store.schema}.groups SET frames = %b, codec = %s::"char", size = %s'
-                    " WHERE through = %s".encode(),
-                    (data, codec, size, through),
-                )
-                connection.execute(f"UPDATE {store.schema}.head SET chain = %b".encode(), (after,))
+            connection.execute(
+                f"INSERT INTO {store.schema}.erasures(through, seq, leaf, tombstone, chain)"
+                " VALUES(%s, %s, %b, %b, %b)".encode(),
+                (last, seq, leaf, merkle.leaf(put), after),
+            )
+            self.replace(connection, seq, put)
+            connection.execute(f"UPDATE {store.schema}.head SET chain = %b".encode(), (after,))
         return Erasure(seq, run, leaf.hex(), also)
+
+    def replace(self, connection: Connection, seq: int, put: bytes) -> None:
+        """Put another frame in the place of a record; the caller has the lock, and commits."""
+        (through, first, frames), _ = self._find(connection, seq)
+        frames[seq - first] = put
+        size, codec, data = packed(frames)
+        connection.execute(
+            f'UPDATE {self._store.schema}.groups SET frames = %b, codec = %s::"char", size = %s'
+            " WHERE through = %s".encode(),
+            (data, codec, size, through),
+        )
+
+    def _find(self, connection: Connection, seq: int) -> tuple[tuple[int, int, list[bytes]], bytes]:
+        """The group of a record (its last and first record, its frames), and the record's frame."""
+        found = connection.execute(
+            "SELECT through, first, codec::text, frames, size FROM"
+            f" {self._store.schema}.groups WHERE through >= %s ORDER BY through LIMIT 1".encode(),
+            (seq,),
+            binary=True,
+        ).fetchone()
+        if seq < 1 or found is None or found[1] > seq:
+            raise NoSuchRecord(
+                f"there is no record {seq}", "`tracklog tail` shows the numbers that there are"
+            )
+        through, first, codec, data, size = found
+        frames = unpacked(codec, data, size)
+        return (through, first, frames), frames[seq - first]
 
     def _scrub(self, line: bytes, reason: str, by: str, at: str) -> tuple[str, ...]:
         needle = refused_needle(line)

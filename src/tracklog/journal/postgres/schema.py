@@ -1,6 +1,11 @@
 """The tables of a journal on PostgreSQL."""
 # ruff: noqa: S608  # the names of schemas are made here
 
+import contextlib
+from collections.abc import Iterator
+
+import psycopg
+
 from tracklog.journal.merkle import ORIGIN
 from tracklog.journal.postgres.connections import Address, Connection, Database
 from tracklog.model.errors import BadFormat
@@ -81,9 +86,7 @@ def is_made(database: Database, schema: str) -> bool:
 def make(database: Database, schema: str) -> None:
     """Make the tables that are not there, and check the format of those that are."""
     if not is_made(database, schema):
-        with database.transaction() as connection:
-            # CREATE … IF NOT EXISTS fails if two do it at the same time.
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        with _alone(database) as connection:
             connection.execute(JOURNAL.format(schema=schema).encode())
             connection.execute(
                 f"INSERT INTO {schema}.head(format, shards, shard, chain, origin)"
@@ -93,6 +96,23 @@ def make(database: Database, schema: str) -> None:
     check(database, schema)
     through = int(database.ask(f"SELECT last FROM {schema}.head")[0][0])
     make_partitions(database, schema, through)
+
+
+@contextlib.contextmanager
+def _alone(database: Database) -> Iterator[Connection]:
+    """A transaction in which nobody else makes tables: CREATE … IF NOT EXISTS fails if two do it
+    at the same time.
+
+    The lock is taken before the transaction begins: what was made meanwhile is seen only then.
+    """
+    try:
+        with database.connection() as connection:
+            connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+            with connection.transaction():
+                yield connection
+            connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+    except psycopg.Error as error:
+        raise database.trouble(error) from error
 
 
 def check(database: Database, schema: str) -> None:
@@ -112,8 +132,7 @@ def check(database: Database, schema: str) -> None:
 
 def make_partitions(database: Database, schema: str, through: int) -> None:
     """Make the partition of the next record, and the one after it."""
-    with database.transaction() as connection:
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    with _alone(database) as connection:
         make_partition(connection, schema, through + 1)
         make_partition(connection, schema, through + PARTITION)
 
@@ -123,6 +142,7 @@ def make_partition(connection: Connection, schema: str, seq: int) -> None:
     n = seq // PARTITION
     there = connection.execute("SELECT to_regclass(%s)", (f"{schema}.places_{n}",)).fetchone()
     if there is None or there[0] is None:
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         start, end = n * PARTITION, (n + 1) * PARTITION
         text = _PARTITION.format(schema=schema, n=n, start=start, end=end)
         connection.execute(text.encode())

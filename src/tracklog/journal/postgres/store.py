@@ -29,7 +29,7 @@ from tracklog.journal.postgres.groups import (
 from tracklog.journal.postgres.reader import PostgresReader
 from tracklog.journal.postgres.retention import Retention
 from tracklog.journal.stores import Durability, Erasure, Group, Make, Pruning, overtaken
-from tracklog.model.errors import NotAppended, NotDurable, StoreBroken
+from tracklog.model.errors import NotAppended, NotDurable, StoreBroken, TracklogError
 from tracklog.model.event import Finding
 
 OWN_RUNS = 100_000
@@ -63,7 +63,7 @@ class PostgresStore(PostgresReader):
         self.durable = 0
         self._most = most
         """Bytes that are stored at most, then the oldest groups are dropped; 0 for any number."""
-        self._retention = Retention(self, refused)
+        self.retention = Retention(self, refused)
         self._readonly = readonly
         self._mutex = threading.RLock()
         self._writer: Connection | None = None
@@ -168,7 +168,7 @@ class PostgresStore(PostgresReader):
         with connection.pipeline():
             self.insert(connection, row, group, after, synced=sync)
             if self._most:
-                self._retention.trim(connection, self._most)
+                self.retention.trim(connection, self._most)
             connection.execute("SELECT pg_notify(%s, %s)", (self.schema, str(row.through)))
             done = connection.execute("COMMIT")
         if done.statusmessage != "COMMIT":
@@ -294,7 +294,7 @@ class PostgresStore(PostgresReader):
 
     def erase(self, seq: int, *, reason: str, by: str, at: str, id: str | None = None) -> Erasure:
         with self._mutex:
-            done = self._retention.erase(seq, reason=reason, by=by, at=at, id=id)
+            done = self.retention.erase(seq, reason=reason, by=by, at=at, id=id)
             self.forget()
             return done
 
@@ -308,10 +308,13 @@ class PostgresStore(PostgresReader):
     ) -> Pruning:
         del at  # the record of it is the caller's
         with self._mutex:
-            return self._retention.prune(before, is_open, dry=dry)
+            return self.retention.prune(before, is_open, dry=dry)
 
     def close(self) -> None:
         with self._mutex:
+            if not self._closed:
+                with contextlib.suppress(TracklogError):
+                    self._head(patience=0)
             self._closed = True
             self.drop_writer()
         self.stop_listening()

@@ -1,0 +1,153 @@
+"""`tracklog store`: make, examine and copy the store of a record."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracklog.cli import _home
+from tracklog.cli import _terminal as terminal
+from tracklog.cli._progress import progress_bar
+from tracklog.model.errors import TracklogError
+
+if TYPE_CHECKING:
+    from tracklog.journal.copying import Progress
+    from tracklog.journal.merkle import Head
+    from tracklog.journal.postgres.connections import Address
+    from tracklog.journal.storages import Storage
+
+MANY = 20_000
+"""From this many records on, copying shows its progress."""
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  tracklog store init postgresql://tracklog@db.example/tracklog
+  tracklog store status postgresql://tracklog@db.example/tracklog
+  tracklog store copy file:./record postgresql://tracklog@db.example/tracklog
+  tracklog store copy postgresql://tracklog@db.example/tracklog file:./copy""",
+)
+def command() -> None:
+    """Make, examine and copy the database of a record."""
+
+
+@command.command()
+@click.argument("url")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def init(url: str, as_json: bool) -> None:
+    """Make the tables at URL, if they are not there, and print the rights that a user needs."""
+    address = _address(url)
+    from tracklog.journal.postgres.schema import refused_schema
+
+    _storage(url).close()
+    schemas = [address.schema, refused_schema(address)]
+    grants = [
+        line
+        for schema in schemas
+        for line in (
+            f"GRANT USAGE, CREATE ON SCHEMA {schema} TO collector;",
+            f"GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO collector;",
+            f"GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO collector;",
+        )
+    ]
+    if as_json:
+        terminal.put_json({"store": address.shown, "schemas": schemas, "grants": grants})
+        return
+    click.echo(f"{address.shown}: ready, with the schemas {' and '.join(schemas)}")
+    click.echo("another user needs these rights (new partitions belong to whoever makes them):")
+    for line in grants:
+        click.echo(f"  {line}")
+
+
+@command.command()
+@click.argument("url")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def status(url: str, as_json: bool) -> None:
+    """Print how far the journal at URL is, how large, and which servers have a copy of it."""
+    address = _address(url)
+    from tracklog.journal.postgres import status as store_status
+
+    state = store_status.status(address)
+    if as_json:
+        terminal.put_json(state)
+        return
+    click.echo(f"{state.store}  {state.server}, tenant {state.tenant}, {state.shards} shard")
+    click.echo(
+        f"records {state.first:,} to {state.last:,} of {terminal.count(state.runs, 'run')}, in"
+        f" {terminal.count(state.groups, 'group')}: {state.bytes:,} bytes,"
+        f" {state.table_bytes:,} on disk"
+    )
+    click.echo(f"{state.refused:,} refused lines, {terminal.count(state.blobs, 'blob')}")
+    click.echo(f"head {state.head}")
+    for each in state.standbys:
+        behind = "" if each.behind_bytes is None else f", {each.behind_bytes:,} bytes behind"
+        click.echo(terminal.plain(f"standby {each.name}: {each.sync}, {each.state}{behind}"))
+    for warning in state.warnings:
+        click.secho(f"warning: {warning}", fg="yellow", err=True)
+
+
+@command.command()
+@click.argument("source")
+@click.argument("target")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def copy(source: str, target: str, as_json: bool) -> None:
+    """Copy the record at SOURCE to TARGET: the same bytes, the same numbers, the same chain.
+
+    Both are URLs: file:DIR or postgresql://... A folder must be new. A copy to a database may be
+    repeated: it continues where the last one ended. Stop the writers of SOURCE before the last one.
+    """
+    from tracklog.journal.copying import copy_to_folder
+
+    place = _home.stored_at(target, Path())
+    opened = _storage(source, readonly=True)
+    try:
+        with progress_bar("copying", MANY) as progress:
+            if isinstance(place, _home.RemoteStore):
+                head = _copy_to_database(opened, target, progress)
+            else:
+                head = copy_to_folder(opened, place, progress)
+    finally:
+        opened.close()
+    if as_json:
+        terminal.put_json({"target": str(place), "head": str(head)})
+    else:
+        click.echo(terminal.plain(f"{place}: proven, head {head}"))
+
+
+def _copy_to_database(source: "Storage", url: str, progress: "Progress") -> "Head":
+    _address(url)
+    from tracklog.journal.copying import copy, parts
+    from tracklog.journal.postgres.adopting import PostgresReceiver
+    from tracklog.journal.storages.postgresql import PostgresStorage
+
+    target = _storage(url)
+    assert isinstance(target, PostgresStorage)
+    try:
+        head = copy(source, PostgresReceiver(target.store), progress)
+        refused = source.refused
+        PostgresReceiver(target.refused).adopt(refused.origin(), parts(refused, refused.head()))
+        target.blobs.put_all(source.blobs.get(name) for name in source.blobs.list())
+        report = target.verify(head)
+        if not report.ok:
+            raise TracklogError(f"the copy does not verify: {report.faults[0]}", "copy it again")
+    finally:
+        target.close()
+    return head
+
+
+def _storage(url: str, *, readonly: bool = False) -> "Storage":
+    from tracklog.home import registry
+
+    return registry.storage(url, readonly=readonly)
+
+
+def _address(url: str) -> "Address":
+    scheme, _, place = url.partition(":")
+    if scheme != "postgresql":
+        raise TracklogError(
+            f"{url} is not the URL of a database", "write postgresql://user:password@host/database"
+        )
+    from tracklog.journal.postgres.connections import Address
+
+    return Address(place)

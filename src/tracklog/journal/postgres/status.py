@@ -1,0 +1,111 @@
+"""How a journal on PostgreSQL is: how far, how large, and who else has a copy of it."""
+# ruff: noqa: S608  # the names of schemas are made here
+
+from dataclasses import dataclass
+
+from tracklog.journal.postgres.connections import Address, Database
+from tracklog.journal.postgres.schema import check, refused_schema
+
+
+@dataclass(frozen=True, slots=True)
+class Standby:
+    """A server that follows the database."""
+
+    name: str
+    state: str
+    sync: str
+    """`sync` or `quorum` if an acknowledgement waits for it, else `async` or `potential`."""
+    behind_bytes: int | None
+    """What it has not written yet; None where the user may not see it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatus:
+    """The state of a store."""
+
+    store: str
+    tenant: str
+    shards: int
+    server: str
+    first: int
+    last: int
+    head: str
+    groups: int
+    runs: int
+    bytes: int
+    """Of the records, decompressed."""
+    table_bytes: int
+    """Of the tables of the journal, on the server's disk."""
+    refused: int
+    """Refused lines that are stored."""
+    blobs: int
+    standbys: list[Standby]
+    warnings: list[str]
+
+
+def status(address: Address) -> StoreStatus:
+    """Ask a database about its journal."""
+    database = Database(address, writing=False)
+    schema, refused = address.schema, refused_schema(address)
+    try:
+        check(database, schema)
+        first, last, chain, size, shards = database.ask(
+            f"SELECT first, last, chain, bytes, shards FROM {schema}.head"
+        )[0]
+        groups, runs, blobs, aside = database.ask(
+            f"SELECT (SELECT count(*) FROM {schema}.groups), (SELECT count(*) FROM {schema}.runs),"
+            f" (SELECT count(*) FROM {schema}.blobs),"
+            f" (SELECT last - first + 1 FROM {refused}.head)"
+        )[0]
+        (on_disk,) = database.ask(
+            "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c JOIN"
+            " pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r'",
+            (schema,),
+        )[0]
+        version, names, fsync, full_pages = database.ask(
+            "SELECT current_setting('server_version'), current_setting('synchronous_standby_names'),"
+            " current_setting('fsync'), current_setting('full_page_writes')"
+        )[0]
+        standbys = [
+            Standby(*row)
+            for row in database.ask(
+                "SELECT coalesce(application_name, ''), coalesce(state, ''), coalesce(sync_state, ''),"
+                " pg_wal_lsn_diff(pg_current_wal_lsn(), flush_lsn)::bigint FROM pg_stat_replication"
+                " WHERE NOT pg_is_in_recovery() ORDER BY 1"
+            )
+        ]
+    finally:
+        database.close()
+    return StoreStatus(
+        address.shown,
+        address.tenant,
+        shards,
+        f"PostgreSQL {version}",
+        first,
+        last,
+        f"{last}:{bytes(chain).hex()}",
+        groups,
+        runs,
+        size,
+        on_disk,
+        aside,
+        blobs,
+        standbys,
+        _warnings(names, fsync, full_pages, standbys),
+    )
+
+
+def _warnings(names: str, fsync: str, full_pages: str, standbys: list[Standby]) -> list[str]:
+    found: list[str] = []
+    if not names:
+        found.append(
+            "no synchronous standby (synchronous_standby_names is empty): acknowledged records"
+            " survive a crash of the server, and not the loss of its machine or its disk"
+        )
+    elif not any(each.sync in ("sync", "quorum") for each in standbys):
+        found.append(
+            "the synchronous standby is not there: nothing is acknowledged until it is back"
+        )
+    if fsync == "off" or full_pages == "off":
+        found.append("fsync or full_page_writes is off: the loss of power can destroy the database")
+    return found

@@ -1,0 +1,230 @@
+"""`--store`: every verb works on PostgreSQL as it does on a folder."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import servers
+from support.servers import postgres, store_url
+from tracklog.home import registry
+from tracklog.home.home import Home
+from tracklog.journal.copying import _frames
+from tracklog.journal.journal import Journal
+from tracklog.testing import Clock
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+
+
+def line(number: int, run: str = "r1") -> bytes:
+    origin = {"writer": "test", "fidelity": "observed"}
+    native = {"id": f"{number:032x}", "run": run, "at": "2026-05-05T09:00:00Z", "fact": "Noted"}
+    return json.dumps({**native, "label": "n", "data": {"n": number}, "origin": origin}).encode()
+
+
+def run(*arguments, code=0, store=None, given=b"", errors=False):
+    environment = dict(os.environ)
+    if store:
+        environment["TRACKLOG_STORE"] = store
+    done = subprocess.run(
+        [sys.executable, "-m", "tracklog", *map(str, arguments)],
+        input=given,
+        capture_output=True,
+        check=False,
+        env=environment,
+    )
+    assert done.returncode == code, (arguments, done.stdout, done.stderr)
+    return (done.stdout + (done.stderr if errors else b"")).decode()
+
+
+@pytest.fixture
+def places(tmp_path):
+    """The options of a folder and of a database with the same lines in both."""
+    lines = b"".join(
+        path.read_bytes() for path in sorted(SAMPLES.glob("dialects/kahn-agent/good/*.jsonl"))[:3]
+    )
+    folder = ("--home", tmp_path / "home")
+    database = ("--store", store_url(tmp_path), "--home", tmp_path / "caches")
+    for place in (folder, database):
+        run("record", *place, given=lines)
+    return folder, database
+
+
+TIMES = {"received", "head", "silent_seconds", "age_seconds", "last_activity", "skew_ms"}
+TIMES |= {"first_received", "last_received", "first_heard", "last_heard"}
+"""What depends on when a place received the lines."""
+
+
+def without_times(text: str) -> object:
+    def clean(value):
+        if isinstance(value, dict):
+            return {key: clean(each) for key, each in value.items() if key not in TIMES}
+        return [clean(each) for each in value] if isinstance(value, list) else value
+
+    return clean([json.loads(line) for line in text.splitlines()])
+
+
+def test_every_question_is_answered_alike(places, monkeypatch):
+    folder, database = places
+    first = json.loads(run("runs", "--json", *folder).splitlines()[0])["run"]
+    for verb in (
+        ("runs", "--json"),
+        ("show", first, "--json"),
+        ("story", first, "--json"),
+        ("events", first, "--json"),
+        ("tools", "--json"),
+        ("costs", "--json"),
+        ("search", "count*", "--json"),
+        ("findings", "--json"),
+        ("tree", "--json"),
+        ("verify", "--json"),
+        ("query", "SELECT key, seq FROM runs ORDER BY key", "--json"),
+    ):
+        one, other = (without_times(run(*verb, *place)) for place in places)
+        different = [pair for pair in zip(one, other, strict=True) if pair[0] != pair[1]]
+        assert not [
+            {key: (a[key], b[key]) for key in a if a[key] != b[key]} for a, b in different
+        ], verb
+        assert one or verb[0] in ("costs", "findings", "search"), verb
+    url = database[1]
+    assert run("events", first, "--raw", store=url) == run("events", first, "--raw", *folder)
+
+
+def test_verbs_that_change_the_record(places):
+    _, database = places
+    row = json.loads(run("runs", "--json", *database).splitlines()[0])
+    event = json.loads(run("events", row["run"], "--json", *database).splitlines()[1])
+    run("erase", row["run"], event["seq"], "--reason", "asked for", "--yes", *database)
+    report = json.loads(run("verify", "--json", *database))
+    assert (report["ok"], report["erased"]) == (True, [event["seq"]])
+    run("rebuild", *database)
+    assert "cannot be read" not in run("tail", "--json", "-n", "3", *database)
+    run("exec", *database, "--", "echo", "hello")
+    assert len(run("runs", "--json", *database).splitlines()) == 4
+    pruned = json.loads(run("prune", "--older-than", "1h", "--json", *database))
+    assert pruned["records"] == 0
+
+
+def test_what_needs_a_folder_says_what_to_do(places):
+    _, database = places
+    for verb in (("doctor",), ("backup", "/nowhere")):
+        done = subprocess.run(
+            [sys.executable, "-m", "tracklog", *verb, *map(str, database)],
+            capture_output=True,
+            check=False,
+            text=True,
+        )
+        assert done.returncode == 2
+        assert "this works on a folder" in done.stderr
+        assert postgres().password not in done.stderr
+
+
+@pytest.fixture
+def odd_home(tmp_path):
+    """A folder with an erased record, a batch key, a refused line, a blob and a pruned beginning."""
+    place = tmp_path / "home"
+    with Home(place, segment_size=2000, clock=Clock()) as home:
+        for number in range(0, 60, 3):
+            lines = [line(each, f"r{each % 2}") for each in range(number, number + 3)]
+            home.intake.admit(lines, batch=f"key-{number}")
+        home.intake.admit([b"no json"])
+        home.blobs.put(b"large")
+        home.erase("r1", 50, reason="asked for", by="op")
+        home.store.prune(home.journal.read(30, 1)[0].received, at="2026-05-05T09:00:00.000Z")
+        home.intake.admit([line(99, "r1")])
+    return place
+
+
+def everything(url):
+    """What a copy must not change."""
+    storage = registry.storage(url, readonly=True)
+    try:
+        marks = storage.offsets(Journal(storage.store))
+        return {
+            "frames": list(_frames(storage.store)),
+            "links": list(storage.store.links()),
+            "head": storage.store.head(),
+            "origin": storage.store.origin(),
+            "refused": list(_frames(storage.refused)),
+            "blobs": [storage.blobs.get(name) for name in storage.blobs.list()],
+            "marks": [(each, at) for each in marks.sources() if (at := marks.place(each))],
+        }
+    finally:
+        storage.close()
+
+
+def test_a_copy_to_postgresql_and_back_is_the_same_record(odd_home, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    url, back = store_url(tmp_path), tmp_path / "back"
+    first = everything(f"file:{odd_home}")
+    assert first["origin"].through
+    assert len(first["marks"]) > 5
+    there = json.loads(run("store", "copy", f"file:{odd_home}", url, "--json"))
+    assert there["head"] == str(first["head"])
+    assert everything(url) == first
+    assert postgres().password not in there["target"]
+    run("store", "copy", url, f"file:{back}")
+    assert everything(f"file:{back}") == first
+    run("verify", "--home", back, "--anchor", there["head"])
+    status = json.loads(run("store", "status", url, "--json"))
+    assert (status["head"], status["refused"], status["blobs"]) == (there["head"], 1, 1)
+
+
+def test_a_copy_continues_where_the_last_one_ended(odd_home, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    url = store_url(tmp_path)
+    run("store", "copy", f"file:{odd_home}", url)
+    with Home(odd_home) as home:
+        home.intake.admit([line(100, "r1"), line(101, "r2")])
+        home.erase("r1", 61, reason="asked for", by="op")
+    run("store", "copy", f"file:{odd_home}", url)
+    assert everything(url) == everything(f"file:{odd_home}")
+    run("record", "--store", url, given=line(102, "r1"))
+    assert "another journal" in run("store", "copy", f"file:{odd_home}", url, code=2, errors=True)
+
+
+def test_a_copy_of_postgresql_can_be_written_to(odd_home, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    url, back = store_url(tmp_path), tmp_path / "back"
+    run("store", "copy", f"file:{odd_home}", url)
+    run("store", "copy", url, f"file:{back}")
+    for place in (("--store", url), ("--home", back)):
+        given = line(99, "r1") + b"\n" + line(200, "r1")
+        assert "1 accepted, 1 duplicate" in run("record", *place, given=given, errors=True)
+        assert json.loads(run("verify", "--json", *place))["ok"]
+
+
+def test_init_and_status(tmp_path):
+    url = store_url(tmp_path)
+    assert "tracklog store init" in run("store", "status", url, code=2, errors=True)
+    said = run("store", "init", url)
+    assert "GRANT USAGE" in said
+    assert postgres().password not in said
+    assert run("store", "init", url) == said
+    said = run("store", "status", url, errors=True)
+    assert "warning: no synchronous standby" in said
+    assert "not the URL of a database" in run("store", "status", "file:x", code=2, errors=True)
+
+
+def test_dev_postgres_prints_a_url_that_works():
+    folder = servers.folder()
+    folder.chmod(0o755)
+    command = [sys.executable, "-m", "tracklog", "dev", "postgres", "--cluster", "--folder", folder]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        url = server.stdout.readline().strip()
+        run("record", "--store", url, "--home", folder / "caches", given=line(1))
+        status = json.loads(run("store", "status", url, "--json"))
+        assert (status["last"], status["warnings"]) == (1, [])
+        assert [each["sync"] for each in status["standbys"]] == ["sync"]
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait(60)
+        server.stdout.close()
+        shutil.rmtree(folder)
+    assert server.returncode == 0
