@@ -615,6 +615,10 @@ def test_either_kiln_slot_shows_that_a_line_is_ralphs(body, shown):
 def test_a_line_that_has_its_event_keeps_a_type_beside_it():
     event = heard({**RALPH_MOVE, "type": "run_end"}, ralph_check)
     assert (event.kind, event.odd, event.body["type"]) == ("node_transition", (), "run_end")
+    sparse = {**BASE, "event": "run_end", "type": "node", "outcome": "clean"}
+    event = heard(sparse, ralph_check)
+    assert (event.kind, event.body["type"]) == ("run_end", "node")
+    assert {finding.name for finding in event.odd} == {"upstream-key"}
 
 
 def test_attempts_that_do_not_say_how_they_ended_leave_flakes_open():

@@ -48,6 +48,27 @@ def test_a_pipe_of_ralph_is_kept_as_ralph_and_its_convergence_is_there(home):
     assert b"0.75" in rows
 
 
+KCI_MOVE = line(1, "node_transition", node_id="p", **{"from": "ready", "to": "running"})
+
+
+@pytest.mark.parametrize(
+    ("shown", "kept"),
+    [
+        ([START, TRY], ["ralph", "ralph"]),
+        ([RUNNING, TRY], ["ralph", "ralph"]),
+        ([DONE, TRY], ["ralph", "ralph"]),
+        ([END.replace(b"}", b',"convergence_score":0.5}'), TRY], ["ralph", "ralph"]),
+        ([END.replace(b"}", b',"early_stop_reason":"plateau"}'), TRY], ["ralph", "ralph"]),
+        ([PLAIN_START, KCI_MOVE, TRY, END], ["kahn-ci"] * 4),
+    ],
+    ids=["actor", "outcome", "score", "score at the end", "reason at the end", "none"],
+)
+def test_each_key_that_only_ralph_has_is_enough(home, shown, kept):
+    done = tracklog(home, "record", given=b"".join(shown))
+    assert done.returncode == 0, done.stderr
+    assert dialects_in(home) == kept
+
+
 def test_a_file_whose_first_lines_do_not_show_it_is_kept_as_ralph_throughout(home, tmp_path):
     file = tmp_path / "transitions.jsonl"
     filler = TRY.replace(b"rocky-1", b"other-1") * 3000  # more than is read at one go

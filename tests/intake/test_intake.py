@@ -2,6 +2,8 @@
 
 import base64
 import errno
+import hashlib
+import io
 import shutil
 import threading
 import time
@@ -14,9 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support import sampling as samples
+from tracklog.dialects.tracklog import line as native_line
 from tracklog.home import registry
 from tracklog.home.home import Home
+from tracklog.intake import secrets
 from tracklog.intake.intake import Intake, admit
+from tracklog.intake.resuming import admit_stream
 from tracklog.journal.disk import Disk
 from tracklog.journal.frame import Mark
 from tracklog.journal.journal import Entry, Journal
@@ -27,6 +32,8 @@ from tracklog.journal.stores.file import FileStore
 from tracklog.journal.stores.memory import MemoryStore
 from tracklog.model.errors import JournalFull, KeyReused, Overtaken, StoreBroken
 from tracklog.model.event import Refusal
+from tracklog.model.fact import Noted
+from tracklog.model.lines import split
 
 requirement = pytest.mark.requirement
 
@@ -636,3 +643,97 @@ def test_what_was_refused_is_told_with_its_dialect_and_its_run():
     refused.keep([(b"{}", Refusal((), dialect="kahn-ci", run="r7")), (b"?", Refusal(()))])
     assert [(each["dialect"], each["run"]) for each in refused] == [("kahn-ci", "r7"), (None, None)]
     refused.close()
+
+
+def test_an_identity_belongs_to_a_dialect_whatever_the_family_of_its_run(journal):
+    origin = {"writer": "w", "fidelity": "observed"}
+    lines = [
+        native_line(Noted(label="l"), id="i", run="r", origin=origin, family=family)
+        for family in ("kahn", "fishbowl")
+    ]
+    intake = intake_of(journal)
+    assert words(intake.admit(lines)) == [("accepted", 1), ("accepted", 2)]
+    assert words(intake.admit(lines)) == [("duplicate", 1), ("duplicate", 2)]
+    assert {each.dialect for each in intake.admit(lines)} == {"tracklog"}
+
+
+def test_verdicts_name_the_dialect_the_kind_and_the_run(journal):
+    origin = {"writer": "w", "fidelity": "observed"}
+    line = native_line(Noted(label="l"), id="i", run="n", origin=origin, family="kahn")
+    for lines in ([line, KAHN], [line], [b"{}", line]):
+        verdict = next(
+            each for each in intake_of(journal).admit(lines) if each.dialect == "tracklog"
+        )
+        assert (verdict.kind, verdict.run) == ("Noted", "n")
+
+
+def test_an_identity_that_comes_again_behind_another_run_is_a_duplicate(journal):
+    lines = [
+        spoke("1"),
+        spoke("2", run="stage-2"),
+        spoke("1"),
+        spoke("3"),
+        spoke("2", run="stage-2"),
+    ]
+    assert words(intake_of(journal).admit(lines)) == [
+        ("accepted", 1), ("accepted", 2), ("duplicate", 1), ("accepted", 3), ("duplicate", 2),
+    ]  # fmt: skip
+
+
+def test_a_redacted_line_is_known_again_and_another_type_of_value_is_another_line(journal):
+    intake = intake_of(journal, redact=secrets.redact)
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+    kept = spoke("1", f"use {token}")
+    assert words(intake.admit([kept, kept])) == [("accepted", 1), ("duplicate", 1)]
+    assert [record.redacted for record in journal.read()] == [("github-token",)]
+    assert words(intake.admit([kept])) == [("duplicate", 1)]
+    # Both differ from each other in nothing but what was taken out of them.
+    both = [spoke("2", f"use {token}"), spoke("2", "use [redacted:jwt]")]
+    assert words(intake.admit(both)) == [("accepted", 2), ("duplicate", 2)]
+    plain = intake_of(journal)
+    assert words(plain.admit([kept])) == [("duplicate", 1)]
+    for text in (1, ["x"], {"a": 1}, None):
+        other = spoke("1", payload={"text": text})
+        assert [each.verdict for each in plain.admit([other])] == ["refused"]
+
+
+def test_a_stream_goes_on_where_it_stopped_and_another_is_refused_before_any_of_it(journal):
+    lines = [KAHN.replace(b'"t"', b'"%d"' % n) for n in range(6)]
+    stream = lambda *some: io.BytesIO(b"".join(line + b"\n" for line in some))  # noqa: E731
+    intake = intake_of(journal)
+
+    def verdicts(source):
+        return [each for _, some in admit_stream(intake, source, "key") for each in words(some)]
+
+    for count in (2, 2, 5):
+        known = journal.last
+        found = verdicts(stream(*lines[:count]))
+        assert [verdict for verdict, _ in found] == (
+            ["duplicate"] * known + ["accepted"] * (count - known)
+        )
+        assert journal.last == count
+    with pytest.raises(KeyReused):
+        verdicts(stream(lines[5], *lines))
+    with pytest.raises(KeyReused):
+        verdicts(stream(lines[1]))
+    assert journal.last == 5
+    assert [record.line for record in journal.read()] == lines[:5]
+
+
+def test_a_line_is_complete_if_it_has_its_line_end_however_it_is_read():
+    """The first line, and those that need a change, take another way than the rest."""
+    text = b"first\nplain\nwith CR\r\n" + b"x" * 8 + b"\n" + b"x" * 9 + b"\nlast"
+    found = list(split(io.BytesIO(text), cap=8))
+    assert [line.whole for line in found] == [True, True, True, True, True, False]
+    assert [line.offset for line in found] == [0, 6, 12, 21, 30, 40]
+    assert [len(line.sha256) for line in found] == [0, 0, 0, 0, 64, 0]
+
+
+def test_a_line_of_a_file_that_is_too_long_to_hold_is_put_aside_with_its_size_and_hash(journal):
+    refused, text = Refused(MemoryStore()), b"x" * 500
+    intake = intake_of(journal, refused=refused, cap=200)
+    lines = list(split(io.BytesIO(text + b"\n" + KAHN + b"\n"), cap=200))
+    assert words(intake.admit_lines(lines)) == [("refused", None), ("accepted", 1)]
+    (kept,) = refused
+    assert (kept["size"], kept["sha256"]) == (500, hashlib.sha256(text).hexdigest())
+    assert intake_of(journal, cap=200).admit_lines(lines[:1])[0].verdict == "refused"

@@ -393,3 +393,10 @@ def test_the_name_of_an_assignment_stands_at_most_forty_bytes_before_it():
     for blanks, found in ((near, ["assignment"]), (near + 1, [])):
         line = b"#" * 50 + b"api_key" + b" " * blanks + b'="' + value + b'"'
         assert [each.name for each in secrets.find(line)] == found
+
+
+@pytest.mark.parametrize(
+    ("value", "bits"), [(b"aaaa", 0), (b"abab", 1), (b"abcd", 2), (b"aabc", 1.5)]
+)
+def test_entropy_is_measured_in_bits_per_character(value, bits):
+    assert secrets.entropy(value) == pytest.approx(bits)

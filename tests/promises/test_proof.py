@@ -412,9 +412,23 @@ def test_a_line_end_that_is_missing_at_the_end_is_mended(tmp_path):
     assert proven(tmp_path)["ok"]
 
 
+CHAINS_LOST = {
+    "nothing": lambda _: b"",
+    "half a line": lambda chain: chain[:50],
+    "NUL bytes": lambda chain: bytes(len(chain)),
+    "NUL bytes at the beginning": lambda chain: bytes(20) + chain[20:],
+    "one line without an end": lambda chain: b"x" * len(chain),
+    "lines that begin with a NUL byte": lambda chain: b"\0\n" + chain,
+}
+
+
 @pytest.mark.promise("What no chain proves is not called proven")
-def test_one_verdict_is_given_when_the_chain_was_lost(home):
-    segment(home).with_suffix(".chain").write_bytes(b"")
+@pytest.mark.parametrize("left", CHAINS_LOST)
+def test_one_verdict_is_given_when_the_chain_was_lost(home, left):
+    """Whatever stands there in its place; its first line is on disk before any record is."""
+    chain = segment(home).with_suffix(".chain")
+    chain.write_bytes(CHAINS_LOST[left](chain.read_bytes()))
+    assert b": proven" not in run("verify", "--home", home).stdout
     assert run("record", "--home", home, input=LINES[0] + b"\n").returncode == 0
     for _ in range(2):
         done = run("verify", "--home", home)

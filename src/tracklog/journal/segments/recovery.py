@@ -185,6 +185,7 @@ class OpenSegment:
 
         NUL bytes, and a line without its end, were never written whole: from there on the chain
         is made again from the segment. Any other line that cannot be read is damage, and stays.
+        A chain without its first line was lost, and what it proved is not proven any more.
         """
         content = os.pread(self._links, os.fstat(self._links).st_size, 0)
         if merkle.lost_its_end(content):
@@ -202,8 +203,8 @@ class OpenSegment:
                     break
             end -= len(line) + 1
         if not links:
-            if not content and os.fstat(self._segment).st_size:
-                self._note_lost_chain()
+            if not lines and os.fstat(self._segment).st_size:
+                self._note_lost_chain(content)
             before = merkle.Link("opened", self.first - 1, self._before())
             links = [(before, 0)]
             if not lines:
@@ -221,12 +222,14 @@ class OpenSegment:
             )
         return _Known(last, len(lines), synced, synced_end, content[len(lines) :], damaged)
 
-    def _note_lost_chain(self) -> None:
-        """A chain is on disk before its segment is made: that it is gone is no crash's doing."""
+    def _note_lost_chain(self, rest: bytes) -> None:
+        """The first line of a chain is on disk before its segment is made: no crash takes it."""
         message = (
             f"the chain of segment {self.first} was gone and was made anew from its records: that "
             "they are as they were recorded cannot be proven any more"
         )
+        if rest:
+            self.quarantine(f"{self.first:020d}-0.links", rest)
         self.quarantine(f"{self.first:020d}-0.chain-lost", message.encode() + b"\n")
         self._find("chain-lost", message)
 
