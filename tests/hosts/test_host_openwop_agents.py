@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.hosting import Host, flow, mock, pairs, put
+from tracklog.hosts.openwop.reasoning import cost
 from tracklog.hosts.openwop.redaction import Redactor
 from tracklog.hosts.openwop.settings import Key, Tool, digest
 from tracklog.hosts.openwop.tools import canonical
@@ -641,7 +642,8 @@ def test_verbosity_decides_how_much_reasoning_is_recorded(tmp_path):
         limit = bound["capabilities"]["agents"]["reasoning"]["tokenLimit"]
         (reasoned,) = host.run("conformance-long", FIVE[0])
         text = reasoned["payload"]["reasoning"]
-        assert 4 * limit - 8 < len(text.encode()) <= 4 * limit == 2048
+        assert 2 * limit - 8 < cost(text) <= 2 * limit == 1024
+        assert len(text.encode()) <= 4 * limit
         assert text.endswith("…")
         assert LONG.startswith(text[:-1])
         assert set(reasoned["payload"]) == {"agentId", "reasoning", "verbosity"}
@@ -655,6 +657,23 @@ def test_verbosity_decides_how_much_reasoning_is_recorded(tmp_path):
         assert host.run("conformance-long", *kinds, configurable=off) == []
         streaming = "conformance-agent-reasoning-streaming"
         assert host.run(streaming, *kinds, configurable=off) == []
+
+
+@pytest.mark.requirement("WOP-44")
+@pytest.mark.parametrize(
+    ("dense", "most"), [("7", 512), ("§", 512), ("語", 256), ("🜁", 171), ("{", 512), ("q", 1024)]
+)
+def test_dense_text_is_cut_before_it_has_too_many_tokens(tmp_path, dense, most):
+    """A tokenizer needs a token for each figure or sign, and several for a rare character."""
+    definition = flow(
+        "conformance-dense",
+        [mock("m", {"mockReasoning": {"summary": dense * 3000}}, agentId="core.t")],
+    )
+    with serve(tmp_path, definition) as host:
+        (reasoned,) = host.run("conformance-dense", FIVE[0])
+        text = reasoned["payload"]["reasoning"]
+        assert most - 8 < len(text) <= most
+        assert text == dense * (len(text) - 1) + "…"
 
 
 @pytest.mark.requirement("WOP-43")

@@ -11,6 +11,7 @@ from support.hosting import TOKEN, Client, Host, Process, flow, pairs, put
 from support.serving import CUT, HANG, STALL, calls, serving
 from support.waiting import eventually
 from tracklog.hosts.openwop.mounted import settings_of
+from tracklog.hosts.openwop.reasoning import cost
 from tracklog.hosts.openwop.settings import ModelServer, Tool
 from tracklog.model.errors import TracklogError
 
@@ -88,7 +89,7 @@ def test_reasoning_is_recorded_where_that_is_advertised(tmp_path, thought, verbo
         assert len(reasoned) == (verbosity != "off")
         assert bool(deltas) == (streams and verbosity != "off")
         if deltas and verbosity == "summary":
-            assert len(told.encode()) <= 4 * 512
+            assert cost(told) <= 2 * 512
             assert told.startswith(reasoned[0].removesuffix("…"))
         elif deltas:
             assert reasoned == [told]

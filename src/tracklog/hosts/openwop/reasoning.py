@@ -7,8 +7,6 @@ if TYPE_CHECKING:
     from tracklog.hosts.openwop.step import Step
 
 DELTA, REASONED = "agent.reasoning.delta", "agent.reasoned"
-BYTES_PER_TOKEN = 4
-"""An estimate; no tokenizer runs."""
 PIECE = 32
 """Characters of a delta, at least: a model server sends words, and a record of each is too much."""
 
@@ -20,10 +18,11 @@ class Reasoning:
         x = step.x
         self._step, self.agent, self._redactor = step, agent, x.redactor
         self._verbosity = x.configurable.get("reasoningVerbosity", x.settings.verbosity)
-        self._most = x.settings.token_limit * BYTES_PER_TOKEN
+        self._most = 2 * x.settings.token_limit
         if self._verbosity != "summary":
             self._most = -1
         self._left = self._most
+        """Halves of tokens that may still be sent."""
         self._held = ""
         self.sent: list[str] = []
         """The deltas so far."""
@@ -48,8 +47,8 @@ class Reasoning:
         if self._verbosity == "off" or self._left == 0 or not piece:
             return
         if self._left > 0:
-            piece = piece.encode()[: self._left].decode(errors="ignore")
-            self._left -= len(piece.encode())
+            piece = piece[: fitting(piece, self._left)]
+            self._left -= cost(piece)
             if not piece:
                 self._left = 0
                 return
@@ -73,9 +72,32 @@ class Reasoning:
             self.close("".join(self.sent))
 
 
+def cost(text: str) -> int:
+    """How many tokens a text has at most, in halves of one; no tokenizer runs.
+
+    Tokenizers need fewer tokens for prose, but not for random letters, figures, signs or scripts
+    other than Latin.
+    """
+    return sum(map(_cost, text))
+
+
+def _cost(char: str) -> int:
+    if char == " " or (char.isascii() and char.isalpha()):
+        return 1
+    return 2 * max(1, len(char.encode()) - 1)
+
+
+def fitting(text: str, most: int) -> int:
+    """How many characters of a text cost no more than this."""
+    for at, char in enumerate(text):
+        most -= _cost(char)
+        if most < 0:
+            return at
+    return len(text)
+
+
 def _cut(text: str, most: int) -> str:
-    """At most so many bytes of a text, cut between characters, with a mark at the cut."""
-    raw = text.encode()
-    if most < 0 or len(raw) <= most:
+    """As much of a text as the limit allows, with a mark at the cut."""
+    if most < 0 or cost(text) <= most:
         return text
-    return raw[: max(0, most - len("…".encode()))].decode(errors="ignore") + "…"
+    return text[: fitting(text, max(0, most - cost("…")))] + "…"
