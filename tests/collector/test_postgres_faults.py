@@ -1,0 +1,139 @@
+"""Collectors on PostgreSQL while servers and collectors are killed: nothing acknowledged is lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support import servers
+from support.fleets import Load, Node, check_exactly_once, stored
+from support.soaking import SOAK
+from support.waiting import eventually
+from tracklog.cli._local_postgres import LocalPostgres
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def servers_made():
+    made: list[LocalPostgres] = []
+    yield made
+    for server in reversed(made):
+        server.kill()
+        server.remove()
+
+
+@pytest.fixture
+def nodes():
+    made: list[Node] = []
+    yield made
+    for node in made:
+        node.stop()
+
+
+def server(made) -> LocalPostgres:
+    new = servers.new_server()
+    new.bin = servers.reachable(new.bin)
+    made.append(new)
+    return new
+
+
+def cluster(made, *, synchronous: bool) -> tuple[LocalPostgres, LocalPostgres, str]:
+    """A primary, its standby, and the URL of both."""
+    primary, standby = server(made), server(made)
+    primary.make()
+    primary.settings["synchronous_standby_names"] = "standby" if synchronous else ""
+    primary.start()
+    standby.make_standby(primary, "standby")
+    standby.start()
+    both = f"127.0.0.1:{primary.port},127.0.0.1:{standby.port}"
+    return primary, standby, primary.url.replace(f"127.0.0.1:{primary.port}", both)
+
+
+def status(url: str) -> dict:
+    done = subprocess.run(
+        [sys.executable, "-m", "tracklog", "store", "status", url, "--json"],
+        capture_output=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_nothing_is_lost_or_doubled_when_postgresql_is_killed(servers_made, nodes, tmp_path):
+    database = server(servers_made)
+    database.make()
+    database.start()
+    nodes += [Node(database.url, tmp_path / "a"), Node(database.url, tmp_path / "b")]
+    load = Load(nodes)
+    for _ in range(3 * SOAK):
+        assert load.grows()
+        database.kill()
+        time.sleep(0.2)
+        database.start()
+    assert load.grows()
+    lines = check_exactly_once(load.finish(), database.url, tmp_path)
+    assert lines >= 200
+    assert [node.stop() for node in nodes] == [0, 0]
+
+
+def test_nothing_is_lost_or_doubled_when_a_collector_is_killed(servers_made, nodes, tmp_path):
+    database = server(servers_made)
+    database.make()
+    database.start()
+    nodes += [Node(database.url, tmp_path / "a"), Node(database.url, tmp_path / "b")]
+    load = Load(nodes)
+    for turn in range(3 * SOAK):
+        assert load.grows()
+        node = nodes[turn % 2]
+        node.kill()
+        assert load.grows(3)  # the other one goes on alone
+        node.start()
+    assert load.grows()
+    check_exactly_once(load.finish(), database.url, tmp_path)
+
+
+def test_a_synchronous_standby_has_everything_that_was_acknowledged(servers_made, nodes, tmp_path):
+    primary, standby, url = cluster(servers_made, synchronous=True)
+    nodes += [Node(url, tmp_path / "a"), Node(url, tmp_path / "b")]
+    assert status(primary.url)["warnings"] == []
+    load = Load(nodes)
+    assert load.grows()
+    primary.kill()
+    standby.promote()
+    assert load.grows(10)
+    check_exactly_once(load.finish(), standby.url, tmp_path)
+
+
+def test_an_asynchronous_standby_loses_and_status_warned(servers_made, nodes, tmp_path):
+    primary, standby, _ = cluster(servers_made, synchronous=False)
+    nodes.append(Node(primary.url, tmp_path / "a"))
+    assert any("no synchronous standby" in each for each in status(primary.url)["warnings"])
+    load = Load(nodes)
+    assert load.grows()
+    receiver = eventually(lambda: walreceiver(standby))
+    os.kill(receiver, signal.SIGSTOP)
+    try:
+        assert load.grows()
+        acknowledged = load.finish()
+    finally:
+        primary.kill()
+        os.kill(receiver, signal.SIGKILL)
+    standby.promote()
+    counts, report = stored(standby.url, tmp_path)
+    assert report.verdict == "proven"  # the chain is not broken: it is shorter
+    assert max(counts.values()) == 1
+    lost = [key for key in acknowledged if f"{key}.0" not in counts]
+    assert lost
+
+
+def walreceiver(standby: LocalPostgres) -> int:
+    """The process of a standby that receives what the primary writes; 0 where there is none."""
+    for pid in Path(f"/proc/{standby.pid}/task/{standby.pid}/children").read_text().split():
+        if b"walreceiver" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return int(pid)
+    return 0
