@@ -92,11 +92,11 @@ class Engine:
             self._sweeper = asyncio.create_task(self._sweep_on())
             self.webhooks.start()
 
-        def tell(runs: set[str]) -> None:
+        def notify(runs: set[str]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is gone
                 loop.call_soon_threadsafe(self.pass_on, runs)
 
-        self.reader.listen(tell)
+        self.reader.listen(notify)
 
     async def stop(self) -> None:
         """Stop working on every run where it is; the next host continues it there."""
@@ -130,9 +130,9 @@ class Engine:
     def act(self, log: RunLog) -> None:
         """Carry out what an operator asked for beside the protocol: an answer, or the end of the run."""
         with contextlib.suppress(Newer):  # it stays on record for who can
-            self._heed(log)
+            self._carry_out_wishes(log)
 
-    def _heed(self, log: RunLog) -> None:
+    def _carry_out_wishes(self, log: RunLog) -> None:
         running = self._running.get(log.name)
         if running is not None:
             if running[0] is not None and log.cancel is not None:
@@ -173,7 +173,7 @@ class Engine:
             await asyncio.sleep(SWEEP)
             try:
                 self._sweep()
-            except Exception as error:  # noqa: BLE001  # said, and tried again
+            except Exception as error:  # noqa: BLE001  # logged, and tried again
                 logs.log_failure("runs that were left could not be taken up", error)
             self.requests.forget(self.clock() - DAY)
 

@@ -1,6 +1,6 @@
 """Write an event of a run, unless the journal, or the source of a replay, has it already.
 
-Every step says its events through `emit`. Where the run's own log has the event already, it is
+Every step writes its events with `emit`. Where the run's own log has the event already, it is
 taken from there and nothing is done again; a replay takes the payload from the source's log
 (WOP-81, WOP-82); everything else is new. So the log alone decides where a run goes on.
 """
@@ -59,7 +59,7 @@ class EventWriter:
         self.written: dict[int, str] = {}
         """Of a replay: the own event for each of the source's."""
         self.faithful = False
-        """Whether what is said now must be what the source said."""
+        """Whether the next events must be those of the source."""
         self.buffer: list[Body] = []
         """Events that are not written yet."""
 
@@ -89,7 +89,7 @@ class EventWriter:
                     self._diverged(event, "type-mismatch", kind)
                     self.faithful = False
                     raise NodeFailed("replay_source_missing", f"the source has no {kind} here")
-                return self.retell(event)
+                return self.repeat(event)
             if event is None and self.faithful and not self._source_waits():
                 self.faithful = False
                 raise NodeFailed("replay_source_missing", f"the source ends before {kind}")
@@ -108,7 +108,7 @@ class EventWriter:
         event = self.history[self.at]
         if kind is not None and (event["type"], event.get("nodeId")) != (kind, node):
             if event["type"] == "cap.breached" and event["payload"]["kind"] == "run-duration":
-                raise TimeoutError  # cut off while it said so
+                raise TimeoutError  # cut off while it was written
             where = f"event {self.at} is {event['type']} and not {kind}"
             raise Drifted(f"host or workflow were changed while this run was under way: {where}")
         self.at += 1
@@ -157,7 +157,7 @@ class EventWriter:
         assert self.tape is not None
         return bool(self.tape[-1]["type"] == "node.suspended")
 
-    def retell(self, event: Body) -> Body:
+    def repeat(self, event: Body) -> Body:
         """Payload and order as in the source; id, time and run are our own."""
         assert self.tape is not None
         cause = None
@@ -183,7 +183,7 @@ class EventWriter:
         data |= {"divergenceKind": how, "divergencePoint": where}
         self._write(DIVERGED, data, None, None)
 
-    def tell_missing(self) -> None:
+    def note_missing(self) -> None:
         """Record that a replay ended before its source did, before the end is recorded."""
         if self.tape is None:
             return

@@ -102,7 +102,7 @@ class Execution(EventWriter):
                 for node in self.definition.sinks:
                     outputs |= self.outputs.get(node, {})
                 self.emit("run.completed", {"outputs": self._masked(outputs)})
-                self.tell_missing()
+                self.note_missing()
         except (Suspended, ReplayEnded):
             pass
         await self.flush()
@@ -196,7 +196,7 @@ class Execution(EventWriter):
         if self.tape is not None:
             event = self.on_tape()
             if event is not None and event["type"] == "run.cancelled":
-                self.retell(event)
+                self.repeat(event)
                 raise ReplayEnded
 
     def _pause(self) -> None:
@@ -294,7 +294,7 @@ class Execution(EventWriter):
         node = step.node
         recorded = self._recorded_end(node)
         if recorded is not None:
-            return self._retell_all(step, recorded)
+            return self._repeat_all(step, recorded)
         self.faithful = self.tape is not None and not is_pure(node)
         outputs = await KINDS[node.type].run(step)
         self.faithful = False
@@ -359,7 +359,7 @@ class Execution(EventWriter):
                 return None if is_pure(node) and not _was_cut_off(self.tape[at]) else -1
         return None
 
-    def _retell_all(self, step: Step, end: int) -> dict[str, Any]:
+    def _repeat_all(self, step: Step, end: int) -> dict[str, Any]:
         """Repeat a recorded attempt to its end; nobody is asked, and nothing is called."""
         node = step.node
         while True:
@@ -372,7 +372,7 @@ class Execution(EventWriter):
                 assert source is not None
                 assert self.tape is not None
                 is_end = _ends(self.tape, self.tape_at, node)
-                event = self.retell(source)
+                event = self.repeat(source)
             kind, payload = event["type"], event["payload"]
             if kind == "run.paused":
                 self.unread()
@@ -394,11 +394,11 @@ class Execution(EventWriter):
             if end < 0:
                 ending = self.on_tape()
                 if ending is not None:
-                    self.retell(ending)
+                    self.repeat(ending)
                 raise ReplayEnded
             raise Cancelled
 
-    # Waiting, and keeping what was said.
+    # Waiting, and writing events.
 
     async def flush(self) -> None:
         """Write the pending events; on return all are in the journal."""
@@ -415,7 +415,7 @@ class Execution(EventWriter):
             status = "running" if resumed else self.log.snapshot.status
             notes += (answer.note(status),) if answer.note else ()
         self.buffer.clear()
-        await _whole(self.engine.write(self.log, lines, notes))
+        await _completed(self.engine.write(self.log, lines, notes))
         if answer is not None and not answer.taken.done():
             answer.taken.set_result(None)
 
@@ -478,7 +478,7 @@ def _was_cut_off(event: Body) -> bool:
     return event["type"] == "node.cancelled" or bool(error.get("code") == TIMEOUT)
 
 
-async def _whole(work: Coroutine[Any, Any, None]) -> None:
+async def _completed(work: Coroutine[Any, Any, None]) -> None:
     """Finish some work even when the waiting task is cancelled."""
     task = asyncio.ensure_future(work)
     try:

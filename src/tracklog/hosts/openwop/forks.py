@@ -39,7 +39,7 @@ def beginning(run: str, events: list[Body], at: str, about: Mapping[str, Any]) -
     """The first events of a fork: those of its source, under its own name and options."""
     copies = [copied(run, event, at) for event in events]
     copies[0]["host"] = about
-    if overlay := about["fork"].get("overlay"):  # so that its log alone says what held in it
+    if overlay := about["fork"].get("overlay"):  # so that its log alone has the options
         begun = copies[0]["payload"]
         merged = {**begun.get("configurable", {}), **overlay}
         copies[0]["payload"] = {**begun, "configurable": merged}

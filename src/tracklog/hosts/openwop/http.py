@@ -122,7 +122,7 @@ class App:
             response = self._failed(later, wire)
         except ClientGone:
             return
-        except Exception as error:  # noqa: BLE001  # the client is told, the log says where
+        except Exception as error:  # noqa: BLE001  # the client gets an answer, the log says where
             what = error.message if isinstance(error, TracklogError) else "a request failed"
             logs.log_failure(what, error, method=scope["method"])
             response = self._failed(Failure("internal_error", "something went wrong here"), wire)

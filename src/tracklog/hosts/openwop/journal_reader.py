@@ -95,7 +95,7 @@ class JournalReader:
                 if not self._journal.wait(self._cursor, LISTEN):
                     continue
                 runs = self.catch_up()
-            except Exception as error:  # noqa: BLE001  # said, and tried again
+            except Exception as error:  # noqa: BLE001  # logged, and tried again
                 if not self._stopping:
                     logs.log_failure("the journal could not be read", error)
                     time.sleep(1)

@@ -15,12 +15,12 @@ Think = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a model said in one turn."""
+    """The reply of a model in one turn."""
 
     text: str = ""
     reasoning: str = ""
     chunks: tuple[str, ...] = ()
-    """The pieces in which its reasoning was told, where that was recorded."""
+    """The pieces in which its reasoning arrived, where that was recorded."""
     calls: tuple[tuple[str, str, Any], ...] = ()
     """Tools that it wants called: its own id of the call, the tool, the arguments."""
     confidence: float | None = None
@@ -28,7 +28,7 @@ class Reply:
     provider: str = "stub"
     model: str = "stub"
     failed: str | None = None
-    """Why it said no more than this, where that was recorded."""
+    """Why the reply ends here, where that was recorded."""
 
 
 class Model(Protocol):
@@ -127,12 +127,12 @@ class Server:
             asked |= {theirs: options[ours]} if ours in options else {}
         lines: list[bytes] = []
 
-        def hear(line: bytes) -> None:
+        def read(line: bytes) -> None:
             lines.append(line)
             if piece := thought_in(line):
                 think(piece)
 
-        await self._server.ask(asked, hear)
+        await self._server.ask(asked, read)
         answer = text_in(lines)
         spent = {
             theirs: answer.usage[ours]

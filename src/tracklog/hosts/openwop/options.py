@@ -106,7 +106,7 @@ def check_configurable(
         raise _refused("configurable", "; ".join(faults))
 
 
-def _whole(least: int) -> Any:
+def _integer(least: int) -> Any:
     return lambda value: (
         isinstance(value, int) and not isinstance(value, bool) and least <= value <= 2**53
     )
@@ -121,11 +121,11 @@ def _number(least: float, most: float) -> Any:
 CONFIGURABLE = {
     "escalationThreshold": (_number(0, 1), "a number from 0 to 1"),
     "reasoningVerbosity": (VERBOSITIES.__contains__, f"one of {', '.join(VERBOSITIES)}"),
-    "recursionLimit": (_whole(1), "a whole number, 1 or more"),
-    "runTimeoutMs": (_whole(1), "a whole number of milliseconds, 1 or more"),
-    "maxLoopIterations": (_whole(1), "a whole number, 1 or more"),
+    "recursionLimit": (_integer(1), "a whole number, 1 or more"),
+    "runTimeoutMs": (_integer(1), "a whole number of milliseconds, 1 or more"),
+    "maxLoopIterations": (_integer(1), "a whole number, 1 or more"),
     "model": (lambda value: isinstance(value, str) and bool(value), "the name of a model"),
     "temperature": (_number(0, 2), "a number from 0 to 2"),
-    "maxTokens": (_whole(1), "a whole number, 1 or more"),
+    "maxTokens": (_integer(1), "a whole number, 1 or more"),
 }
 """The options that are carried out, each with its check and what it must be."""

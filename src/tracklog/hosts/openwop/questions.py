@@ -67,7 +67,7 @@ class Answer:
         self.node, self.value, self.by, self.note = node, value, by, note
         """The note of the request, made with the status in which the answer leaves the run."""
         self.manual = manual
-        """Whether it was given beside the protocol, so that nobody waits to hear what became of it."""
+        """Whether it was given at the console or the command line: no request waits for the result."""
         self.taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
@@ -79,8 +79,8 @@ def deadline_of(requested: Body) -> float | None:
     return datetime.fromisoformat(requested["timestamp"]).timestamp() + float(timeout) / 1000
 
 
-def ratifying(held: Any, *, clarifies: bool, supervises: bool = False) -> Settle:
-    """The forms in which a held decision may be confirmed, replaced or rejected."""
+def ratifying(pending: Any, *, clarifies: bool, supervises: bool = False) -> Settle:
+    """The forms in which a pending decision may be confirmed, replaced or rejected."""
 
     def settle(value: Any) -> tuple[dict[str, Any], Mapping[str, Any] | None]:
         if isinstance(value, str) and value in ("accept", "reject"):
@@ -93,7 +93,7 @@ def ratifying(held: Any, *, clarifies: bool, supervises: bool = False) -> Settle
         elif "decision" in value:
             decision = value["decision"]
         elif value.get("action") == "accept":
-            decision = held
+            decision = pending
         elif value.get("action") == "reject":
             return {"action": "reject"}, None
         elif supervises and "kind" in value:

@@ -20,10 +20,10 @@ UNSEEN = ("forbidden", "rate_limited")
 
 def recorded_in(events: Iterable[Body]) -> list[RecordedAnswer]:
     """The answers in a run; those of a conversation that broke off are not among them."""
-    listener = _Listener()
+    reader = _AnswerReader()
     for event in events:
-        listener.hear(event)
-    return sorted(listener.found, key=lambda each: each.seq)
+        reader.read(event)
+    return sorted(reader.found, key=lambda each: each.seq)
 
 
 def tape_for(journal: Log, log: RunLog) -> Tape | None:
@@ -55,13 +55,13 @@ class _Node:
     """What the model says just now."""
 
 
-class _Listener:
+class _AnswerReader:
     def __init__(self) -> None:
         self.found: list[RecordedAnswer] = []
         self._nodes: dict[str, _Node] = {}
         self._by: dict[str, str] = {}
 
-    def hear(self, event: Body) -> None:
+    def read(self, event: Body) -> None:
         name, kind, payload = event.get("nodeId"), event["type"], event["payload"]
         if name is None:
             return
@@ -73,16 +73,16 @@ class _Listener:
         if kind == "interrupt.resolved":
             data = {"value": payload.get("resumeValue"), "by": self._by.pop(name, "default")}
             data |= {"at": payload["resolvedAt"]} if "resolvedAt" in payload else {}
-            self._tell(PERSON, name, None, data, event)
+            self._add(PERSON, name, None, data, event)
         elif kind in ("approval.received", "clarification.resolved"):
             by = payload.get("decidedBy", payload.get("answeredBy"))
             self._by[name] = by if isinstance(by, str) else "default"
         elif kind == "node.dispatched":
-            self._tell(CHILD, name, None, payload["childRunId"], event)
+            self._add(CHILD, name, None, payload["childRunId"], event)
         elif node.type in (PROMPT, TOOL, SUPERVISOR):
             self._in_conversation(name, node, event)
 
-    def _tell(self, kind: str, lane: str, asked: Any, answer: Any, event: Body) -> None:
+    def _add(self, kind: str, lane: str, asked: Any, answer: Any, event: Body) -> None:
         self.found.append(
             RecordedAnswer(kind=kind, lane=lane, asked=asked, answer=answer, seq=event["sequence"])
         )

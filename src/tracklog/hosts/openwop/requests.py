@@ -20,7 +20,7 @@ class Request:
     ) -> None:
         self._engine, self.key, self.body, self._render = engine, key, body, render
         self.noted: dict[str, Any] | None = None
-        """The answer that is on record; nobody is told another."""
+        """The answer that is recorded; every retry gets the same."""
 
     def note(self, status: int, reply: Mapping[str, Any]) -> bytes:
         """The note of the answered request, written in one batch with its events."""

@@ -26,7 +26,7 @@ def toolhooks(engine: "Engine", body: dict[str, Any]) -> dict[str, Any] | str:
     if outcome is None and body.get("simulateRateLimitExhausted"):
         outcome = rate_limited(tool)
     if outcome is None and body.get("simulateToolError"):
-        outcome = Outcome("error", error=error_of("tool_failed", "the tool was told to fail"))
+        outcome = Outcome("error", error=error_of("tool_failed", "the test asked for a failure"))
     outcome = outcome or Outcome("ok", arguments)
     returned: dict[str, Any] = {**both, "status": outcome.status}
     if outcome.error is not None:

@@ -101,9 +101,9 @@ class Step:
         recorded = self._recorded_return(call_id)
         outcome = recorded or self.x.engine.hooks.judge(self.x.principal, tool)
         if outcome is None and "error" in call:
-            told = call["error"]
+            error = call["error"]
             outcome = Outcome(
-                "error", error=error_of(told["error"], told["message"], told.get("details"))
+                "error", error=error_of(error["error"], error["message"], error.get("details"))
             )
         elif outcome is None:
             outcome = Outcome("ok", call["result"])
@@ -136,13 +136,13 @@ class Step:
         await x.flush()
         asked = {"tool": tool, "input": x.redactor.clean(arguments)}
         if (played := self.play("tool", asked, tool)) is not None:
-            told = played.answer
-            if "status" not in told:  # of a run of another dialect
-                failed = told.get("error")
+            recorded = played.answer
+            if "status" not in recorded:  # of a run of another dialect
+                failed = recorded.get("error")
                 error = None if failed is None else error_of("tool_failed", str(failed))
-                return Outcome("error" if error else "ok", told.get("output"), error), 0
-            ended = Outcome(told["status"], told.get("result"), told.get("error"))
-            return ended, told.get("durationMs", 0)
+                return Outcome("error" if error else "ok", recorded.get("output"), error), 0
+            ended = Outcome(recorded["status"], recorded.get("result"), recorded.get("error"))
+            return ended, recorded.get("durationMs", 0)
         began = x.engine.monotonic()
         work = invoke(tool, x.settings.tools, arguments)
         outcome = await x.unless_stopped(work, is_pausable=False)

@@ -30,7 +30,7 @@ class Workflows:
         self.known: dict[str, Definition] = {}
         self.refused: dict[str, Refused] = {}
         self.faults: list[str] = []
-        """What an operator is told when the host starts."""
+        """What the log says when the host starts."""
         self.fixtures: list[str] = []
 
     def load(self) -> None:

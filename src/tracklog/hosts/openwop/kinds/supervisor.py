@@ -96,8 +96,8 @@ def check(node: Node, site: Site) -> Iterator[Refused]:
     if not site.is_conformance and MOCKS & config.keys():
         yield invalid(f"{node.id}: mocks are for conformance-* only")
     planned = config.get("mockDecisions", config.get("mockDispatchPlan", []))
-    held = [config["mockPendingDecision"]] if "mockPendingDecision" in config else []
-    for decision in [*planned, *held]:
+    pending = [config["mockPendingDecision"]] if "mockPendingDecision" in config else []
+    for decision in [*planned, *pending]:
         for fault in faults_of("orchestrator-decision", decision):
             yield invalid(f"{node.id}: {fault}")
 
