@@ -153,6 +153,36 @@ EXPECTED = {
     "droid/stream_json_schema_drift.jsonl": {
         "prompts": 1, "injected": 1, "calls": 1, "failed": 1, "errors": 1, "input": 10, "output": 5,
         "models": {"droid-model"}},
+    "hermes/sessions-export.jsonl": {
+        "runs": 1, "prompts": 1, "calls": 2, "failed": 1, "open": 0, "input": 2_772 + 2_771,
+        "cached": 2_771, "output": 63, "reasoning": 9, "models": {"mock-model"},
+        "titles": {"hello.py prints: hello from the fixture."}, "project": "/tmp/proj/hermes"},
+    "hermes/session_legacy_large.json": {
+        "runs": 1, "prompts": 1, "calls": 1, "open": 0, "models": {"gpt-5.2"}},
+    "amp/T-019ca26f-5555-6666-7777-888888888888.json": {
+        "runs": 1, "prompts": 2, "answers": 2, "input": 5_000 + 10 + 8_000 + 40, "cached": 8_000,
+        "written": 40, "output": 300, "lower": True,
+        "models": {"gpt-5.6-sol", "claude-sonnet-4-20250514"}},
+    "amp/T-tooluse.json": {
+        "prompts": 1, "thoughts": 1, "calls": 1, "open": 0, "project": "myrepo"},
+    "zed/threads.db": {
+        "runs": 2, "prompts": 2, "answers": 2, "thoughts": 2, "input": None,
+        "titles": {"legacy zed thread", "read the zed thread store"},
+        "project": "/workspace/registry-demo"},
+    "crush/crush.db": {
+        "runs": 2, "prompts": 2, "calls": 3, "failed": 1, "open": 0, "errors": 1, "parents": 1,
+        "input": 1_500, "output": 50, "cost": 0.0125, "lower": True, "models": {"claude-sonnet-4-6"}},
+    "langsmith/sdk_runs.jsonl": {
+        "runs": 1, "prompts": 1, "calls": 2, "failed": 1, "spends": 1, "input": 120, "cached": 60,
+        "output": 9, "reasoning": 4, "models": {"mock-model"}, "titles": {"agent"}},
+    "langsmith/py_wrap_openai_reasoning.batch.json": {
+        "runs": 1, "prompts": 1, "answers": 1, "spends": 1, "input": 43, "output": 2_497,
+        "reasoning": 1_408, "models": {"o1-mini"}},
+    "langfuse/claude-agent-2025-12-22.trace.json": {
+        "runs": 1, "spends": 4, "calls": 2, "open": 0, "input": 34, "output": 232, "cost": 0.003582,
+        "models": {"claude-sonnet-4-5-20250929"}},
+    "langfuse/autogen-2025-06-06.trace.json": {
+        "runs": 1, "spends": 1, "input": 41, "output": 3, "cost": 0.000025, "models": {"gpt-4o"}},
 }  # fmt: skip
 
 

@@ -1,0 +1,101 @@
+"""Traces of applications: messages in the shapes of any provider, and tools that have no call id."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tracklog.formats.importers import word
+from tracklog.formats.importers._block_facts import spoken
+from tracklog.formats.importers._exchanges import fingerprint, reply_of
+from tracklog.formats.importers._snapshots import SnapshotReader, parsed, text_block
+from tracklog.formats.providers import Body, items, obj
+from tracklog.model.fact import Called, Fact, Returned, Role, Said
+
+ROLES: dict[str, Role] = {
+    "user": "user", "human": "user", "HumanMessage": "user", "assistant": "assistant",
+    "ai": "assistant", "AIMessage": "assistant", "AIMessageChunk": "assistant", "model": "assistant",
+    "system": "system", "developer": "system", "SystemMessage": "system",
+}  # fmt: skip
+TOOLS = ("tool", "ToolMessage", "function")
+
+
+class TraceReader(SnapshotReader):
+    """Reads a trace: each message once, although every request repeats those before it."""
+
+    def begin(self) -> None:
+        self.seen: set[str] = set()
+        self.calls: list[tuple[str, str]] = []
+        """The calls that a model has made and no tool has answered: name and id."""
+
+    def new(self, message: Any, model: str | None = None, id: str | None = None) -> Iterator[Fact]:
+        """The facts of a message that was not written before."""
+        told = plain_message(message)
+        print_ = fingerprint(
+            told["role"], told["content"], told["tool_calls"], told["tool_call_id"]
+        )
+        if print_ in self.seen:
+            return
+        self.seen.add(print_)
+        if told["role"] in TOOLS:
+            native = word(told["tool_call_id"])
+            if native and ("answered", native) not in self.calls:
+                yield Returned(
+                    call_id=native, tool=word(told["name"]), ok=True, output=told["content"]
+                )
+            return
+        role = ROLES.get(str(told["role"]), "user")
+        blocks = reply_of("claude", [{"type": "message", "content": told["content"]}]).blocks
+        if isinstance(told["content"], dict):
+            blocks = [text_block(told["content"])]
+        by = role == "assistant"
+        for fact in spoken(blocks, role=role, message_id=id, model=model if by else None):
+            if isinstance(fact, Called):
+                self.calls.append((fact.tool, fact.call_id))
+            yield fact
+        for place, call in enumerate(items(told["tool_calls"])):
+            each = obj(call)
+            inner = obj(each.get("function")) or each
+            native = word(each.get("id"))
+            name = word(inner.get("name")) or "unknown"
+            made = native or f"{print_}/{place}"
+            self.calls.append((name, made))
+            given = parsed(inner.get("arguments", inner.get("args", inner.get("input"))))
+            yield Called(tool=name, call_id=made, input=given, synthetic_id=native is None)
+
+    def tool(
+        self, id: str, name: str, given: Any, native: str | None = None
+    ) -> tuple[str, Called | None]:
+        """The id of a tool's call: that of the model's call by its id, else by name and order."""
+        for place, (tool, call) in enumerate(self.calls):
+            if tool != "answered" and (call == native if native else tool == name):
+                self.calls[place] = ("answered", call)
+                return call, None
+        return id, Called(tool=name, call_id=id, input=given, synthetic_id=True)
+
+
+def plain_message(message: Any) -> Body:
+    """A message of any provider or of LangChain in one shape."""
+    told = obj(message)
+    inner = obj(told.get("kwargs"))
+    if inner:
+        kind = items(told.get("id"))[-1:] or [inner.get("type")]
+        calls = inner.get("tool_calls") or obj(inner.get("additional_kwargs")).get("tool_calls")
+        return {"role": kind[0], "content": inner.get("content"), "tool_calls": calls,
+                "tool_call_id": inner.get("tool_call_id"), "name": inner.get("name")}  # fmt: skip
+    if isinstance(message, str):
+        return {
+            "role": "user",
+            "content": message,
+            "tool_calls": None,
+            "tool_call_id": None,
+            "name": None,
+        }
+    role = told.get("role") or told.get("type") or "user"
+    content = told.get("content", told.get("text"))
+    if content is None and not told.get("tool_calls"):
+        content = {key: each for key, each in told.items() if key not in ("role", "type")}
+    return {"role": role, "content": content, "tool_calls": told.get("tool_calls"),
+            "tool_call_id": told.get("tool_call_id"), "name": told.get("name")}  # fmt: skip
+
+
+def said(text: Any, role: Role = "user") -> Said:
+    return Said(role=role, blocks=(text_block(text),))

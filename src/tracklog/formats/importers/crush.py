@@ -1,0 +1,193 @@
+"""crush: the sessions of Crush, rows of a database in each project."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tracklog.formats.importers import (
+    Form,
+    Importer,
+    count,
+    has_tables,
+    moment,
+    run_id,
+    word,
+)
+from tracklog.formats.importers._snapshots import (
+    SnapshotReader,
+    Stored,
+    foreign_block,
+    log_beside,
+    open_run,
+    parsed,
+    read_json,
+    row_of,
+    rows,
+    stored,
+    text_block,
+    thought_block,
+    without,
+)
+from tracklog.formats.providers import Body, items, obj, usage
+from tracklog.model.fact import Called, Ended, Noted, Returned, Said, Spent
+
+NAME = "crush"
+
+
+class CrushReader(SnapshotReader):
+    """Reads sessions; the token columns hold the last request only, so they are a lower bound."""
+
+    def run_of(self, value: Body) -> str | None:
+        id = word(value.get("id"))
+        return run_id(NAME, id) if id else None
+
+    def conversation(self, value: Body) -> None:
+        id, parent = str(value.get("id")), word(value.get("parent_session_id"))
+        self.about("session", {"id": id, "parent": parent})
+        message, _, call = id.partition("$$")
+        began = moment(value.get("created_at"))
+        path = self.source.path
+        folder = str(path.parent.parent) if path.parent.name == ".crush" else None
+        open_run(self.tell, NAME, id, at=began, cwd=folder, title=value.get("title"),
+                 parent=run_id(NAME, parent) if parent else None,
+                 call=call or None, extra={"message": message} if call else None)  # fmt: skip
+        self.tell.report.mapped["session"] += 1
+        model = None
+        for row in items(value.get("messages")):
+            model = self._message(obj(row)) or model
+        self._spent(value, model)
+
+    def _message(self, row: Body) -> str | None:
+        parts = [obj(each) for each in items(parsed(row.get("parts")))]
+        done = next((obj(each.get("data")) for each in parts if each.get("type") == "finish"), None)
+        role, model = word(row.get("role")), word(row.get("model"))
+        if role == "assistant" and done is None and not self.final:
+            return model  # it is being written
+        key = f"message/{row.get('id')}"
+        value = self.about(key, {**without(row, "parts", "updated_at"), "parts": parts})
+        at = moment(row.get("created_at"))
+        self.tell.report.mapped[role or "message"] += 1
+        blocks: list[Body] = []
+
+        def speak() -> None:
+            if blocks:
+                by = role == "assistant"
+                said = Said(role="assistant" if by else "system" if role == "system" else "user",
+                            blocks=tuple(blocks), message_id=key, model=model if by else None,
+                            injected=bool(row.get("is_summary_message")) and not by)  # fmt: skip
+                self.put(said, at)
+                blocks.clear()
+
+        for part in items(value.get("parts")):
+            kind, told = word(part.get("type")), obj(part.get("data"))
+            if kind == "text":
+                blocks.append(text_block(told.get("text")))
+            elif kind == "reasoning":
+                blocks.append(thought_block(told.get("thinking"), told.get("signature")))
+            elif kind == "tool_call":
+                speak()
+                call = Called(tool=word(told.get("name")) or "unknown", call_id=word(told.get("id")) or key,
+                              input=parsed(told.get("input")))  # fmt: skip
+                self.put(call, at)
+            elif kind == "tool_result":
+                speak()
+                back = Returned(call_id=word(told.get("tool_call_id")) or key, tool=word(told.get("name")),
+                                ok=told.get("is_error") is not True, output=told.get("content"))  # fmt: skip
+                self.put(back, at, without(told, "tool_call_id", "name", "is_error", "content"))
+            elif kind == "shell_command":
+                speak()
+                said = Said(
+                    role="user", blocks=({"type": "command", "command": told.get("command") or ""},)
+                )
+                self.put(said, at)
+                self.put(Noted(label="result", kind=kind, data=without(told, "command")), at)
+            elif kind != "finish":
+                blocks.append(foreign_block(kind or "part", part))
+        speak()
+        self._finish(key, done, at)
+        return model
+
+    def _finish(self, key: str, done: Body | None, at: str | None) -> None:
+        why = word((done or {}).get("reason"))
+        if why in ("canceled", "error", "content_filter"):
+            text = word((done or {}).get("message"))
+            if why != "canceled":
+                self.put(Noted(label="error", kind=why, text=text or why, data=done), at)
+            passed = None if why == "canceled" else False
+            self.put(Ended(what="step", step=key, outcome=why, passed=passed, reason=text), at)
+
+    def _spent(self, value: Body, model: str | None) -> None:
+        told = {
+            name: value[name]
+            for name in ("prompt_tokens", "completion_tokens", "cost")
+            if value.get(name)
+        }
+        if not told:
+            return
+        self.about("usage", told)
+        cost = told.get("cost")
+        known = usage(told, input_tokens=count(told.get("prompt_tokens")),
+                      output_tokens=count(told.get("completion_tokens")))  # fmt: skip
+        spent = Spent(key=f"{self.tell.run}/session", model=model, usage=known, bound="lower",
+                      cost_usd=cost if isinstance(cost, int | float) else None)  # fmt: skip
+        self.put(spent, moment(value.get("updated_at")))
+
+
+SIZES = "SELECT session_id, count(*), max(updated_at), sum(length(parts)) FROM messages GROUP BY 1"
+MESSAGES = "SELECT * FROM messages WHERE session_id = ? ORDER BY created_at, rowid"
+
+
+def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
+    """The sessions of a database, the oldest first."""
+    sizes = {row[0]: list(row[1:]) for row in connection.execute(SIZES).fetchall()}
+    for row in connection.execute("SELECT * FROM sessions ORDER BY created_at, id").fetchall():
+        session = row_of(row)
+        id = str(session["id"])
+
+        def load(session: Body = session, id: str = id) -> Body:
+            return {**session, "messages": rows(connection, MESSAGES, id)}
+
+        digest = [*sizes.get(id, []), session.get("title"), session.get("cost"),
+                  session.get("completion_tokens")]  # fmt: skip
+        yield Stored(id, digest, (sizes.get(id) or [0])[0], load)
+
+
+TABLES: dict[str, tuple[str, ...]] = {
+    "sessions": ("id", "parent_session_id", "title", "prompt_tokens", "cost"),
+    "messages": ("id", "session_id", "role", "parts"),
+}
+
+
+def recognise(path: Path, head: bytes) -> float:
+    return 0.98 if has_tables(path, head, TABLES) else 0.0
+
+
+def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
+    return "store"
+
+
+def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
+    """The databases of the projects that the program lists."""
+    share = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
+    listed: Any = read_json(share / "crush" / "projects.json")
+    for project in items(obj(listed).get("projects")) or items(listed):
+        place = word(obj(project).get("path")) or word(project)
+        folder = word(obj(project).get("data_dir"))
+        path = Path(folder) / "crush.db" if folder else Path(place or home) / ".crush" / "crush.db"
+        if path.is_file():
+            yield path
+
+
+importer = Importer(
+    name=NAME,
+    about="Crush: the database of each project, `.crush/crush.db`.",
+    mapping="1",
+    reader=CrushReader,
+    recognise=recognise,
+    find=find,
+    form=form,
+    beside=log_beside,
+    records=stored(conversations, lambda id: run_id(NAME, id)),
+    proven="unproven: a database that was built after its schema",
+)

@@ -1,0 +1,291 @@
+"""langfuse: traces of Langfuse, as documents and as exported observations; a trace is a run."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tracklog.formats.importers import (
+    DAMAGED,
+    Form,
+    Importer,
+    Raw,
+    Signs,
+    beginning,
+    count,
+    moment,
+    run_id,
+    score,
+    word,
+)
+from tracklog.formats.importers._snapshots import open_run, parsed, without
+from tracklog.formats.importers._traces import TraceReader
+from tracklog.formats.providers import Body, items, obj, usage
+from tracklog.model.fact import Decided, Ended, Noted, Returned, Spent
+
+NAME = "langfuse"
+COUNTED = ("GENERATION", "EMBEDDING")
+KINDS = {*COUNTED, "SPAN", "EVENT", "TOOL", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "GUARDRAIL"}
+OBSERVATION = ("id", "traceId", "parentObservationId", "type", "name", "startTime", "endTime", "model",
+               "input", "output", "usageDetails", "costDetails", "level", "statusMessage", "projectId",
+               "createdAt", "updatedAt", "inputCost", "outputCost", "totalCost", "inputUsage",
+               "outputUsage", "totalUsage", "toolCalls", "latency", "usage")  # fmt: skip
+_WORD = re.compile(r"_([a-z])")
+
+
+class LangfuseReader(TraceReader):
+    """Reads traces; only generations and embeddings count tokens."""
+
+    def run_of(self, value: Body) -> str | None:
+        id = word(value.get("id"))
+        return run_id(NAME, id) if id else None
+
+    def identify(self, raw: Raw) -> str | None:
+        first = next(iter(traces(raw.value)), None)
+        return self.run_of(first) if first else None
+
+    def record(self, raw: Raw) -> None:
+        found = list(traces(raw.value))
+        if not found:
+            self.tell.unknown("value", self.tell.about(raw, bare=True))
+        for trace in found:
+            self.tell.run = self.run_of(trace) or self.tell.run
+            self.conversation(trace)
+
+    def conversation(self, value: Body) -> None:
+        trace = obj(value.get("trace"))
+        seen = sorted(value["observations"], key=lambda each: str(each.get("startTime")))
+        first = seen[0] if seen else {}
+        about = {key: unquoted(each) for key, each in trace.items()
+                 if key not in ("observations", "updatedAt", "scores")}  # fmt: skip
+        about = self.about("trace", {"id": value["id"], **about})
+        began = moment(first.get("startTime"))
+        told = moment(trace.get("timestamp"))
+        open_run(
+            self.tell,
+            NAME,
+            value["id"],
+            at=min(filter(None, (began, told)), default=None),
+            version=trace.get("release"),
+            title=word(trace.get("name")) or first.get("name"),
+            extra=without(about, "id", "name", "timestamp", "projectId", "createdAt"),
+        )
+        self.begin()
+        for observation in seen:
+            self._observation(observation)
+        for place, score_ in enumerate(items(trace.get("scores"))):
+            each = obj(self.about(f"score/{obj(score_).get('id', place)}", score_))
+            number = each.get("value")
+            decided = Decided(
+                name=word(each.get("name")),
+                score=float(number) if isinstance(number, int | float) else None,
+                verdict=each.get("stringValue"),
+                reason=word(each.get("comment")),
+                by=word(each.get("source")),
+            )
+            self.put(decided, moment(each.get("timestamp")))
+        root = next((each for each in seen if not each.get("parentObservationId")), None)
+        if root is not None and root.get("endTime"):
+            wrong = root.get("level") == "ERROR"
+            self.about("end", {"end": root["endTime"], "level": root.get("level")})
+            ended = Ended(what="run", outcome="error" if wrong else "success",
+                          passed=False if wrong else None, reason=word(root.get("statusMessage")))  # fmt: skip
+            self.put(ended, moment(root["endTime"]))
+
+    def _observation(self, observation: Body) -> None:
+        id = str(observation.get("id"))
+        value = obj(self.about(id, observation))
+        kind = word(value.get("type")) or "SPAN"
+        at, done = moment(value.get("startTime")), moment(value.get("endTime"))
+        self.tell.report.mapped[kind] += 1
+        given = self.tell.lift.value(unquoted(observation.get("input")))
+        out = self.tell.lift.value(unquoted(observation.get("output")))
+        extra = {key: unquoted(each) for key, each in without(value, *OBSERVATION).items()}
+        wrong = value.get("level") == "ERROR"
+        text = word(value.get("statusMessage"))
+        if kind in COUNTED:
+            self._generation(id, value, given, out, at, done, extra)
+        elif kind == "TOOL":
+            name = word(value.get("name")) or "unknown"
+            inner = obj(given).get("input", given)
+            call, made = self.tool(id, name, inner)
+            if made is not None:
+                self.put(made, at, extra)
+            back = Returned(call_id=call, tool=name, ok=not wrong, output=out,
+                            error=text if wrong else None, synthetic_id=made is not None)  # fmt: skip
+            self.put(back, done or at, extra if made is None else None)
+        else:
+            data = without({"input": given, "output": out, **extra})
+            self.put(
+                Noted(label=kind.lower(), kind=kind, text=word(value.get("name")), data=data), at
+            )
+        if wrong and kind != "TOOL":
+            noted = Noted(label="error", kind=kind, text=text or "an observation failed")
+            self.put(noted, done or at)
+
+    def _generation(
+        self,
+        id: str,
+        value: Body,
+        given: Any,
+        out: Any,
+        at: str | None,
+        done: str | None,
+        extra: Body,
+    ) -> None:
+        model = word(value.get("model"))
+        rest: Body | None = extra
+        for message in _messages(given):
+            for fact in self.new(message):
+                self.put(fact, at, rest)
+                rest = None
+        for message in _messages(out):
+            answer = message if isinstance(message, dict) else {"content": message}
+            for fact in self.new({"role": "assistant", **answer}, model, id):
+                self.put(fact, done or at, rest)
+                rest = None
+        details, costs = obj(value.get("usageDetails")), obj(value.get("costDetails"))
+        known = tokens(details or obj(value.get("usage")))
+        costs = costs or obj(value.get("providedCostDetails"))
+        cost = costs.get("total", sum(v for v in costs.values() if isinstance(v, int | float)))
+        paid = cost if isinstance(cost, int | float) and cost > 0 else None
+        if known.get("total_tokens") or paid:
+            spent = Spent(key=id, model=model, usage=known, cost_usd=paid, calls=1)
+            self.put(spent, done or at)
+
+
+def tokens(told: Body) -> Body:
+    """The counts of an observation; parts of the input may stand beside it or inside it."""
+    counts = {key: found for key, each in told.items() if (found := count(each)) is not None}
+    total = counts.pop("total", None)
+    asked = {
+        key: each for key, each in counts.items() if key.startswith(("input", "cache", "prompt"))
+    }
+    answered = {
+        key: each for key, each in counts.items() if key.startswith(("output", "completion"))
+    }
+    read = sum(each for key, each in asked.items() if "read" in key or "cached" in key)
+    written = sum(each for key, each in asked.items() if "creation" in key or "write" in key)
+    thought = sum(each for key, each in answered.items() if "reasoning" in key)
+    given, output = sum(asked.values()), sum(answered.values())
+    if total is not None and given + output > total:
+        given = counts.get("input", counts.get("prompt_tokens", given))
+        output = counts.get("output", counts.get("completion_tokens", output))
+    return usage(
+        told or None,
+        input_tokens=given if asked else None,
+        cached_tokens=read or None,
+        cache_write_tokens=written or None,
+        output_tokens=output if answered else None,
+        reasoning_tokens=thought or None,
+        total_tokens=total,
+    )
+
+
+def unquoted(value: Any) -> Any:
+    """A value that may be JSON in a string, even twice."""
+    for _ in range(3):
+        found = parsed(value)
+        if found is value or not isinstance(value, str) or isinstance(found, int | float | bool):
+            return value
+        value = found
+    return value
+
+
+def _messages(value: Any) -> Iterator[Any]:
+    told = obj(value)
+    if isinstance(value, list):
+        yield from value
+    elif isinstance(told.get("messages"), list):
+        yield from told["messages"]
+    elif value not in (None, "", {}, []):
+        yield value
+
+
+def traces(value: Any) -> Iterator[Body]:
+    """The traces of a document, or of a list of observations."""
+    told = obj(value)
+    if "observations" in told:
+        trace = obj(told.get("trace")) or {k: v for k, v in told.items() if k != "observations"}
+        seen = [camel(obj(each)) for each in items(told["observations"])]
+        id = word(trace.get("id")) or next((word(each.get("traceId")) for each in seen), None)
+        if id:
+            yield {"id": id, "trace": camel(trace), "observations": seen}
+        return
+    groups: dict[str, list[Body]] = {}
+    for each in value if isinstance(value, list) else [value]:
+        seen_ = camel(obj(each))
+        if id := word(seen_.get("traceId")):
+            groups.setdefault(id, []).append(seen_)
+    for id, found in groups.items():
+        yield {"id": id, "trace": {}, "observations": found}
+
+
+def camel(told: Body) -> Body:
+    """The names of exported files, `trace_id`, as those of the API, `traceId`."""
+    if "trace_id" not in told and "start_time" not in told:
+        return told
+    found = {_WORD.sub(lambda mark: mark[1].upper(), key): each for key, each in told.items()}
+    for key in ("startTime", "endTime"):
+        if isinstance(text := found.get(key), str) and " " in text:
+            found[key] = text.replace(" ", "T", 1)
+    return found
+
+
+def lines(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG001  # the shape
+    """The traces of a file with an observation on each line, in any order."""
+    data, seen, odd = path.read_bytes(), [], []
+    *whole, tail = data.split(b"\n")
+    for line in [*whole, tail]:
+        if not line.strip():
+            continue
+        try:
+            seen.append(orjson.loads(line))
+        except orjson.JSONDecodeError:
+            name = "torn-tail" if line is tail else "irreparable"
+            odd.append(
+                Raw(0, line, DAMAGED, ((name, "an observation that is no JSON"),), exact=False)
+            )
+    for trace in traces(seen):
+        yield Raw(0, b"", trace, through=len(data))
+    yield from odd
+
+
+SIGNS = (
+    Signs({"traceId": str, "type": KINDS, "startTime": str, "id": str}, sure=0.97),
+    Signs({"trace_id": str, "type": KINDS, "start_time": str, "id": str}, ("run_type",), sure=0.97),
+)
+
+
+def recognise(path: Path, head: bytes) -> float:
+    objects = beginning(path, head).objects
+    whole = any(
+        "observations" in each and ("trace" in each or "projectId" in each) for each in objects
+    )
+    # A long trace before its observations may be all that is looked at.
+    cut = any("projectId" in obj(each.get("trace")) for each in objects)
+    return 0.97 if whole or cut else score(path, head, SIGNS)
+
+
+def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
+    return "store" if path.suffix in (".jsonl", ".ndjson") else "document"
+
+
+def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:  # noqa: ARG001  # the shape
+    return ()  # exports lie where somebody put them
+
+
+importer = Importer(
+    name=NAME,
+    about="Langfuse: traces of its user interface and API, and exported observations.",
+    mapping="1",
+    reader=LangfuseReader,
+    recognise=recognise,
+    find=find,
+    form=form,
+    records=lines,
+    fits=lambda body: "observations" in body,
+    proven="real traces of 2025 from its makers; exported folders unproven",
+)

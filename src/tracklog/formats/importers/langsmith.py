@@ -1,0 +1,289 @@
+"""langsmith: runs of LangSmith, as exports and as the bodies that its SDK sends; a trace is a run."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tracklog.formats.importers import (
+    ANY,
+    DAMAGED,
+    Form,
+    Importer,
+    Raw,
+    Signs,
+    beginning,
+    count,
+    moment,
+    run_id,
+    score,
+    word,
+)
+from tracklog.formats.importers._exchanges import reply_of
+from tracklog.formats.importers._snapshots import open_run, without
+from tracklog.formats.importers._traces import TraceReader
+from tracklog.formats.providers import Body, items, obj, usage
+from tracklog.model.fact import Ended, Noted, Returned, Spent
+
+NAME = "langsmith"
+RUN = ("id", "trace_id", "parent_run_id", "dotted_order", "run_type", "name", "start_time", "end_time",
+       "inputs", "outputs", "error", "session_name", "child_run_ids", "events")  # fmt: skip
+COSTS = ("total_cost", "prompt_cost", "completion_cost")
+
+
+class LangsmithReader(TraceReader):
+    """Reads traces; only runs of models count tokens, those above hold sums of them."""
+
+    def run_of(self, value: Body) -> str | None:
+        id = word(value.get("trace"))
+        return run_id(NAME, id) if id else None
+
+    def identify(self, raw: Raw) -> str | None:
+        first = next(iter(traces(raw.value)), None)
+        return self.run_of(first) if first else None
+
+    def record(self, raw: Raw) -> None:
+        found = list(traces(raw.value))
+        if not found:
+            self.tell.unknown("value", self.tell.about(raw, bare=True))
+        for trace in found:
+            self.tell.run = self.run_of(trace) or self.tell.run
+            self.conversation(trace)
+
+    def conversation(self, value: Body) -> None:
+        runs = sorted(
+            value["runs"], key=lambda each: str(each.get("dotted_order") or each.get("start_time"))
+        )
+        root = next((each for each in runs if not each.get("parent_run_id")), runs[0])
+        meta = obj(obj(root.get("extra")).get("metadata"))
+        self.about("trace", {"trace": value["trace"], "name": root.get("name")})
+        open_run(
+            self.tell,
+            NAME,
+            value["trace"],
+            at=moment(root.get("start_time")),
+            program="langsmith",
+            version=obj(obj(root.get("extra")).get("runtime")).get("sdk_version"),
+            title=root.get("name"),
+            cwd=None,
+            extra=without({"project": root.get("session_name"), "tags": root.get("tags"),
+                           "thread": meta.get("session_id") or meta.get("thread_id")}),
+        )  # fmt: skip
+        self.begin()
+        for run in runs:
+            self._run(run)
+        if root.get("end_time"):
+            error = word(root.get("error"))
+            self.about(
+                "end", {"end": root["end_time"], "error": error, "status": root.get("status")}
+            )
+            outcome = "error" if error else word(root.get("status")) or "success"
+            ended = Ended(what="run", outcome=outcome, passed=False if error else None,
+                          reason=error.partition("\n")[0] if error else None)  # fmt: skip
+            self.put(ended, moment(root["end_time"]))
+
+    def _run(self, run: Body) -> None:
+        id = str(run.get("id"))
+        value = obj(self.about(id, run))
+        kind = word(value.get("run_type")) or "run"
+        at, done = moment(value.get("start_time")), moment(value.get("end_time"))
+        self.tell.report.mapped[kind] += 1
+        error = word(value.get("error"))
+        extra = without(value, *RUN)
+        if kind == "llm":
+            self._llm(id, value, at, done, extra)
+        elif kind == "tool":
+            self._tool(id, value, at, done, error, extra)
+        else:
+            data = without(
+                {"inputs": value.get("inputs"), "outputs": value.get("outputs"), **extra}
+            )
+            self.put(Noted(label=kind, kind=kind, text=word(value.get("name")), data=data), at)
+        if error and kind != "tool":
+            text = error.partition("\n")[0]
+            self.put(Noted(label="error", kind=kind, text=text, data={"error": error}), done or at)
+
+    def _llm(self, id: str, value: Body, at: str | None, done: str | None, extra: Body) -> None:
+        given, out = obj(value.get("inputs")), value.get("outputs")
+        meta = obj(obj(value.get("extra")).get("metadata"))
+        model = (
+            word(meta.get("ls_model_name"))
+            or word(given.get("model"))
+            or word(obj(out).get("model"))
+        )
+        rest: Body | None = {**extra, **without(given, "messages", "model")}
+        for message in _messages(given):
+            for fact in self.new(message):
+                self.put(fact, at, rest)
+                rest = None
+        for message in _answers(out):
+            for fact in self.new(message, model, id):
+                self.put(fact, done or at, rest)
+                rest = None
+        self._spent(id, value, obj(out), meta, model, done or at)
+
+    def _spent(
+        self, id: str, value: Body, out: Body, meta: Body, model: str | None, at: str | None
+    ) -> None:
+        told = obj(out.get("usage_metadata")) or obj(meta.get("usage_metadata")) or _generated(out)
+        inside_, outside = (
+            obj(told.get("input_token_details")),
+            obj(told.get("output_token_details")),
+        )
+        known = usage(
+            told or None,
+            input_tokens=count(told.get("input_tokens")),
+            cached_tokens=count(inside_.get("cache_read")),
+            cache_write_tokens=count(inside_.get("cache_creation")),
+            output_tokens=count(told.get("output_tokens")),
+            reasoning_tokens=count(outside.get("reasoning")),
+        )
+        if not known and "usage" in out:
+            known = obj(
+                reply_of("openai", [{"choices": [], "usage": out["usage"]}]).meta.get("usage")
+            )
+        if not known:
+            known = usage(None, input_tokens=count(value.get("prompt_tokens")),
+                          output_tokens=count(value.get("completion_tokens")))  # fmt: skip
+        cost = next((value[name] for name in COSTS if value.get(name)), told.get("total_cost"))
+        try:
+            paid = float(cost) if cost else None
+        except (TypeError, ValueError):
+            paid = None
+        if known.get("total_tokens") or paid:
+            spent = Spent(key=id, provider=word(meta.get("ls_provider")), model=model, usage=known,
+                          cost_usd=paid, calls=1)  # fmt: skip
+            self.put(spent, at)
+
+    def _tool(
+        self, id: str, value: Body, at: str | None, done: str | None, error: str | None, extra: Body
+    ) -> None:
+        given, out = value.get("inputs"), value.get("outputs")
+        output = obj(out).get("output", out)
+        native = word(obj(given).get("tool_call_id")) or word(obj(output).get("tool_call_id"))
+        name = word(value.get("name")) or "unknown"
+        call, made = self.tool(id, name, given, native)
+        if made is not None:
+            self.put(made, at, extra)
+        if done or error:
+            back = Returned(call_id=call, tool=name, ok=error is None, output=output, error=error,
+                            synthetic_id=made is not None)  # fmt: skip
+            self.put(back, done or at, extra if made is None else None)
+
+
+def _messages(given: Body) -> Iterator[Any]:
+    found = items(given.get("messages")) or items(given.get("input"))
+    if isinstance(prompts := given.get("prompts"), list):
+        found = [*found, *prompts]
+    if isinstance(given.get("input"), str):
+        yield given["input"]
+    for message in found:
+        yield from message if isinstance(message, list) else [message]
+
+
+def _answers(out: Any) -> Iterator[Any]:
+    told = obj(out)
+    for choice in items(told.get("choices")):
+        yield {"role": "assistant", **obj(obj(choice).get("message"))}
+    for generation in items(told.get("generations")):
+        for each in generation if isinstance(generation, list) else [generation]:
+            message = obj(each).get("message")
+            yield message or {"role": "assistant", "content": obj(each).get("text")}
+    if "content" in told:
+        yield {
+            "role": "assistant",
+            **{key: told[key] for key in ("content", "tool_calls") if key in told},
+        }
+    elif word(told.get("output")):
+        yield {"role": "assistant", "content": told["output"]}
+    elif isinstance(told.get("output"), dict):
+        yield {"role": "assistant", **told["output"]}
+
+
+def _generated(out: Body) -> Body:
+    for generation in items(out.get("generations")):
+        for each in generation if isinstance(generation, list) else [generation]:
+            found = obj(obj(obj(obj(each).get("message")).get("kwargs")).get("usage_metadata"))
+            if found:
+                return found
+    return {}
+
+
+def traces(value: Any) -> Iterator[Body]:
+    """The traces in a body, a list or a batch; later parts of a run complete earlier ones."""
+    told = obj(value)
+    if "trace" in told and "runs" in told:
+        yield told
+        return
+    listed = [*items(told.get("post")), *items(told.get("patch"))]
+    found = listed or items(told.get("runs")) or (value if isinstance(value, list) else [value])
+    merged: dict[str, Body] = {}
+    for run in found:
+        each = obj(run)
+        if id := word(each.get("id")):
+            known = merged.setdefault(id, {})
+            known |= {key: part for key, part in each.items() if part not in (None, {}, [])
+                      or key not in known}  # fmt: skip
+    groups: dict[str, list[Body]] = {}
+    for id, run in merged.items():
+        groups.setdefault(word(run.get("trace_id")) or id, []).append(run)
+    for trace, runs in groups.items():
+        yield {"trace": trace, "runs": runs}
+
+
+def lines(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG001  # the shape
+    """The traces of a file with a run on each line, in any order."""
+    data, runs, odd = path.read_bytes(), [], []
+    *whole, tail = data.split(b"\n")
+    for line in [*whole, tail]:
+        if not line.strip():
+            continue
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            name = "torn-tail" if line is tail else "irreparable"
+            odd.append(Raw(0, line, DAMAGED, ((name, "a run that is no JSON"),), exact=False))
+            continue
+        told = obj(value)
+        runs += [*items(told.get("post")), *items(told.get("patch"))] or [value]
+    for trace in traces(runs):
+        yield Raw(0, b"", trace, through=len(data))
+    yield from odd
+
+
+SIGNS = (
+    Signs({"run_type": str, "dotted_order": str, "trace_id": str}, sure=0.97),
+    Signs({"run_type": str, "trace_id": str, "start_time": ANY, "inputs": ANY}, sure=0.97),
+)
+
+
+def recognise(path: Path, head: bytes) -> float:
+    objects = beginning(path, head).objects
+    inner = [obj(each) for told in objects for key in ("post", "patch", "runs")
+             for each in items(told.get(key))[:5]]  # fmt: skip
+    if any(sign.match(each) for each in inner for sign in SIGNS):
+        return 0.97
+    return score(path, head, SIGNS)
+
+
+def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
+    return "store" if path.suffix in (".jsonl", ".ndjson") else "document"
+
+
+def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:  # noqa: ARG001  # the shape
+    return ()  # exports lie where somebody put them
+
+
+importer = Importer(
+    name=NAME,
+    about="LangSmith: exported runs, and the bodies that its SDK sends; each trace is a run.",
+    mapping="1",
+    reader=LangsmithReader,
+    recognise=recognise,
+    find=find,
+    form=form,
+    records=lines,
+    fits=lambda body: "run_type" in body,
+    proven="bodies of the SDK 0.14 from a test run, and a real batch of 2024",
+)
