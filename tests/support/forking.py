@@ -139,8 +139,9 @@ def on_terminal(columns: int, home, *arguments, given: bytes = b"", **env: str) 
     ends = {"stdin": subprocess.PIPE, "stdout": slave, "stderr": slave}
     with Tracklog(*arguments, **ends, env=env) as started:
         os.close(slave)
-        started.stdin.write(given)
-        started.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # it may end without reading
+            started.stdin.write(given)
+            started.stdin.close()
         seen = b""
         with contextlib.suppress(OSError):  # the terminal's end is an error to its reader
             while block := os.read(master, 65536):
