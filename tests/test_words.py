@@ -1,6 +1,8 @@
 """Texts that users read are in ordinary words: phrases of a private idiom do not come back."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,11 +38,65 @@ PAGES = [
     *sorted(path for path in (ROOT / "contracts").glob("*/README.md")),
 ]
 CONSOLE = sorted((ROOT / "console/src").rglob("*.ts*"))
+PACKAGE = ROOT / "src/tracklog"
+NOT_YET = ("hosts", "formats/importers")
+"""Rooms whose code still has names of the old idiom."""
+CODE_FILES = [
+    path
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if not path.relative_to(PACKAGE).as_posix().startswith(NOT_YET)
+]
+PRIVATE = {"told", "tell", "tells", "telling", "untold", "heard", "hear", "hears", "unheard"}
+PRIVATE |= {"said", "spoken", "kept", "mend", "mended", "mends", "anew", "door", "kin", "twins"}
+"""Parts of names that mean nothing to a reader. Write instead what the value is: text, fields, row,
+event, record, match, stored, repaired, intake.
+"""
+OF_A_FACT = {
+    "said": ("fact.py", "shapes.py", "_turns.py", "messages.py", "turns.py"),
+    "kept": ("loss.py",),
+}
+"""Names that are those of a fact or of a published value, and the files that have them."""
 
 
 def found(text: str) -> list[str]:
     """The banned phrases of a text, each with some words around it."""
     return [text[max(0, hit.start() - 30) : hit.end() + 30] for hit in IDIOM.finditer(text)]
+
+
+def names(tree: ast.AST) -> Iterator[str]:
+    """Every name that a module defines: of values, parameters, attributes, functions, classes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.ClassDef(name=name) | ast.arg(arg=name):
+                yield name
+
+
+def private_names(text: str) -> set[str]:
+    """The names in a module that have a word of the private idiom."""
+    return {
+        name for name in names(ast.parse(text)) if not PRIVATE.isdisjoint(name.lower().split("_"))
+    }
+
+
+@pytest.mark.parametrize("source", CODE_FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_code_uses_ordinary_words(source):
+    """In names, and in everything that is written in it: docstrings, comments, messages."""
+    text = source.read_text()
+    of_a_fact = {name for name, files in OF_A_FACT.items() if source.name in files}
+    assert {
+        name for name in private_names(text) if name.lower().strip("_") not in of_a_fact
+    } == set()
+    assert found(text) == []
+
+
+def test_a_private_name_is_found_wherever_it_is_defined():
+    text = "def tell_all(heard, *, a): self.kept = [said for said in a]; foretold = told"
+    assert private_names(text) == {"tell_all", "heard", "kept", "said"}
+    assert private_names("class Heard: pass") == {"Heard"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

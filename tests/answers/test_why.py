@@ -242,7 +242,7 @@ def test_a_parent_of_which_nothing_was_heard_is_said_to_be_so(home):
     )
     answer = why(home, "tracklog:kid", 3)
     assert [step.seq for step in answer.back] == [2]
-    assert answer.unseen[0].message == "nothing was heard of its parent run tracklog:gone"
+    assert answer.unseen[0].message == "there is no record of its parent run tracklog:gone"
 
 
 def test_runs_that_are_each_others_parents_end(home):

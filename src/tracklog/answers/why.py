@@ -162,7 +162,7 @@ class _Web:
                 names.append(MissingCause(seq, f"its {how} {name.lstrip('=#')!r} was not seen"))
         parent = self._parent(key) if causes.nodes[seq].entry else None
         if parent is not None and not self.causes_in(parent).nodes:
-            names.append(MissingCause(seq, f"nothing was heard of its parent run {parent}"))
+            names.append(MissingCause(seq, f"there is no record of its parent run {parent}"))
         return names
 
     def causes(self, seq: int) -> list[Tie]:

@@ -217,9 +217,9 @@ def _same_file(one: int, other: int) -> bool:
 class _Pump(threading.Thread):
     """Copies bytes from one end to another, and hands them to the listener."""
 
-    def __init__(self, source: int, target: int, tell: Callable[[bytes], None]) -> None:
+    def __init__(self, source: int, target: int, deliver: Callable[[bytes], None]) -> None:
         super().__init__(name=f"tracklog-pump-{target}", daemon=True)
-        self.source, self.target, self.deliver = source, target, tell
+        self.source, self.target, self.deliver = source, target, deliver
         self.over = threading.Event()
         """The command has ended: silence then ends its output."""
 

@@ -73,7 +73,7 @@ def follow(
     from tracklog.formats.importing import Importing
     from tracklog.formats.importing_summary import ImportSummary
 
-    def tell(path: Path, summary: ImportSummary) -> None:
+    def print_progress(path: Path, summary: ImportSummary) -> None:
         if as_json:
             terminal.put_json({"file": str(path), **summary.lines})
             sys.stdout.buffer.flush()
@@ -101,7 +101,7 @@ def follow(
         try:
             while True:
                 files = list(sources())
-                summary = importing.bring(files, final=once, told=tell)
+                summary = importing.bring(files, final=once, report=print_progress)
                 total.lines.update(summary.lines)
                 for place in importing.look_for_gone():
                     click.echo(

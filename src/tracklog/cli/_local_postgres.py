@@ -68,10 +68,10 @@ def of_wheel() -> Path | None:
 
 
 def _version(folder: Path) -> tuple[int, ...]:
-    said = subprocess.run(
+    text = subprocess.run(
         [folder / "postgres", "--version"], capture_output=True, text=True, check=False
     ).stdout
-    word = next((each for each in said.split() if each[:1].isdigit()), "0")
+    word = next((each for each in text.split() if each[:1].isdigit()), "0")
     return tuple(int(part) for part in word.split(".") if part.isdigit())
 
 
@@ -159,9 +159,9 @@ class LocalPostgres:
             time.sleep(0.05)
         code = self.process.poll()
         self.stop()
-        said = log.read_text(errors="replace").strip().splitlines()[-3:]
+        text = log.read_text(errors="replace").strip().splitlines()[-3:]
         raise TracklogError(
-            f"the server did not start (exit code {code}): {' | '.join(said)}",
+            f"the server did not start (exit code {code}): {' | '.join(text)}",
             f"its log is {log}",
         )
 
@@ -210,9 +210,9 @@ class LocalPostgres:
             **self._as_account(),
         )
         if done.returncode:
-            said = (done.stderr or done.stdout).strip().splitlines()[-3:]
+            text = (done.stderr or done.stdout).strip().splitlines()[-3:]
             raise TracklogError(
-                f"{program} failed: {' | '.join(said)}", f"its folder is {self.bin}"
+                f"{program} failed: {' | '.join(text)}", f"its folder is {self.bin}"
             )
 
     def _end(self, number: int) -> None:

@@ -117,7 +117,7 @@ def _results(
     from tracklog.dialects.recognition import Recogniser
     from tracklog.model.event import Event
     from tracklog.model.lines import split
-    from tracklog.recording.transcript.lint import kept
+    from tracklog.recording.transcript.lint import recorder_file
 
     path = Path(name)
     regular = terminal.is_file(name)
@@ -131,7 +131,7 @@ def _results(
     if regular and len(dialects) > 1:
         with suppress(OSError), path.open("rb") as ahead:  # errors are reported below
             recogniser.look_ahead(line.data for line in split(ahead, cap))
-    file = kept(path)
+    file = recorder_file(path)
     with terminal.opened(name) as source:
         for result in check(split(source, cap), dialects, cap, recogniser):
             yield result

@@ -32,15 +32,15 @@ def command(files: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
         with terminal.opened(name):
             pass  # a missing or unreadable file is an error
         report = (examine if dry_run else repair)(name)
-        for mended in report.changes:
+        for change in report.changes:
             if as_json:
-                row = {"file": name, "line": mended.number, "action": mended.action}
-                terminal.put_json({**row, "flaws": mended.flaws, "message": mended.message})
+                row = {"file": name, "line": change.number, "action": change.action}
+                terminal.put_json({**row, "flaws": change.flaws, "message": change.message})
                 continue
-            colour = "yellow" if mended.action == "healed" else "red"
-            word = click.style(mended.action, fg=colour)
-            place = terminal.plain(f"{name}, line {mended.number}")
-            click.echo(f"{place}: {word}: {terminal.plain(mended.message)}")
+            colour = "yellow" if change.action == "healed" else "red"
+            word = click.style(change.action, fg=colour)
+            place = terminal.plain(f"{name}, line {change.number}")
+            click.echo(f"{place}: {word}: {terminal.plain(change.message)}")
         if not as_json:
             click.echo(terminal.plain(f"{name}: {_ending(report, dry_run)}"))
     sys.stdout.flush()

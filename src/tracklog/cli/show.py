@@ -12,7 +12,7 @@ from tracklog.folds.agents import reads
 if TYPE_CHECKING:
     from tracklog.answers.show import ShowAnswer
 
-SAID = 3
+MESSAGES_SHOWN = 3
 """How many messages of a stage are shown."""
 SKEWED = 60_000
 """The difference between two clocks, in milliseconds, from which it is shown."""
@@ -107,7 +107,7 @@ def _staged(row: "ShowAnswer") -> Iterator[tuple[str, Any]]:
         return
     if stage.scene:
         yield "scene", stage.scene
-    for words in stage.notes[-SAID:]:
+    for words in stage.notes[-MESSAGES_SHOWN:]:
         yield "said", words
     for verdict in stage.verdicts[-1:]:
         yield "verdict", verdict

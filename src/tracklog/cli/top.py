@@ -136,19 +136,19 @@ class _Texts:
         self.home = home
         self.run: Run | None = None
         self.at = 0
-        self.kept: deque[str] = deque(maxlen=TEXTS_CACHED)
+        self.texts: deque[str] = deque(maxlen=TEXTS_CACHED)
 
     def lines(self, run: "Run") -> list[str]:
         if run != self.run:
             self.run, self.at = run, self._begin(run)
-            self.kept.clear()
+            self.texts.clear()
         records = list(self.home.journal.records(self.at, run))
         again = self.home.index.silent([record.seq for record in records])
         for record in records:
             self.at = record.seq
             if record.seq not in again:
-                self.kept.append(self._line(record))
-        return list(self.kept)
+                self.texts.append(self._line(record))
+        return list(self.texts)
 
     def _begin(self, run: "Run") -> int:
         """The record to start at: at most this many records from the run's end, and not too few."""

@@ -51,14 +51,14 @@ class Server(uvicorn.Server):
         # lock.
         self._loop = asyncio.get_running_loop()
         numbers = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self._told) for number in numbers}
+        before = {number: signal.signal(number, self._log_signal) for number in numbers}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _told(self, number: int, _frame: FrameType | None) -> None:
+    def _log_signal(self, number: int, _frame: FrameType | None) -> None:
         self.deadline.begin()
         self.force_exit = self.should_exit
         self.should_exit = True

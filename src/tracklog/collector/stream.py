@@ -418,7 +418,7 @@ async def stream(collector: "Collector", call: "Call") -> None:
         )
         after = last
     begin += heartbeat(collector.home, after)
-    await _tell(call, Watcher(_connection(call), asked, after), begin, hub.serve)
+    await _send(call, Watcher(_connection(call), asked, after), begin, hub.serve)
 
 
 async def live(collector: "Collector", call: "Call") -> Response | None:
@@ -432,11 +432,11 @@ async def live(collector: "Collector", call: "Call") -> Response | None:
         return Response(status_code=204)  # a browser reconnects after any other status
     watcher = Watcher(_connection(call), ALL, followed.cursor)
     begin = comment(home.journal.last) + begin
-    await _tell(call, watcher, begin, lambda watcher: collector.hub.attend(watcher, followed))
+    await _send(call, watcher, begin, lambda watcher: collector.hub.attend(watcher, followed))
     return None
 
 
-async def _tell(
+async def _send(
     call: "Call", watcher: Watcher, begin: bytes, serve: Callable[[Watcher], Awaitable[None]]
 ) -> None:
     await call.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})

@@ -49,7 +49,7 @@ LOST_AFTER = 900.0
 
 BY_NEED = ("waiting", "failed", "working", "done")
 STATUSES = ("waiting", "failed", "lost", "working", "done")
-"""Who needs somebody to look at it, before who needs nobody."""
+"""The most urgent status first."""
 RANK = {status: n for n, status in enumerate(STATUSES)}
 
 

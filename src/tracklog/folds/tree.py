@@ -97,8 +97,8 @@ def answer(
     if root is not None:
         roots = [resolver(states)(root)]
     else:
-        heard_first = sorted(firsts, key=lambda key: (firsts[key], key))
-        every = dict.fromkeys([*heard_first, *children])
+        first_record = sorted(firsts, key=lambda key: (firsts[key], key))
+        every = dict.fromkeys([*first_record, *children])
         roots = [key for key in every if not parents.get(key)]
         reached = {branch.key for branch in _walk(roots, children, firsts, states)}
         for key in every:  # a cycle has no first, so its earliest stands in

@@ -376,11 +376,11 @@ NAMES = ("call_id", "question_id", "tool", "step", "what", "role", "name", "kind
 """The fields by which a fact and its copy are matched."""
 
 
-def _answers(fact: Fact, told: Fact) -> bool:
+def _answers(fact: Fact, other: Fact) -> bool:
     """Whether a fact that was read back is the one that was written."""
-    if type(fact) is not type(told):
+    if type(fact) is not type(other):
         return False
-    written, read = _plain(fact), _plain(told)
+    written, read = _plain(fact), _plain(other)
     shared = [name for name in NAMES if name in written and name in read]
     return not shared or any(written[name] == read[name] for name in shared)
 

@@ -57,7 +57,7 @@ class Recording:
         self._opened: Home | None = None
         self._through = 0
         self._admitted = 0.0
-        self._told: str | None = None
+        self._reported: str | None = None
         self._recorder: Recorder
         self._scribe: OutputRecorder
 
@@ -72,7 +72,9 @@ class Recording:
         self._scribe.begin()
         with self._patiently():
             self._open_home()
-            self._tell(Noted(label="exec", data={"command": self._command, "cwd": str(Path.cwd())}))
+            self._report(
+                Noted(label="exec", data={"command": self._command, "cwd": str(Path.cwd())})
+            )
             self._admit(now=True)
         return self
 
@@ -107,7 +109,7 @@ class Recording:
             if missed := self._scribe.dropped:
                 text = f"{missed} bytes were printed faster than they could be recorded"
                 data = {"name": "recording-dropped", "bytes": missed}
-                self._tell(Noted(label="finding", text=text, data=data))
+                self._report(Noted(label="finding", text=text, data=data))
 
     def _open_home(self) -> None:
         place, folders = self._store or (self._home, None)
@@ -118,11 +120,11 @@ class Recording:
     def _name(self) -> None:
         """The provider's own id of the conversation, so that a later import is recognised."""
         session, provider = self._scribe.session, self._scribe.provider
-        if session and provider and session != self._told:
-            self._told = session
-            self._tell(Linked(kind="alias", system=provider.name, alias=session))
+        if session and provider and session != self._reported:
+            self._reported = session
+            self._report(Linked(kind="alias", system=provider.name, alias=session))
 
-    def _tell(self, fact: Linked | Noted) -> None:
+    def _report(self, fact: Linked | Noted) -> None:
         if self._opened is not None:
             self._opened.record_fact((awf.dialect.family, self.run_id), fact, writer="exec")
 

@@ -195,8 +195,8 @@ def _call(family: _Family, parent: str, child: str) -> str | None:
     """The call with which a run began another, whichever of the two reported it."""
     states, resolve = family.states, family.resolve
     for key, end, other in ((parent, "child", child), (child, "parent", parent)):
-        for _, told, named, _, call in states[key].links if key in states else ():
-            if call and told == end and resolve(named) == other:
+        for _, link_end, named, _, call in states[key].links if key in states else ():
+            if call and link_end == end and resolve(named) == other:
                 return str(call)
     return None
 

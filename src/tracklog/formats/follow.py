@@ -191,14 +191,14 @@ class Follower:
                 if not whole:
                     return
                 read = _read_on(behind, block[:whole])
-                heard = self._admit(path, source, read, block[:whole])
-                if heard is None:
+                result = self._admit(path, source, read, block[:whole])
+                if result is None:
                     continue
-                if any(verdict.problems for verdict in heard.verdicts):
+                if any(verdict.problems for verdict in result.verdicts):
                     before = self._lines_before(file, source, place)
-                    lines = [line._replace(number=line.number + before) for line in heard.lines]
-                    heard = heard._replace(lines=lines)
-                yield heard
+                    lines = [line._replace(number=line.number + before) for line in result.lines]
+                    result = result._replace(lines=lines)
+                yield result
                 self._behind[source] = behind = read
 
     def _admit(self, path: Path, source: str, read: _Behind, block: bytes) -> LinesRead | None:

@@ -114,7 +114,7 @@ class Importing:
         final: bool = True,
         again: bool = False,
         dry: bool = False,
-        told: Callable[[Path, ImportSummary], None] | None = None,
+        report: Callable[[Path, ImportSummary], None] | None = None,
         progress: Progress = lambda _done, _total: None,
         into: ImportSummary | None = None,
     ) -> ImportSummary:
@@ -127,7 +127,7 @@ class Importing:
         """
         whole = ImportSummary() if into is None else into
         with _seldom_collected():
-            self._bring(whole, paths, only, final, again, dry, told, progress)
+            self._bring(whole, paths, only, final, again, dry, report, progress)
         return whole
 
     def _bring(
@@ -138,13 +138,13 @@ class Importing:
         final: bool,
         again: bool,
         dry: bool,
-        told: Callable[[Path, ImportSummary], None] | None,
+        report: Callable[[Path, ImportSummary], None] | None,
         progress: Progress,
     ) -> None:
         plain_lines = [] if only else self._plain_lines(paths)
         if plain_lines:
             beside = Native(self._home, plain_lines)
-            beside.bring(whole, dry=dry, told=told)
+            beside.bring(whole, dry=dry, report=report)
             paths = [path for path in paths if path not in plain_lines]
             documents = [each for each in paths if beside.holds(each) and self._is_unknown(each)]
             for path in documents:
@@ -184,8 +184,8 @@ class Importing:
                 whole.add(one)
             done += size
             progress(done, total)
-            if told and (one.lines or one.unread):
-                told(path, one)
+            if report and (one.lines or one.unread):
+                report(path, one)
 
     def _is_unknown(self, path: Path) -> bool:
         """Whether no importer recognises a file."""
@@ -303,9 +303,9 @@ class Importing:
             one.bytes = max(0, batch.through - start)
             self._keep(batch.lines, reading, one, dry=dry, bodies=batch.bodies)
             for dialect, lines in groupby(batch.quoted, lambda each: each[0]):
-                spoken = dialect if dialect in self._home.dialects else None
+                known_dialect = dialect if dialect in self._home.dialects else None
                 quoted = [line for _, line in lines]
-                verdicts = self._keep(quoted, reading, one, dry=dry, dialect=spoken)
+                verdicts = self._keep(quoted, reading, one, dry=dry, dialect=known_dialect)
                 note_imported(self._home, reading.path, runs_of(self._home, verdicts))
             place = batch.place
             one.runs |= reading.runs.keys()

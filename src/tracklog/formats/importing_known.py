@@ -42,7 +42,7 @@ class KnownSources:
     def save(self, name: str, known: KnownSource) -> None:
         """Store how far a source was read."""
         self._remember(name, known)
-        said = {
+        state = {
             "path": os.fsencode(known.path).hex(),  # a path may be any bytes
             "place": known.place.as_json(),
             "final": known.final,
@@ -52,7 +52,7 @@ class KnownSources:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         path = self._folder / f"{_short(name)}.json"
         new = path.with_suffix(f".{os.getpid()}.new")
-        content = orjson.dumps(said, default=str)
+        content = orjson.dumps(state, default=str)
         if self._home.redact is not None:  # an unfinished report is the state that was reported
             content, _ = self._home.redact(content)
         write_private(new, content)
@@ -70,10 +70,10 @@ class KnownSources:
         last = self._home.journal.last
         for file in sorted(self._folder.glob("*.json")):
             try:
-                said = orjson.loads(file.read_bytes())
-                place = SourcePosition(**said["place"])
-                path = Path(os.fsdecode(bytes.fromhex(said["path"])))
-                known = KnownSource(path, place, said["final"], said["seq"], said["gone"])
+                state = orjson.loads(file.read_bytes())
+                place = SourcePosition(**state["place"])
+                path = Path(os.fsdecode(bytes.fromhex(state["path"])))
+                known = KnownSource(path, place, state["final"], state["seq"], state["gone"])
             except (OSError, ValueError, KeyError, TypeError):
                 continue  # a cache: its source is read again
             if known.seq <= last:  # if not, the cache belongs to another journal

@@ -54,7 +54,7 @@ class Native:
         whole: ImportSummary,
         *,
         dry: bool,
-        told: Callable[[Path, ImportSummary], None] | None = None,
+        report: Callable[[Path, ImportSummary], None] | None = None,
     ) -> None:
         """Admit what is new in the files of lines."""
         for path in self._paths:
@@ -67,8 +67,8 @@ class Native:
                     self._admit(path, one)
             except OSError as error:
                 one.unread.append((str(path), error.strerror or str(error)))
-            if told and (one.lines or one.unread):
-                told(path, one)
+            if report and (one.lines or one.unread):
+                report(path, one)
             whole.add(one)
 
     def _look_ahead(self, path: Path) -> None:
@@ -88,18 +88,18 @@ class Native:
         note_imported(self._home, path, noted)
         runs: set[Run] = set()
         follower = Follower(self._home.intake, [path], None, self._home.path)
-        for heard in follower.poll():
-            if isinstance(heard, UnreadableFile):
-                one.unread.append((str(path), heard.why))
+        for result in follower.poll():
+            if isinstance(result, UnreadableFile):
+                one.unread.append((str(path), result.why))
                 continue
-            if isinstance(heard, SkippedLink):
+            if isinstance(result, SkippedLink):
                 one.unread.append((str(path), "it is a link that leads out of its folder"))
                 continue
             one.files = 1
-            one.bytes += sum(line.size for line in heard.lines)
-            one.lines.update(verdict.verdict for verdict in heard.verdicts)
-            runs |= runs_of(self._home, heard.verdicts)
-            for line, verdict in zip(heard.lines, heard.verdicts, strict=True):
+            one.bytes += sum(line.size for line in result.lines)
+            one.lines.update(verdict.verdict for verdict in result.verdicts)
+            runs |= runs_of(self._home, result.verdicts)
+            for line, verdict in zip(result.lines, result.verdicts, strict=True):
                 if verdict.problems:
                     place = f"{path}, line {line.number}"
                     one.refused += [(place, verdict.problems)][: FEW - len(one.refused)]

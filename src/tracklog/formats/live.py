@@ -97,9 +97,9 @@ class Live:
         records = self.journal.read(self.cursor, limit, self.run)
         if records:
             self.cursor = records[-1].seq
-            said = b"".join(map(self._add, records))
+            content = b"".join(map(self._add, records))
             self._settle()
-            return said
+            return content
         self.cursor = max(self.cursor, last)
         if self.over or not self._survey.ended:
             return None
@@ -109,11 +109,11 @@ class Live:
     def follow(self) -> Iterator[bytes]:
         """The output for each new record, until the run has ended."""
         while not self.over:
-            said = self.read_on()
-            if said is None:
+            content = self.read_on()
+            if content is None:
                 self.journal.wait(self.cursor, PATIENCE)
             else:
-                yield said
+                yield content
 
     def _add(self, record: Record) -> bytes:
         walker = self._survey.walker

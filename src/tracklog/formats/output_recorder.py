@@ -141,8 +141,8 @@ class OutputRecorder:
         for block in reply.news():
             self._write_tool(block)
         if self._by_turn and report.recognised and (blocks := reply.take()):
-            said = {key: reply.meta[key] for key in ("model",) if key in reply.meta}
-            self._write_text(blocks, final=False, **said)
+            fields = {key: reply.meta[key] for key in ("model",) if key in reply.meta}
+            self._write_text(blocks, final=False, **fields)
 
     def _write_tool(self, block: dict[str, Any]) -> None:
         """AWF-23, AWF-24: calls and results are separate events, written as they are reported."""

@@ -19,7 +19,7 @@ from tracklog.model.fact import (
     Said,
 )
 
-_SPOKEN: Mapping[type[Fact], tuple[str, ...]] = {
+_TEXT_KEYS: Mapping[type[Fact], tuple[str, ...]] = {
     Began: ("task",),
     Ended: ("reason", "error"),
     Moved: ("reason",),
@@ -32,16 +32,16 @@ _SPOKEN: Mapping[type[Fact], tuple[str, ...]] = {
     Linked: ("reason",),
     Noted: ("text",),
 }
-"""What of a fact can be searched for."""
+"""The fields of each fact that can be searched."""
 _NAMES = {"type", "fidelity", "tool_id", "tool_name", "provider_type", "media_type"}
-"""Keys of a content block that say what it is, not what was said."""
+"""Keys of a content block that describe it and are not searched."""
 
 
 def searchable_text(facts: Iterable[Fact]) -> str:
-    """What was said in these facts: all that can be searched for."""
+    """The searchable text of these facts."""
     parts: list[str] = []
     for fact in facts:
-        for name in _SPOKEN.get(type(fact), ()):
+        for name in _TEXT_KEYS.get(type(fact), ()):
             value = getattr(fact, name)
             if value is None:
                 continue
@@ -66,12 +66,12 @@ def _gather(value: Any, parts: list[str]) -> None:
 
 
 def terms(text: str) -> list[str]:
-    """The words and the phrases in quotes of what somebody searches for."""
+    """The words, and the phrases in quotes, of a query."""
     return [phrase or word for phrase, word in re.findall(r'"([^"]*)"?|([^\s"]+)', text)]
 
 
 def marked(text: str, wanted: Iterable[str], width: int = 200) -> list[tuple[str, bool]]:
-    """An excerpt of a text around the first of the terms, in pieces; True where one stands."""
+    """An excerpt of a text around the first of the terms, in pieces; True for a piece that is a term."""
     either = "|".join(
         r"\W+".join(map(re.escape, words)) + (r"\w*" if term.endswith("*") else r"\b")
         for term in wanted

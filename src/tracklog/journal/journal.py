@@ -1,6 +1,6 @@
 """The journal: a numbered, append-only list of records; everything else can be rebuilt from it.
 
-Right of it there is any number of readers, each with a number in its hand.
+Any number of readers read it; each asks for the records after the last number it has.
 """
 
 import contextlib

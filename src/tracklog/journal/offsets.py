@@ -93,14 +93,14 @@ class Marks:
         with self._mutex:
             self._asked = True
             self._catch_up()
-            return self._kept(source)
+            return self._place_of(source)
 
     def is_at(self, source: str, place: Place | None, before: int) -> bool:
         """Whether a source is still where it was, by the records before that number."""
         with self._mutex:
             if self._cursor < before - 1:
                 self._catch_up()
-            return self._kept(source) == place
+            return self._place_of(source) == place
 
     def sources(self) -> list[str]:
         """Every source that left a mark, the latest last."""
@@ -129,7 +129,7 @@ class Marks:
         with contextlib.suppress(OSError):  # a cache: it is made again from the journal
             write_file(Disk(), self._path, orjson.dumps(cache))
 
-    def _kept(self, source: str) -> Place | None:
+    def _place_of(self, source: str) -> Place | None:
         place = self._places.get(source)
         return place if place is not None and place.seq >= self._journal.first else None
 

@@ -12,7 +12,7 @@ from tracklog.journal.journal import Entry, Journal
 from tracklog.journal.stores import Store
 from tracklog.model.event import Refusal
 
-KEPT = 64 << 10
+MOST_STORED = 64 << 10
 """Bytes of a refused line that are stored, in base64; size and hash are of the complete line."""
 
 SEGMENT_SIZE = 4 << 20
@@ -69,6 +69,6 @@ def _entry(line: bytes, refusal: Refusal, size: int, name: str) -> Entry:
         "problems": [problem._asdict() for problem in refusal.problems],
         "size": size,
         "sha256": name,
-        "line": base64.b64encode(line[:KEPT]).decode(),
+        "line": base64.b64encode(line[:MOST_STORED]).decode(),
     }
     return Entry(refusal.dialect or "", "refused", refusal.run or "", orjson.dumps(entry))

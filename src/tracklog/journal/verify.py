@@ -119,7 +119,7 @@ class _Verifying(Comparing):
         if end < size and last and not sealed and not merkle.lost_its_end(_bytes(fd, end, size)):
             self.report.notes.append(
                 f"the last line of the chain is torn behind record {self.through}, as a crash "
-                "leaves it: the next command that writes to the home mends it"
+                "leaves it: the next command that writes to the home repairs it"
             )
         elif end < size:
             self.fault(self.through + 1, f"the chain of segment {first} is torn")

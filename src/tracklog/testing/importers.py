@@ -61,11 +61,11 @@ class ImporterSuite:
     def test_it_recognises_its_samples(self, tmp_path: Path) -> None:
         assert self.files(tmp_path)
 
-    def test_the_door_takes_every_line(self, tmp_path: Path) -> None:
+    def test_the_intake_accepts_every_line(self, tmp_path: Path) -> None:
         for path in self.files(tmp_path):
             self._check(lines_of_file(self.importer, path)[0])
 
-    def test_reading_twice_tells_the_same(self, tmp_path: Path) -> None:
+    def test_reading_twice_gives_the_same_lines(self, tmp_path: Path) -> None:
         for path in self.files(tmp_path):
             assert lines_of_file(self.importer, path)[0] == lines_of_file(self.importer, path)[0]
 
@@ -87,7 +87,9 @@ class ImporterSuite:
             assert _ids(lines_of_file(self.importer, there)[0]) == before
             shutil.rmtree(moved)
 
-    def test_a_prefix_and_then_the_rest_tell_what_the_whole_tells(self, tmp_path: Path) -> None:
+    def test_a_prefix_and_then_the_rest_give_the_lines_of_the_complete_file(
+        self, tmp_path: Path
+    ) -> None:
         random = Random(1)  # noqa: S311  # damage, not secrets
         for path in self.files(tmp_path):
             data = path.read_bytes()

@@ -58,7 +58,7 @@ class IndexSuite(ABC):
         index.clear({}, {})
         assert index.records_named([7]) == {}
 
-    def test_a_state_is_kept_once(self, index: Index) -> None:
+    def test_a_state_is_stored_once(self, index: Index) -> None:
         index.apply(1, [("runs", "a", 1, b'{"n":1}'), ("runs", "b", 1, b"{}")])
         index.apply(2, [("runs", "a", 2, b'{"n":2}')])
         assert index.states("runs") == [("a", b'{"n":2}'), ("b", b"{}")]

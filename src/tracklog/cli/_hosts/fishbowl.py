@@ -93,7 +93,7 @@ def play(
     piece = load(scenario)
     _report_unheeded(piece)
     hues = {player.name: player.hue for player in piece.cast}
-    watch = terminal.put_json if as_json else StagePrinter(hues).tell
+    watch = terminal.put_json if as_json else StagePrinter(hues).print
 
     def pause(body: Body) -> float:
         return 0.0 if fast else seconds_for(body) / speed
@@ -200,11 +200,11 @@ def seconds_for(body: Body) -> float:
 
 
 def _flushing(watch: Callable[[Body], None]) -> Callable[[Body], None]:
-    def told(body: Body) -> None:
+    def print_body(body: Body) -> None:
         watch(body)
         sys.stdout.flush()
 
-    return told
+    return print_body
 
 
 @contextmanager
@@ -233,7 +233,7 @@ class StagePrinter:
             for n, (name, hue) in enumerate(hues.items())
         }
 
-    def tell(self, body: Body) -> None:
+    def print(self, body: Body) -> None:
         kind, actor, payload = body["kind"], body["actor"], body["payload"]
         words = payload.get("text")
         words = " ".join(words.split()) if isinstance(words, str) else ""

@@ -176,9 +176,9 @@ def serve(
     settings = settings_of(config, os.environ, workflows, agents, test_seams=test_seams)
     with server.listen(host, port) as bound:
         opened = _home.serving(home, durability=durability)
-        door = guard.Guard(token or made or None, (host,))
-        app = app_of(Log(opened), door, settings, token or made or None)
-        collector = Collector(opened, guard=door)
+        guarding = guard.Guard(token or made or None, (host,))
+        app = app_of(Log(opened), guarding, settings, token or made or None)
+        collector = Collector(opened, guard=guarding)
         collector.hosts["openwop"] = app
         address, taken = bound.getsockname()[:2]
         name = f"[{address}]" if ":" in address else address

@@ -57,7 +57,7 @@ class _State:
     called: dict[str, str] = field(default_factory=dict)
     """Open tool calls, by call id."""
     returned: set[str] = field(default_factory=set)
-    told: set[tuple[str, str]] = field(default_factory=set)
+    reported: set[tuple[str, str]] = field(default_factory=set)
     """Findings that are given once per run."""
 
 
@@ -83,8 +83,8 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
 
 def _once(state: _State, name: str, key: str, about: str) -> Iterator[Finding]:
     """A finding about something unknown, given once per run."""
-    if (name, key) not in state.told:
-        state.told.add((name, key))
+    if (name, key) not in state.reported:
+        state.reported.add((name, key))
         level: Literal["info", "warning"] = "info" if name == "unknown-key" else "warning"
         yield Finding(name, f"{about} is not known here and was kept", level)
 

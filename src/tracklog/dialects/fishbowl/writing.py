@@ -25,7 +25,7 @@ from tracklog.model.fact import (
     Spent,
 )
 
-SPOKEN: dict[Role, str] = {
+KIND_OF_ROLE: dict[Role, str] = {
     "user": "user.injected",
     "assistant": "agent.spoke",
     "thought": "agent.thought",
@@ -87,7 +87,7 @@ def _sentence(fact: Fact, scene: Scene) -> tuple[str, str, Body] | None:
         case Said():
             words = "\n".join(filter(None, map(_words, fact.blocks)))
             actor = "visitor" if fact.role == "user" else agent
-            return (SPOKEN[fact.role], actor, {"text": words}) if words else None
+            return (KIND_OF_ROLE[fact.role], actor, {"text": words}) if words else None
         case Decided():
             return "judge.verdict", fact.by or agent, _write_verdict(fact)
         case Called():

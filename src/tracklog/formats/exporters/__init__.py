@@ -227,20 +227,20 @@ def _fates(
 ) -> Iterator[tuple[str, Fate]]:
     """The fate of each field of an event, by the fate of its kind."""
     for fact in entry.facts:
-        kind, said = type(fact).__name__, plain(fact)
-        told = carried(entry, fact) if fates.get(f"{kind}.copied") == "carried" else {}
-        for name in said:
+        kind, values = type(fact).__name__, plain(fact)
+        carried_fields = carried(entry, fact) if fates.get(f"{kind}.copied") == "carried" else {}
+        for name in values:
             fate = fates.get(f"{kind}.{name}", "dropped")
-            is_new = name == "call_id" and told.get(name, said[name]) != said[name]
+            is_new = name == "call_id" and carried_fields.get(name, values[name]) != values[name]
             yield f"{kind}.{name}", "synthesised" if is_new else fate
-        for name in told.keys() - said.keys() - {"fact", "at"}:
-            if told[name] is not None:
+        for name in carried_fields.keys() - values.keys() - {"fact", "at"}:
+            if carried_fields[name] is not None:
                 yield f"{kind}.{name}", "synthesised"
     if (event := entry.event) is None:
         return
-    said = {"at": event.at, "id": event.id, "cause": event.cause}
-    said["family"] = event.family if event.family != event.dialect else None
-    for name, value in said.items():
+    values = {"at": event.at, "id": event.id, "cause": event.cause}
+    values["family"] = event.family if event.family != event.dialect else None
+    for name, value in values.items():
         if value is not None:
             yield name, fates.get(name, "dropped")
     for pointer in run.uncovered(event):
@@ -267,32 +267,32 @@ def some(fate: Fate, fact: type[Fact], names: str) -> dict[str, Fate]:
 
 def plain(fact: Fact) -> dict[str, Any]:
     """The fields of a fact that have a value, under the names of its line."""
-    said = {}
+    values = {}
     for item in fields(fact):
         value = getattr(fact, item.name)
         if value is not None and (item.default is MISSING or value != item.default):
-            said[item.name.rstrip("_")] = value
-    return said
+            values[item.name.rstrip("_")] = value
+    return values
 
 
 def carried(entry: ExportRecord, fact: Fact) -> dict[str, Any]:
     """A fact in the form in which formats carry it: all fields and the time, as on a native line."""
     at = utc(entry.event.at) if entry.event else None
-    told = {"fact": type(fact).__name__} | ({"at": at} if at else {}) | plain(fact)
+    body = {"fact": type(fact).__name__} | ({"at": at} if at else {}) | plain(fact)
     # Keys that a line must have, and a fact may lack.
     match fact:
         case Called(synthetic_id=True) | Returned(synthetic_id=True):
-            told["call_id"] = call_name(entry, fact)
-            del told["synthetic_id"]
+            body["call_id"] = call_name(entry, fact)
+            del body["synthetic_id"]
         case Spent(key=None):
-            told["key"] = entry.identity
+            body["key"] = entry.identity
         case Moved(from_=None):
-            told["from"] = "unknown"
+            body["from"] = "unknown"
         case Answered():
-            told.setdefault("answer", None)
+            body.setdefault("answer", None)
         case Decided(score=None):
-            told.setdefault("verdict", None)
-    return told
+            body.setdefault("verdict", None)
+    return body
 
 
 def call_name(entry: ExportRecord, fact: Called | Returned) -> str:
@@ -326,8 +326,8 @@ def words_of(block: Block) -> str:
 def blob_path(blob: Mapping[str, Any]) -> str:
     """The path of a blob below a home; an invalid hash has none."""
     name = str(blob["sha256"])
-    kept = name if re.fullmatch("[0-9a-f]{64}", name) else "unknown"
-    return f"blobs/sha256/{kept[:2]}/{kept}"
+    safe = name if re.fullmatch("[0-9a-f]{64}", name) else "unknown"
+    return f"blobs/sha256/{safe[:2]}/{safe}"
 
 
 _MOMENT = re.compile(

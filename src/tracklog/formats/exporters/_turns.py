@@ -147,7 +147,9 @@ class ModelTurns:
     def _takes(self, now: Turn, entry: ExportRecord, fact: Spent) -> bool:
         if self._together(now, entry) or (fact.key is not None and fact.key == now.message_id):
             return True
-        models = {said.model for said in now.said if said.model} | {fact.model or ""} - {""}
+        models = {message.model for message in now.said if message.model} | {fact.model or ""} - {
+            ""
+        }
         return now.spoke and not now.spends and len(models) < 2
 
 

@@ -63,7 +63,7 @@ def _trajectory(run: ExportRun) -> dict[str, Any]:
     if opening.get("model"):
         agent["model_name"] = str(opening["model"])
     own = _metrics(run.spends)
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "schema_version": VERSION,
         "session_id": run.root[1],
         "trajectory_id": run.id,
@@ -72,7 +72,7 @@ def _trajectory(run: ExportRun) -> dict[str, Any]:
         "final_metrics": _totals(own, below, max(1, len(steps.steps))),
         "extra": {"tracklog": {"mapping": MAPPING, "family": run.family, **_outcome(run)}},
     }
-    return told | ({"subagent_trajectories": below} if below else {})
+    return document | ({"subagent_trajectories": below} if below else {})
 
 
 def _outcome(run: ExportRun) -> dict[str, Any]:
@@ -155,8 +155,8 @@ class _Steps:
         return [{"step_id": n, **step} for n, step in enumerate(self.steps or [empty], 1)]
 
     def _new(self, entry: ExportRecord, source: str) -> Step:
-        told = {"seq": entry.seq, "dialect": entry.record.dialect, "facts": []}
-        step: Step = {"source": source, "message": "", "extra": {"tracklog": told}}
+        extra = {"seq": entry.seq, "dialect": entry.record.dialect, "facts": []}
+        step: Step = {"source": source, "message": "", "extra": {"tracklog": extra}}
         if entry.event is not None and entry.event.at is not None:
             step = {"timestamp": entry.at, **step}
         self.steps.append(step)
@@ -281,10 +281,10 @@ class _Steps:
 
 def _sentence(fact: Fact) -> str:
     """A short text for a fact, in the words of the source where it has any."""
-    told = plain(fact)
-    subject = told.get("step") or told.get("agent") or told.get("what")
+    values = plain(fact)
+    subject = values.get("step") or values.get("agent") or values.get("what")
     keys = ("task", "text", "to", "outcome", "verdict", "answer", "reason", "label", "kind")
-    words = next((told[key] for key in keys if told.get(key) is not None), None)
+    words = next((values[key] for key in keys if values.get(key) is not None), None)
     head = " ".join(filter(None, (subject, type(fact).__name__.lower())))
     return head if words is None else f"{head}: {text_of(words)}"
 
@@ -307,14 +307,16 @@ def _image(block: Block) -> dict[str, Any] | None:
 
 def fates(_options: Options) -> dict[str, Fate]:
     """Each step carries the facts it was made from; fields that the format can express are kept."""
-    told = every("carried", FACTS) | (
+    carried_fates = every("carried", FACTS) | (
         some("kept", Called, "tool call_id input")
         | some("kept", Returned, "call_id output")
         | some("kept", Said, "role blocks model copied")
         | some("kept", Spent, "model usage cost_usd calls")
         | {"at": "kept", "sub-run": "kept"}
     )
-    return {name: fate for name, fate in told.items() if not name.endswith(".synthetic_id")}
+    return {
+        name: fate for name, fate in carried_fates.items() if not name.endswith(".synthetic_id")
+    }
 
 
 def synthesised(run: ExportRun, _options: Options) -> Iterator[str]:

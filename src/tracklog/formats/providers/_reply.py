@@ -70,9 +70,9 @@ class Reply:
             self.report.partial += 1
         return block
 
-    def text(self, said: Any, **extras: Any) -> Body | None:
+    def text(self, content: Any, **extras: Any) -> Body | None:
         """Add text; empty text is no block."""
-        return self.add("text", {"text": said}, **extras) if word(said) else None
+        return self.add("text", {"text": content}, **extras) if word(content) else None
 
     def thinking(self, thought: str | None, *, opaque: Any = None, **extras: Any) -> Body:
         """Add reasoning; encrypted reasoning stays opaque."""
@@ -141,9 +141,9 @@ class Reply:
         if status and self.status == "ok":
             self.status = status
 
-    def note(self, **said: Any) -> None:
+    def note(self, **fields: Any) -> None:
         """Set a field of the complete reply; None is ignored."""
-        self.meta |= {key: value for key, value in said.items() if value is not None}
+        self.meta |= {key: value for key, value in fields.items() if value is not None}
 
     def settle(self) -> None:
         """Mark the blocks so far as final."""

@@ -31,9 +31,9 @@ CONVENIENCES = ("text", "thinking", "signature", "input_json", "citation")
 
 def tokens(raw: Any) -> Body:
     """A usage in the common keys: input with both cache counts, which the provider separates."""
-    told = obj(raw)
-    read, write = count(told.get("cache_read_input_tokens")), _written(told)
-    given, output = count(told.get("input_tokens")), count(told.get("output_tokens"))
+    usage = obj(raw)
+    read, write = count(usage.get("cache_read_input_tokens")), _written(usage)
+    given, output = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
     known: Body = {}
     if given is not None or read is not None or write is not None:
         known["input_tokens"] = (given or 0) + (read or 0) + (write or 0)
@@ -42,21 +42,21 @@ def tokens(raw: Any) -> Body:
     if write is not None:
         known["cache_write_tokens"] = write
         # The part of the cache write that is stored for an hour, which has another price.
-        if kept := count(obj(told.get("cache_creation")).get(HOUR)):
-            known["cache_write_1h_tokens"] = kept
+        if hour := count(obj(usage.get("cache_creation")).get(HOUR)):
+            known["cache_write_1h_tokens"] = hour
     if output is not None:
         known["output_tokens"] = output
     if known:
         known["total_tokens"] = known.get("input_tokens", 0) + (output or 0)
-        known["raw"] = told
+        known["raw"] = usage
     return known
 
 
-def _written(told: Body) -> int | None:
-    whole = count(told.get("cache_creation_input_tokens"))
+def _written(usage: Body) -> int | None:
+    whole = count(usage.get("cache_creation_input_tokens"))
     if whole is not None:
         return whole
-    parts = [count(each) for each in obj(told.get("cache_creation")).values()]
+    parts = [count(each) for each in obj(usage.get("cache_creation")).values()]
     known = [each for each in parts if each is not None]
     return sum(known) if known else None
 
@@ -93,8 +93,8 @@ class Draft:
                 delta = obj(event.get("delta"))
                 self.stop_reason = word(delta.get("stop_reason")) or self.stop_reason
                 # Cumulative: it replaces the value of `message_start`, and is never added to it.
-                told = {k: v for k, v in obj(event.get("usage")).items() if v is not None}
-                self.usage |= told
+                usage = {k: v for k, v in obj(event.get("usage")).items() if v is not None}
+                self.usage |= usage
             case "message_stop":
                 self.done = True
                 self.open.clear()
@@ -193,7 +193,7 @@ def _result(element: Body) -> ToolResult:
     return ToolResult(id, content, wrong if isinstance(wrong, bool) else None)
 
 
-def tell(reply: Reply, element: Any, **extras: Any) -> Body | None:
+def write_block(reply: Reply, element: Any, **extras: Any) -> Body | None:
     """One element of a message's content, as a block of a reply."""
     part = part_of(element)
     if part is None:
@@ -270,9 +270,9 @@ class ClaudeStreamReader:
                 self.reply.turn += self._last[1] is None
             self._last = key
         known = self._messages.setdefault(key, _Message())
-        told = tokens(message.get("usage"))
-        if told.get("output_tokens", -1) >= known.usage.get("output_tokens", -1):
-            known.usage = told
+        amounts = tokens(message.get("usage"))
+        if amounts.get("output_tokens", -1) >= known.usage.get("output_tokens", -1):
+            known.usage = amounts
         self.reply.note(stop_reason=word(message.get("stop_reason")))
         if parent is None:
             self.reply.note(model=word(message.get("model")))
@@ -281,7 +281,7 @@ class ClaudeStreamReader:
         for element in _elements(message.get("content")):
             self._cover(id, parent, element)
             if not _again(element, earlier, used):
-                block = tell(self.reply, element, **extras)
+                block = write_block(self.reply, element, **extras)
                 if block is not None and not any(block is each for each in known.blocks):
                     known.blocks.append(block)
 
@@ -289,15 +289,15 @@ class ClaudeStreamReader:
         for element in items(message.get("content")):
             kind = text(obj(element).get("type")) or ""
             if kind != "text":  # the echoed prompt is in a message of its own
-                tell(self.reply, element, parent_tool_id=parent)
+                write_block(self.reply, element, parent_tool_id=parent)
 
     def _conclude(self, body: Body) -> None:
         reply = self.reply
         cost = body.get("total_cost_usd")
-        told = tokens(body.get("usage"))
-        self._total = bool(told)
+        amounts = tokens(body.get("usage"))
+        self._total = bool(amounts)
         reply.note(
-            usage=told or None,
+            usage=amounts or None,
             cost_usd=cost if isinstance(cost, int | float) and cost >= 0 else None,
             turns=count(body.get("num_turns")),
             duration_ms=count(body.get("duration_ms")),
@@ -341,15 +341,15 @@ class ClaudeStreamReader:
             if parent is None:
                 self.reply.note(model=word(draft.message.get("model")))
         known = self._messages[key]
-        told = tokens(draft.usage)
-        if told.get("output_tokens", -1) > known.usage.get("output_tokens", -1):
-            known.usage = told
+        amounts = tokens(draft.usage)
+        if amounts.get("output_tokens", -1) > known.usage.get("output_tokens", -1):
+            known.usage = amounts
         self.reply.note(stop_reason=draft.stop_reason)
         extras = {"message_id": draft.id, "parent_tool_id": parent}
         for element, partial in draft.elements():
             empty = element.get("type") == "thinking" and not element.get("thinking")
             if not (empty and partial):
-                tell(self.reply, element, partial=partial or None, **extras)
+                write_block(self.reply, element, partial=partial or None, **extras)
         if draft.done and parent is None:
             self.reply.settle()
 
@@ -372,12 +372,12 @@ def _again(element: Any, earlier: list[Body], used: set[int]) -> bool:
     kind = part.get("type")
     if kind not in ("text", "thinking"):
         return False
-    said = text(part.get(kind)) or ""
+    content = text(part.get(kind)) or ""
     for place, block in enumerate(earlier):
-        if place in used or block["type"] != kind or not said.startswith(block.get(kind, "")):
+        if place in used or block["type"] != kind or not content.startswith(block.get(kind, "")):
             continue
         used.add(place)
-        block[kind] = said
+        block[kind] = content
         if kind == "thinking" and word(part.get("signature")):
             block["signature"] = part["signature"]
         return True
@@ -401,12 +401,12 @@ def compat(body: Body) -> Iterable[Body] | None:
 def _compat_block(element: Any) -> list[Body]:
     if not isinstance(element, dict):
         raise WrongType
-    said, thought = only(element, "text", str, ""), only(element, "thinking", str, "")
+    content, thought = only(element, "text", str, ""), only(element, "thinking", str, "")
     id, name = only(element, "id", str, ""), only(element, "name", str, "")
     input = only(element, "input", dict)
     match only(element, "type", str, ""):
-        case "text" if said:
-            return [plain("text", text=said)]
+        case "text" if content:
+            return [plain("text", text=content)]
         case "thinking":
             return [plain("thinking", thinking=thought) if thought else plain("thinking")]
         case "tool_use":

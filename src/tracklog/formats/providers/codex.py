@@ -57,14 +57,14 @@ class CodexResult(NamedTuple):
 
 def tokens(raw: Any) -> Body:
     """The usage of a turn in the common keys."""
-    told = obj(raw)
+    amounts = obj(raw)
     return usage(
-        told,
-        input_tokens=count(told.get("input_tokens")),
-        cached_tokens=count(told.get("cached_input_tokens")),
-        cache_write_tokens=count(told.get("cache_write_input_tokens")),
-        output_tokens=count(told.get("output_tokens")),
-        reasoning_tokens=count(told.get("reasoning_output_tokens")),
+        amounts,
+        input_tokens=count(amounts.get("input_tokens")),
+        cached_tokens=count(amounts.get("cached_input_tokens")),
+        cache_write_tokens=count(amounts.get("cache_write_input_tokens")),
+        output_tokens=count(amounts.get("output_tokens")),
+        reasoning_tokens=count(amounts.get("reasoning_output_tokens")),
     )
 
 
@@ -188,11 +188,11 @@ class CodexStreamReader:
             self.reply.stream(dumped(raw), kind or "untyped")
 
     def _text(self, kind: str, item: Body, *, partial: bool = False) -> None:
-        said, extras = item.get("text"), {"message_id": word(item.get("id"))}
+        content, extras = item.get("text"), {"message_id": word(item.get("id"))}
         if TEXTS[kind] == "text":
-            self.reply.text(said, partial=partial or None, **extras)
-        elif word(said):
-            self.reply.thinking(said, partial=partial or None, **extras)
+            self.reply.text(content, partial=partial or None, **extras)
+        elif word(content):
+            self.reply.thinking(content, partial=partial or None, **extras)
 
     def _plan(self, body: Body) -> None:
         id = word(body.get("item_id")) or word(body.get("itemId")) or ""
@@ -226,13 +226,13 @@ def compat(body: Body) -> Iterable[Body] | None:
         if only(body, "type", str, "") != "item.completed":
             return None
         item = only(body, "item", dict, {})
-        said, name = only(item, "text", str, ""), only(item, "name", str, "")
+        content, name = only(item, "text", str, ""), only(item, "name", str, "")
         arguments = only(item, "arguments", str, "")
         kind = only(item, "item_type", str, "") or only(item, "type", str, "")
     except WrongType:
         return None
     if kind in ("agent_message", "assistant_message"):
-        return [plain("text", text=said) if said else plain("text")]
+        return [plain("text", text=content) if content else plain("text")]
     if kind in ("function_call", "command_execution"):
         return [plain("tool_use", tool_name=name, tool_input=arguments)]
     return None

@@ -25,14 +25,14 @@ COUNTED = ("session.", "hook.", "permission.", "model.", "assistant.turn_", "use
 
 def tokens(raw: Any) -> Body:
     """The usage of one model in the common keys."""
-    told = obj(raw)
+    amounts = obj(raw)
     return usage(
-        told,
-        input_tokens=count(told.get("inputTokens")),
-        cached_tokens=count(told.get("cacheReadTokens")),
-        cache_write_tokens=count(told.get("cacheWriteTokens")),
-        output_tokens=count(told.get("outputTokens")),
-        reasoning_tokens=count(told.get("reasoningTokens")),
+        amounts,
+        input_tokens=count(amounts.get("inputTokens")),
+        cached_tokens=count(amounts.get("cacheReadTokens")),
+        cache_write_tokens=count(amounts.get("cacheWriteTokens")),
+        output_tokens=count(amounts.get("outputTokens")),
+        reasoning_tokens=count(amounts.get("reasoningTokens")),
     )
 
 
@@ -45,18 +45,18 @@ class CopilotResult(NamedTuple):
     """Whether it failed, where that is stated."""
 
 
-def return_of(told: Body) -> CopilotResult:
+def return_of(data: Body) -> CopilotResult:
     """The result of a call, as streams and files have it."""
-    result, error, success = told.get("result"), told.get("error"), told.get("success")
+    result, error, success = data.get("result"), data.get("error"), data.get("success")
     output = result.get("content") if isinstance(result, dict) else result
     error = error.get("message", error) if isinstance(error, dict) else error
     return CopilotResult(output, error, not success if isinstance(success, bool) else None)
 
 
-def thought_of(told: Body) -> Body | None:
+def thought_of(data: Body) -> Body | None:
     """The reasoning of a message, as a block; None where there is none."""
-    thought = told.get("reasoningText")
-    opaque, content = told.get("reasoningOpaque"), told.get("encryptedContent")
+    thought = data.get("reasoningText")
+    opaque, content = data.get("reasoningOpaque"), data.get("encryptedContent")
     block: Body = {"type": "thinking"}
     if is_text(thought) and thought:
         block["thinking"] = thought
@@ -83,35 +83,35 @@ class CopilotStreamReader:
         self._premium: int | float | None = None
 
     def feed(self, body: Body) -> bool:
-        kind, told = text(body.get("type")) or "", obj(body.get("data"))
+        kind, data = text(body.get("type")) or "", obj(body.get("data"))
         match kind:
             case "session.start":
-                self._begin(told)
+                self._begin(data)
             case "assistant.message":
-                self._message(told)
+                self._message(data)
             case "assistant.reasoning":
-                self._reason(told)
+                self._reason(data)
             case "assistant.message_delta" | "assistant.reasoning_delta":
-                self._grow(kind, told)
+                self._grow(kind, data)
             case "assistant.turn_start":
                 self.reply.settle()
                 self.reply.turn += bool(self.reply.blocks)
             case "tool.execution_start":
-                self._call(told, word(told.get("toolName")))
+                self._call(data, word(data.get("toolName")))
             case "tool.execution_complete":
-                back = return_of(told)
+                back = return_of(data)
                 content = back.error if back.output is None else back.output
-                parent = word(told.get("parentToolCallId"))
-                id = word(told.get("toolCallId"))
+                parent = word(data.get("parentToolCallId"))
+                id = word(data.get("toolCallId"))
                 self.reply.result(id, content, is_error=back.wrong, parent_tool_id=parent)
             case "tool.execution_partial_result":
                 self.reply.partial(body, kind)
             case "session.error":
-                self.reply.fail(told.get("message") or told.get("errorType") or "error")
+                self.reply.fail(data.get("message") or data.get("errorType") or "error")
             case "abort":
-                self.reply.fail(text(told.get("reason")) or "aborted", "killed")
+                self.reply.fail(text(data.get("reason")) or "aborted", "killed")
             case "session.shutdown":
-                self._shut_down(told)
+                self._shut_down(data)
             case "result":
                 self._conclude(body)
             case _:
@@ -119,49 +119,49 @@ class CopilotStreamReader:
         return True
 
     def end(self) -> None:
-        for kind, said in self._drafts.values():
+        for kind, content in self._drafts.values():
             if kind == "assistant.message_delta":
-                self.reply.text(said, partial=True)
-            elif said:
-                self.reply.thinking(said, partial=True)
+                self.reply.text(content, partial=True)
+            elif content:
+                self.reply.thinking(content, partial=True)
         self._drafts.clear()
-        told = self._shutdowns
-        if not told and self._output:
-            told = usage(None, output_tokens=sum(self._output.values()))
+        shutdowns = self._shutdowns
+        if not shutdowns and self._output:
+            shutdowns = usage(None, output_tokens=sum(self._output.values()))
         if self._premium is not None:
-            told = {**told, "premium_requests": self._premium}
-        self.reply.note(usage=told or None)
+            shutdowns = {**shutdowns, "premium_requests": self._premium}
+        self.reply.note(usage=shutdowns or None)
 
-    def _begin(self, told: Body) -> None:
+    def _begin(self, data: Body) -> None:
         self.reply.note(
-            provider_session_id=word(told.get("sessionId")),
-            provider_version=word(told.get("copilotVersion")),
-            model=word(told.get("selectedModel")),
+            provider_session_id=word(data.get("sessionId")),
+            provider_version=word(data.get("copilotVersion")),
+            model=word(data.get("selectedModel")),
         )
 
-    def _message(self, told: Body) -> None:
-        id = word(told.get("messageId"))
-        extras = {"message_id": id, "parent_tool_id": word(told.get("parentToolCallId"))}
+    def _message(self, data: Body) -> None:
+        id = word(data.get("messageId"))
+        extras = {"message_id": id, "parent_tool_id": word(data.get("parentToolCallId"))}
         self._drafts.pop(id or "", None)
-        self.reply.note(model=word(told.get("model")))
-        output = count(told.get("outputTokens"))
+        self.reply.note(model=word(data.get("model")))
+        output = count(data.get("outputTokens"))
         if output is not None:
             key = id or f"#{len(self._output)}"
             self._output[key] = max(output, self._output.get(key, 0))
-        self._think(told, extras)
-        said = text(told.get("content")) or ""
+        self._think(data, extras)
+        content = text(data.get("content")) or ""
         known = self._texts.get(id or "")
-        if known is not None and count(told.get("chunkIndex")) and self.reply.holds(known):
-            known["text"] += said
+        if known is not None and count(data.get("chunkIndex")) and self.reply.holds(known):
+            known["text"] += content
         else:
-            block = self.reply.text(said, **extras)
+            block = self.reply.text(content, **extras)
             if id and block is not None:
                 self._texts[id] = block
-        for request in items(told.get("toolRequests")):
+        for request in items(data.get("toolRequests")):
             self._call(obj(request), word(obj(request).get("name")), **extras)
 
-    def _think(self, told: Body, extras: Body) -> None:
-        block = thought_of(told) or {}
+    def _think(self, data: Body, extras: Body) -> None:
+        block = thought_of(data) or {}
         thought = word(block.get("thinking"))
         sealed = {key: block[key] for key in ("opaque", "encryptedContent") if key in block}
         known = self._thoughts.get(thought) if thought else None
@@ -169,43 +169,43 @@ class CopilotStreamReader:
             for key, value in sealed.items():
                 known.setdefault(key, value)
         elif block:
-            told_of = self.reply.thinking(thought, **sealed, **extras)
+            reported = self.reply.thinking(thought, **sealed, **extras)
             if thought:
-                self._thoughts[thought] = told_of
+                self._thoughts[thought] = reported
 
-    def _reason(self, told: Body) -> None:
-        self._drafts.pop(word(told.get("reasoningId")) or "", None)
-        thought = word(told.get("content"))
+    def _reason(self, data: Body) -> None:
+        self._drafts.pop(word(data.get("reasoningId")) or "", None)
+        thought = word(data.get("content"))
         if thought and thought not in self._thoughts:
-            id = word(told.get("reasoningId"))
+            id = word(data.get("reasoningId"))
             self._thoughts[thought] = self.reply.thinking(thought, message_id=id)
 
-    def _grow(self, kind: str, told: Body) -> None:
-        self.reply.partial({"type": kind, "data": told}, kind)
-        id = word(told.get("messageId")) or word(told.get("reasoningId")) or ""
+    def _grow(self, kind: str, data: Body) -> None:
+        self.reply.partial({"type": kind, "data": data}, kind)
+        id = word(data.get("messageId")) or word(data.get("reasoningId")) or ""
         before = self._drafts.get(id, (kind, ""))[1]
-        self._drafts[id] = (kind, before + (text(told.get("deltaContent")) or ""))
+        self._drafts[id] = (kind, before + (text(data.get("deltaContent")) or ""))
 
-    def _call(self, told: Body, name: str | None, **extras: Any) -> None:
-        id, server = word(told.get("toolCallId")), word(told.get("mcpServerName"))
-        extras["parent_tool_id"] = word(told.get("parentToolCallId")) or extras.get(
+    def _call(self, data: Body, name: str | None, **extras: Any) -> None:
+        id, server = word(data.get("toolCallId")), word(data.get("mcpServerName"))
+        extras["parent_tool_id"] = word(data.get("parentToolCallId")) or extras.get(
             "parent_tool_id"
         )
-        self.reply.call(id, name, told.get("arguments"), tool_server=server, **extras)
+        self.reply.call(id, name, data.get("arguments"), tool_server=server, **extras)
 
-    def _shut_down(self, told: Body) -> None:
+    def _shut_down(self, data: Body) -> None:
         """Add the totals of a segment: segments are added up, messages are not."""
-        for model in obj(told.get("modelMetrics")).values():
+        for model in obj(data.get("modelMetrics")).values():
             known = tokens(obj(model).get("usage"))
             known.pop("raw", None)
             self._shutdowns = added(self._shutdowns, known)
-        self._credit(told.get("totalPremiumRequests"))
+        self._credit(data.get("totalPremiumRequests"))
 
     def _conclude(self, body: Body) -> None:
-        told = body if "sessionId" in body or "usage" in body else obj(body.get("data"))
-        spent = obj(told.get("usage"))
+        data = body if "sessionId" in body or "usage" in body else obj(body.get("data"))
+        spent = obj(data.get("usage"))
         self.reply.note(
-            provider_session_id=word(told.get("sessionId")),
+            provider_session_id=word(data.get("sessionId")),
             duration_ms=count(spent.get("sessionDurationMs")),
         )
         self._credit(spent.get("premiumRequests"))
@@ -217,13 +217,13 @@ class CopilotStreamReader:
 
 def compat(body: Body) -> Iterable[Body] | None:
     """The original's mapping of one line."""
-    told = obj(body.get("data"))
+    data = obj(body.get("data"))
     match body.get("type"):
         case "assistant.message":
-            said = word(told.get("content"))
-            return [plain("text", text=said)] if said else []
+            content = word(data.get("content"))
+            return [plain("text", text=content)] if content else []
         case "tool.execution_start":
-            return [plain("tool_use", tool_name=text(told.get("toolName")) or "")]
+            return [plain("tool_use", tool_name=text(data.get("toolName")) or "")]
         case _:
             return None
 

@@ -25,29 +25,29 @@ from tracklog.formats.providers import (
 
 def tokens(raw: Any) -> Body:
     """The stats of a result in the common keys."""
-    told = obj(raw)
+    amounts = obj(raw)
     return usage(
-        told,
-        input_tokens=count(told.get("input_tokens")),
-        cached_tokens=count(told.get("cached")),
-        output_tokens=count(told.get("output_tokens")),
-        total_tokens=count(told.get("total_tokens")),
+        amounts,
+        input_tokens=count(amounts.get("input_tokens")),
+        cached_tokens=count(amounts.get("cached")),
+        output_tokens=count(amounts.get("output_tokens")),
+        total_tokens=count(amounts.get("total_tokens")),
     )
 
 
 def message_tokens(raw: Any) -> Body:
     """The tokens of one message of a file: thoughts are outside of output, tools outside of input."""
-    told = obj(raw)
-    given, tool = count(told.get("input")), count(told.get("tool"))
-    output, thoughts = count(told.get("output")), count(told.get("thoughts"))
+    amounts = obj(raw)
+    given, tool = count(amounts.get("input")), count(amounts.get("tool"))
+    output, thoughts = count(amounts.get("output")), count(amounts.get("thoughts"))
     return usage(
-        told,
+        amounts,
         input_tokens=None if given is tool is None else (given or 0) + (tool or 0),
-        cached_tokens=count(told.get("cached")),
+        cached_tokens=count(amounts.get("cached")),
         output_tokens=None if output is thoughts is None else (output or 0) + (thoughts or 0),
         reasoning_tokens=thoughts,
         tool_tokens=tool,
-        total_tokens=count(told.get("total")),
+        total_tokens=count(amounts.get("total")),
     )
 
 
@@ -57,21 +57,21 @@ def block_of(part: Any) -> Body | None:
         part = {"text": part}
     if not isinstance(part, dict):
         return None if part is None else foreign("part", part)
-    said = part.get("text")
-    if not is_text(said):
+    content = part.get("text")
+    if not is_text(content):
         return foreign(next(iter(part), "part"), part)
     if part.get("thought") is True:
-        return {"type": "thinking", "thinking": said}
-    return {**part, "type": "text", "text": said} if said else None
+        return {"type": "thinking", "thinking": content}
+    return {**part, "type": "text", "text": content} if content else None
 
 
 def thought_of(thought: Any) -> Body:
     """One thought of a message, as a block."""
     if not isinstance(thought, dict):
         return {"type": "thinking", "thinking": text(thought) or ""}
-    said = thought.get("description")
+    content = thought.get("description")
     rest = {key: each for key, each in thought.items() if key not in ("description", "type")}
-    return {"type": "thinking", "thinking": said if is_text(said) else "", **rest}
+    return {"type": "thinking", "thinking": content if is_text(content) else "", **rest}
 
 
 class GeminiStreamReader:
@@ -119,19 +119,19 @@ class GeminiStreamReader:
         if body.get("role") != "assistant":
             self._growing = None
             return
-        said, delta = text(body.get("content")) or "", body.get("delta") is True
+        content, delta = text(body.get("content")) or "", body.get("delta") is True
         if delta:
             self.reply.partial(body, "message")
         if delta and self._growing is not None:
-            self._growing["text"] += said
+            self._growing["text"] += content
             return
         self._next_turn()
-        block = self.reply.text(said)
+        block = self.reply.text(content)
         self._growing = block if delta else None
         for call in items(body.get("toolCalls")):
-            told = obj(call)
-            input = told["arguments"] if "arguments" in told else told.get("args")
-            self.reply.call(word(told.get("id")), word(told.get("name")), input)
+            fields = obj(call)
+            input = fields["arguments"] if "arguments" in fields else fields.get("args")
+            self.reply.call(word(fields.get("id")), word(fields.get("name")), input)
 
     def _next_turn(self) -> None:
         if self._answered:
@@ -163,8 +163,8 @@ def compat(body: Body) -> Iterable[Body] | None:
     try:
         if only(body, "type", str, "") != "message" or only(body, "role", str, "") != "assistant":
             return None
-        said = only(body, "content", str, "")
-        blocks = [plain("text", text=said)] if said else []
+        content = only(body, "content", str, "")
+        blocks = [plain("text", text=content)] if content else []
         return [*blocks, *map(_compat_call, only(body, "toolCalls", list, []))]
     except WrongType:
         return None

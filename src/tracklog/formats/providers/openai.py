@@ -24,22 +24,24 @@ ENDINGS = ("response.completed", "response.failed", "response.incomplete")
 
 def tokens(raw: Any) -> Body:
     """A usage of either API in the common keys."""
-    told = obj(raw)
-    asked = obj(told.get("prompt_tokens_details")) or obj(told.get("input_tokens_details"))
-    answered = obj(told.get("completion_tokens_details")) or obj(told.get("output_tokens_details"))
+    amounts = obj(raw)
+    asked = obj(amounts.get("prompt_tokens_details")) or obj(amounts.get("input_tokens_details"))
+    answered = obj(amounts.get("completion_tokens_details")) or obj(
+        amounts.get("output_tokens_details")
+    )
     return usage(
-        told,
-        input_tokens=_either(told, "prompt_tokens", "input_tokens"),
+        amounts,
+        input_tokens=_either(amounts, "prompt_tokens", "input_tokens"),
         cached_tokens=count(asked.get("cached_tokens")),
-        output_tokens=_either(told, "completion_tokens", "output_tokens"),
+        output_tokens=_either(amounts, "completion_tokens", "output_tokens"),
         reasoning_tokens=count(answered.get("reasoning_tokens")),
-        total_tokens=count(told.get("total_tokens")),
+        total_tokens=count(amounts.get("total_tokens")),
     )
 
 
-def _either(told: Body, one: str, other: str) -> int | None:
-    first = count(told.get(one))
-    return count(told.get(other)) if first is None else first
+def _either(usage: Body, one: str, other: str) -> int | None:
+    first = count(usage.get(one))
+    return count(usage.get(other)) if first is None else first
 
 
 def parts_of(content: Any) -> list[tuple[str, Any]]:
@@ -48,14 +50,14 @@ def parts_of(content: Any) -> list[tuple[str, Any]]:
         return [("text", content)]
     found: list[tuple[str, Any]] = []
     for part in items(content):
-        told = obj(part)
-        kind = text(told.get("type")) or ""
+        fields = obj(part)
+        kind = text(fields.get("type")) or ""
         if isinstance(part, str):
             found.append(("text", part))
         elif kind in ("text", "output_text", "input_text", "summary_text", "reasoning_text"):
-            found.append(("text", told.get("text")))
+            found.append(("text", fields.get("text")))
         elif kind == "refusal":
-            found.append(("refusal", told.get("refusal")))
+            found.append(("refusal", fields.get("refusal")))
         else:
             found.append(("other", part))
     return found
@@ -64,45 +66,45 @@ def parts_of(content: Any) -> list[tuple[str, Any]]:
 def thought_of(item: Body) -> str | None:
     """The readable text of a reasoning item: its content, else its summary."""
     for key in ("content", "summary"):
-        said = [value for kind, value in parts_of(item.get(key)) if kind == "text" and word(value)]
-        if said:
-            return "\n".join(said)
+        texts = [value for kind, value in parts_of(item.get(key)) if kind == "text" and word(value)]
+        if texts:
+            return "\n".join(texts)
     return None
 
 
 def write_item(reply: Reply, item: Any, **extras: Any) -> None:
     """One item of a response's output, as blocks."""
-    told = obj(item)
-    kind = text(told.get("type")) or ""
-    id = word(told.get("call_id")) or word(told.get("id"))
+    fields = obj(item)
+    kind = text(fields.get("type")) or ""
+    id = word(fields.get("call_id")) or word(fields.get("id"))
     match kind:
         case "message":
-            _write_parts(reply, told.get("content"), message_id=word(told.get("id")), **extras)
+            _write_parts(reply, fields.get("content"), message_id=word(fields.get("id")), **extras)
         case "reasoning":
-            thought, opaque = thought_of(told), told.get("encrypted_content")
+            thought, opaque = thought_of(fields), fields.get("encrypted_content")
             if thought or opaque is not None:
-                reply.thinking(thought, opaque=opaque, message_id=word(told.get("id")), **extras)
+                reply.thinking(thought, opaque=opaque, message_id=word(fields.get("id")), **extras)
         case "function_call" | "custom_tool_call":
             key = "arguments" if kind == "function_call" else "input"
-            reply.call(id, word(told.get("name")), told.get(key), **extras)
+            reply.call(id, word(fields.get("name")), fields.get(key), **extras)
         case _ if kind.endswith("_call_output"):
-            reply.result(id, told.get("output"), **extras)
+            reply.result(id, fields.get("output"), **extras)
         case _ if kind.endswith("_call"):
-            _write_built_in(reply, kind, id, told, extras)
+            _write_built_in(reply, kind, id, fields, extras)
         case _:
             reply.unknown(item, **extras)
 
 
-def _write_built_in(reply: Reply, kind: str, id: str | None, told: Body, extras: Body) -> None:
-    named = word(told.get("name")) or kind
+def _write_built_in(reply: Reply, kind: str, id: str | None, fields: Body, extras: Body) -> None:
+    named = word(fields.get("name")) or kind
     aside = ("id", "call_id", "type", "status", "result", "output", "results", "error")
-    input = told.get("arguments", {k: v for k, v in told.items() if k not in aside} or None)
-    server = word(told.get("server_label"))
+    input = fields.get("arguments", {k: v for k, v in fields.items() if k not in aside} or None)
+    server = word(fields.get("server_label"))
     use = reply.call(id, named, input, tool_server=server, **extras)
     for key in ("result", "output", "results", "error"):
-        if told.get(key) is not None:
+        if fields.get(key) is not None:
             wrong = True if key == "error" else None
-            reply.result(use["tool_id"], told[key], is_error=wrong, **extras)
+            reply.result(use["tool_id"], fields[key], is_error=wrong, **extras)
             break
 
 
@@ -118,29 +120,29 @@ def _write_parts(reply: Reply, content: Any, **extras: Any) -> None:
 
 def write_message(reply: Reply, message: Any, **extras: Any) -> None:
     """One message of a chat completion, as blocks."""
-    told = obj(message)
-    if told.get("role") == "tool":
-        reply.result(word(told.get("tool_call_id")), told.get("content"), **extras)
+    fields = obj(message)
+    if fields.get("role") == "tool":
+        reply.result(word(fields.get("tool_call_id")), fields.get("content"), **extras)
         return
-    thought = word(told.get("reasoning_content")) or word(told.get("reasoning"))
+    thought = word(fields.get("reasoning_content")) or word(fields.get("reasoning"))
     if thought:
         reply.thinking(thought, **extras)
-    _write_parts(reply, told.get("content"), **extras)
-    reply.text(told.get("refusal"), refusal=True, **extras)
-    for call in items(told.get("tool_calls")):
+    _write_parts(reply, fields.get("content"), **extras)
+    reply.text(fields.get("refusal"), refusal=True, **extras)
+    for call in items(fields.get("tool_calls")):
         id, function = word(obj(call).get("id")), _function(call)
         reply.call(id, word(function.get("name")), function.get("arguments"), **extras)
-    legacy = obj(told.get("function_call"))
+    legacy = obj(fields.get("function_call"))
     if legacy:
         reply.call(None, word(legacy.get("name")), legacy.get("arguments"), **extras)
 
 
 def _function(call: Any) -> Body:
-    told = obj(call)
-    custom = obj(told.get("custom"))
+    fields = obj(call)
+    custom = obj(fields.get("custom"))
     if custom:
         return {"name": custom.get("name"), "arguments": custom.get("input")}
-    return obj(told.get("function"))
+    return obj(fields.get("function"))
 
 
 class OpenaiStreamReader:
@@ -190,11 +192,11 @@ class OpenaiStreamReader:
                     self.reply.report.partial += 1
 
     def _note(self, body: Body) -> None:
-        told = tokens(body.get("usage"))
+        amounts = tokens(body.get("usage"))
         self.reply.note(
             model=word(body.get("model")),
             provider_session_id=word(body.get("id")),
-            usage=told or None,
+            usage=amounts or None,
         )
 
     def _chat(self, body: Body) -> None:
@@ -239,11 +241,11 @@ class OpenaiStreamReader:
             self._fragment(call, place)
 
     def _fragment(self, call: Any, place: int) -> None:
-        told, function = obj(call), _function(call)
-        index = told.get("index")
+        fields, function = obj(call), _function(call)
+        index = fields.get("index")
         key = index if isinstance(index, int) else place
         known = self._calls.setdefault(key, {"id": None, "name": None, "arguments": ""})
-        known["id"] = known["id"] or word(told.get("id"))
+        known["id"] = known["id"] or word(fields.get("id"))
         known["name"] = known["name"] or word(function.get("name"))
         piece = function.get("arguments")
         known["arguments"] += piece if isinstance(piece, str) else ""
@@ -300,15 +302,15 @@ class OpenaiStreamReader:
     def _flush_item(self, index: Any) -> None:
         """Write an item that was never completed, from its pieces."""
         known = self._items.pop(index)
-        item, said = known["item"], known["text"]
+        item, content = known["item"], known["text"]
         kind, of = text(item.get("type")) or "", known.get("of", "")
         if kind in ("function_call", "custom_tool_call") or "arguments" in of or "input" in of:
             id = word(item.get("call_id")) or word(item.get("id"))
-            self.reply.call(id, word(item.get("name")), said or None, partial=True)
-        elif "reasoning" in of and said:
-            self.reply.thinking(said, partial=True)
-        elif said:
-            self.reply.text(said, partial=True, refusal=True if "refusal" in of else None)
+            self.reply.call(id, word(item.get("name")), content or None, partial=True)
+        elif "reasoning" in of and content:
+            self.reply.thinking(content, partial=True)
+        elif content:
+            self.reply.text(content, partial=True, refusal=True if "refusal" in of else None)
         elif kind == "reasoning" and item.get("encrypted_content") is not None:
             self.reply.thinking(None, opaque=item["encrypted_content"], partial=True)
 
@@ -321,10 +323,10 @@ def compat(body: Body) -> Iterable[Body] | None:
         choices = only(body, "choices", list, [])
         first = only({"first": choices[0]}, "first", dict, {}) if choices else {}
         delta, message = only(first, "delta", dict, {}), only(first, "message", dict, {})
-        told = delta if _has_text(delta) else message
-        said = only(told, "content", str, "")
-        blocks = [plain("text", text=said)] if said else []
-        return [*blocks, *map(_compat_call, only(told, "tool_calls", list, []))]
+        chosen = delta if _has_text(delta) else message
+        content = only(chosen, "content", str, "")
+        blocks = [plain("text", text=content)] if content else []
+        return [*blocks, *map(_compat_call, only(chosen, "tool_calls", list, []))]
     except WrongType:
         return None
 

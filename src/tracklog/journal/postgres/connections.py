@@ -55,7 +55,7 @@ class Address:
             self.known = conninfo_to_dict(self.url)
         except psycopg.Error as error:
             hint = "write postgresql://user:password@host:port/database"
-            raise BadFormat(f"this is no URL of a database: {_said(error)}", hint) from None
+            raise BadFormat(f"this is no URL of a database: {_message_of(error)}", hint) from None
         shown = re.sub(r"//([^/@:]*):[^/@]*@", r"//\1@", f"postgresql:{place}")
         self.shown = re.sub(r"([?&]password=)[^&]*", r"\1…", shown)
         """The URL without its password."""
@@ -122,7 +122,7 @@ class Database:
         """The error as our own."""
         state = error.sqlstate or ""
         if state.startswith("53"):  # no room on the disk, no memory, too many connections
-            return JournalFull(f"the database refuses: {_said(error)}", "nothing was stored")
+            return JournalFull(f"the database refuses: {_message_of(error)}", "nothing was stored")
         if state in ("3F000", "42P01"):
             return BadFormat(
                 f"there is no journal of tenant {self.address.tenant!r} at {self.address.shown}",
@@ -130,15 +130,15 @@ class Database:
             )
         if state in ("42501", "28000", "28P01"):
             return StoreBroken(
-                f"the database refuses: {_said(error)}",
+                f"the database refuses: {_message_of(error)}",
                 "check the user, the password and the rights",
             )
         if is_lost(error):
             return StoreBroken(
-                f"the database at {self.address.shown} cannot be reached: {_said(error)}",
+                f"the database at {self.address.shown} cannot be reached: {_message_of(error)}",
                 "nothing was acknowledged; send it again when the server is there",
             )
-        return StoreBroken(f"the database failed: {_said(error)}", "see the server's log")
+        return StoreBroken(f"the database failed: {_message_of(error)}", "see the server's log")
 
     def close(self) -> None:
         """Close every connection that is not in use; may be called twice."""
@@ -161,6 +161,6 @@ def is_lost(error: psycopg.Error) -> bool:
     return state.startswith(_LOST)
 
 
-def _said(error: psycopg.Error) -> str:
+def _message_of(error: psycopg.Error) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

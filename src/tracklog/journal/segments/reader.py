@@ -240,7 +240,7 @@ class Reader:
         """A sidecar that is stale is noticed at the first frame that is elsewhere.
 
         One that an erasure has removed or another process has replaced is loaded again; one that
-        does not hold then is made anew from the segment.
+        is still wrong is made again from the segment.
         """
         for learn in (False, False, True):
             with contextlib.suppress(StaleRuns):

@@ -225,7 +225,7 @@ class OpenSegment:
     def _note_lost_chain(self, rest: bytes) -> None:
         """The first line of a chain is on disk before its segment is made: no crash takes it."""
         message = (
-            f"the chain of segment {self.first} was gone and was made anew from its records: that "
+            f"the chain of segment {self.first} was gone and was made again from its records: that "
             "they are as they were recorded cannot be proven any more"
         )
         if rest:

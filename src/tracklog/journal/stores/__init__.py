@@ -73,13 +73,13 @@ class Pruning(NamedTuple):
     """Runs of which the beginning is gone."""
 
 
-KEPT_OF_REFUSED = 64 << 10
+REFUSED_BYTES = 64 << 10
 """Bytes of a refused line that are stored, in base64."""
 
 
 def refused_needle(line: bytes) -> bytes:
     """What of a line stands in its refusal, if it was refused before; empty for a short line."""
-    size = min(len(line), KEPT_OF_REFUSED) // 3 * 3
+    size = min(len(line), REFUSED_BYTES) // 3 * 3
     return base64.b64encode(line[:size])
 
 

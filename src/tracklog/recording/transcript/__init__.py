@@ -9,7 +9,13 @@ from tracklog.recording.transcript.entry import Entry
 from tracklog.recording.transcript.follow import Follow
 from tracklog.recording.transcript.lint import lint
 from tracklog.recording.transcript.reader import Flaw, Reader, TranscriptEvent
-from tracklog.recording.transcript.repair import Mended, RepairReport, examine, mend, repair
+from tracklog.recording.transcript.repair import (
+    RepairedLine,
+    RepairReport,
+    examine,
+    repair,
+    repaired_lines,
+)
 from tracklog.recording.transcript.state import State, is_locked, state_of
 from tracklog.recording.transcript.tools import ToolCall
 from tracklog.recording.transcript.tree import RunNode, tree
@@ -19,11 +25,11 @@ __all__ = [
     "Entry",
     "Flaw",
     "Follow",
-    "Mended",
     "MessageView",
     "Proof",
     "Reader",
     "RepairReport",
+    "RepairedLine",
     "RunNode",
     "State",
     "ToolCall",
@@ -34,8 +40,8 @@ __all__ = [
     "is_locked",
     "lint",
     "load",
-    "mend",
     "repair",
+    "repaired_lines",
     "state_of",
     "tree",
     "verify_chain",

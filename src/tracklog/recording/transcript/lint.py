@@ -37,7 +37,7 @@ class File:
         return findings
 
 
-def kept(path: Path) -> File | None:
+def recorder_file(path: Path) -> File | None:
     """Whether a transcript stands in the folder of a recorder, where files are named after their
     run.
     """

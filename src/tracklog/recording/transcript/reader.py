@@ -71,7 +71,7 @@ class TranscriptEvent(NamedTuple):
         refused.
         """
         text = self.line if self.healed is None else self.healed
-        result = _door()(text)
+        result = _checker()(text)
         exact = isinstance(result, Event) and HALVES not in result.odd and is_plain(text)
         return result if exact else _exactly(text, result)
 
@@ -196,7 +196,7 @@ def _exactly(text: bytes, result: Event | Refusal) -> Event | Refusal:
     body = loads(text)
     if isinstance(result, Refusal):
         try:
-            result = _door()(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
+            result = _checker()(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
         except RecursionError:
             return result
     if isinstance(result, Refusal):
@@ -211,7 +211,7 @@ def _seq(body: Body) -> int | None:
 
 
 @cache
-def _door() -> Check:
+def _checker() -> Check:
     return checker(dialect)
 
 

@@ -18,7 +18,7 @@ DISK = Disk()
 NO_CAP = 1 << 62
 SPLITTERS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 """Characters that JSON allows raw in a string and at which a simple reader splits a line."""
-SAID = {
+MESSAGES = {
     "bom": "a byte order mark was dropped",
     "crlf": "its line end was CRLF",
     "unterminated": "its line end was missing",
@@ -30,7 +30,7 @@ JOINED = 100
 JOINED_BYTES = 1 << 22
 
 
-class Mended(NamedTuple):
+class RepairedLine(NamedTuple):
     """The result for one physical line, or for several that belong together."""
 
     number: int
@@ -51,13 +51,13 @@ class RepairReport(NamedTuple):
     path: Path
     lines: int
     """Lines in the repaired file."""
-    changes: tuple[Mended, ...]
+    changes: tuple[RepairedLine, ...]
     """Every line that was changed or set aside."""
     original: Path | None = None
     """The path of the untouched original; None where nothing was written."""
 
 
-def mend(lines: Iterable[Line], habit: Habit = EVENTS) -> Iterator[Mended]:
+def repaired_lines(lines: Iterable[Line], habit: Habit = EVENTS) -> Iterator[RepairedLine]:
     """The result for each line; pure."""
     waiting: list[Line] = []
     source = iter(lines)
@@ -65,15 +65,15 @@ def mend(lines: Iterable[Line], habit: Habit = EVENTS) -> Iterator[Mended]:
         line = waiting.pop(0) if waiting else next(source, None)
         if line is None:
             return
-        mended = _mend_one(line, habit)
-        if mended.action == "set aside" and mended.flaws[-1:] == ("syntax",) and line.whole:
+        repaired = _repair_line(line, habit)
+        if repaired.action == "set aside" and repaired.flaws[-1:] == ("syntax",) and line.whole:
             waiting += islice(source, JOINED - len(waiting))
             joined, used = _join(line, waiting)
             if joined is not None:
-                mended, waiting = joined, waiting[used:]
-        if mended.lines and habit is EVENTS:
-            habit = _learned(mended.lines[0])
-        yield mended
+                repaired, waiting = joined, waiting[used:]
+        if repaired.lines and habit is EVENTS:
+            habit = _learned(repaired.lines[0])
+        yield repaired
 
 
 def examine(path: str | Path) -> RepairReport:
@@ -87,10 +87,10 @@ def examine(path: str | Path) -> RepairReport:
             )
         file.seek(0)
         count, changes = 0, []
-        for mended in mend(split(file, NO_CAP)):
-            count += len(mended.lines)
-            if mended.action != "kept":
-                changes.append(mended)
+        for repaired in repaired_lines(split(file, NO_CAP)):
+            count += len(repaired.lines)
+            if repaired.action != "kept":
+                changes.append(repaired)
     return RepairReport(path, count, tuple(changes))
 
 
@@ -111,8 +111,8 @@ def repair(path: str | Path, disk: Disk = DISK) -> RepairReport:
     fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     try:
         with path.open("rb") as file:
-            for mended in mend(split(file, NO_CAP)):
-                write_all(disk, fd, b"".join(line + b"\n" for line in mended.lines))
+            for repaired in repaired_lines(split(file, NO_CAP)):
+                write_all(disk, fd, b"".join(line + b"\n" for line in repaired.lines))
         os.fchmod(fd, mode)
         disk.sync(fd)
     finally:
@@ -123,13 +123,13 @@ def repair(path: str | Path, disk: Disk = DISK) -> RepairReport:
     return report._replace(original=original)
 
 
-def _mend_one(line: Line, habit: Habit) -> Mended:
+def _repair_line(line: Line, habit: Habit) -> RepairedLine:
     parts, flaws = parse(line.data, habit)
     names = [name for name, _ in flaws if name not in ("dup_key", "not_object")]
     messages = [message for name, message in flaws if name in names]
     if "syntax" in names:
         names[-1] = "syntax" if line.whole else "torn"
-        return Mended(line.number, line.offset, "set aside", tuple(names), messages[-1], ())
+        return RepairedLine(line.number, line.offset, "set aside", tuple(names), messages[-1], ())
     texts = [part.healed or line.data for part in parts]
     if not parts and not names:
         texts = [line.data]  # JSON that is no object: not repaired here
@@ -140,12 +140,12 @@ def _mend_one(line: Line, habit: Habit) -> Mended:
     action: Literal["kept", "healed", "set aside"] = "healed" if names else "kept"
     if names and not split_free:
         action = "set aside"
-    return Mended(
+    return RepairedLine(
         line.number,
         line.offset,
         action,
         tuple(names),
-        "; ".join(messages + [SAID[name] for name in names if name in SAID]),
+        "; ".join(messages + [MESSAGES[name] for name in names if name in MESSAGES]),
         tuple(split_free),
     )
 
@@ -168,7 +168,7 @@ def _unsplittable(text: bytes) -> bytes:
     return content.encode("utf-8", "surrogatepass")
 
 
-def _join(line: Line, following: list[Line]) -> tuple[Mended | None, int]:
+def _join(line: Line, following: list[Line]) -> tuple[RepairedLine | None, int]:
     """One object whose strings hold raw line breaks, if the next lines complete it."""
     text, number = line.data, line.number
     for used, more in enumerate(following, 1):
@@ -182,7 +182,7 @@ def _join(line: Line, following: list[Line]) -> tuple[Mended | None, int]:
         if complete:
             message = f"{used + 1} physical lines were one line with raw line breaks"
             place = (line.number, line.offset)
-            return Mended(*place, "healed", ("newline",), message, (text,)), used
+            return RepairedLine(*place, "healed", ("newline",), message, (text,)), used
     return None, 0
 
 

@@ -93,7 +93,7 @@ class MessageView(NamedTuple):
 
     role: str
     blocks: list[Body]
-    told: RunEvent
+    event: RunEvent
     step: TranscriptStep | None
 
     @property
@@ -136,7 +136,7 @@ class TranscriptRun:
     ) -> None:
         self.run_id = run_id
         self.files = list(files)
-        self.events = list(_told(readings))
+        self.events = list(_run_events(readings))
 
     @cached_property
     def parent_run_id(self) -> str | None:
@@ -254,7 +254,7 @@ def load(*paths: str | Path) -> tuple[dict[str, TranscriptRun], dict[Path, list[
         for reading in events:
             by_run.setdefault(_run_id(reading), []).append(reading)
         for run_id, readings in by_run.items():
-            first = next(_told(readings)).at or ""
+            first = next(_run_events(readings)).at or ""
             parts.setdefault(run_id, []).append((first, path, readings))
     runs: dict[str, TranscriptRun] = {}
     for run_id, pieces in parts.items():
@@ -290,7 +290,7 @@ def step_name_of(path: str) -> str:
     return path.rpartition("/")[2] if "/" in path else path.rpartition(".")[2]
 
 
-def _told(readings: Iterable[TranscriptEvent]) -> Iterator[RunEvent]:
+def _run_events(readings: Iterable[TranscriptEvent]) -> Iterator[RunEvent]:
     segment, high = 0, 0
     for reading in readings:
         event = reading.event

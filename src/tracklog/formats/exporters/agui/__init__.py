@@ -69,14 +69,16 @@ def _frames(events: Iterable[Event], number: int | None) -> bytes:
 def fates(options: Options) -> dict[str, Fate]:
     """An event carries the fact it was made from; fields that the format can express are kept."""
     raw: Fate = "carried" if options["raw"] == "yes" else "dropped"
-    told = every("carried", FACTS) | (
+    carried_fates = every("carried", FACTS) | (
         some("kept", Began, "what step")
         | some("kept", Returned, "call_id output")
         | some("kept", Called, "tool call_id input")
         | some("kept", Said, "role blocks agent")
         | {"at": "kept", "unreadable": raw}
     )
-    return {name: fate for name, fate in told.items() if not name.endswith(".synthetic_id")}
+    return {
+        name: fate for name, fate in carried_fates.items() if not name.endswith(".synthetic_id")
+    }
 
 
 exporter = Exporter(

@@ -29,8 +29,8 @@ class Messages:
         if self._keeps:
             message = self._said.setdefault(id, {"id": id, "role": "assistant"})
             function = {"name": tool, "arguments": arguments}
-            told = {"id": call, "type": "function", "function": function}
-            message.setdefault("toolCalls", []).append(told)
+            entry = {"id": call, "type": "function", "function": function}
+            message.setdefault("toolCalls", []).append(entry)
             self._callers[call] = id
 
     def returned(self, id: str, call: str, content: str) -> None:

@@ -92,8 +92,8 @@ class EventStream:
         if self.open:
             yield from _marked(self._finish(self.now().summary))
 
-    def _event(self, type: str, **said: Any) -> Event:
-        return {"type": type, "timestamp": self.stamp, **_known(said)}
+    def _event(self, type: str, **fields: Any) -> Event:
+        return {"type": type, "timestamp": self.stamp, **_known(fields)}
 
     def _started(self, **more: Any) -> Event:
         mapping = {"tracklog": {"mapping": MAPPING}}
@@ -158,23 +158,23 @@ class EventStream:
 
     def _message(self, fact: Said, name: str) -> Iterator[Event]:
         thought = fact.role == "thought"
-        spoken = "\n\n".join(
-            said for block in fact.blocks if (said := words(block)) and _aloud(block, thought)
+        content = "\n\n".join(
+            piece for block in fact.blocks if (piece := words(block)) and _aloud(block, thought)
         )
         thoughts = "\n\n".join(
-            said for block in fact.blocks if (said := words(block)) and not _aloud(block, thought)
+            piece for block in fact.blocks if (piece := words(block)) and not _aloud(block, thought)
         )
         role = "assistant" if fact.role in VOICES else SPEAKERS[fact.role]
         entity = name
         if thoughts:
             entity = f"{name}.reasoning"
             yield from self._reason(entity, thoughts)
-        if spoken:
+        if content:
             yield self._event("TEXT_MESSAGE_START", messageId=name, role=role, name=fact.agent)
-            yield self._event("TEXT_MESSAGE_CONTENT", messageId=name, delta=spoken)
+            yield self._event("TEXT_MESSAGE_CONTENT", messageId=name, delta=content)
             yield self._event("TEXT_MESSAGE_END", messageId=name)
-            self.messages.said(name, role, spoken, fact.agent)
-        self.speaking = name if spoken and role == "assistant" else None
+            self.messages.said(name, role, content, fact.agent)
+        self.speaking = name if content and role == "assistant" else None
         opaque = [text_of(block["opaque"]) for block in fact.blocks if "opaque" in block]
         for sealed in opaque:
             yield self._event(
@@ -184,7 +184,7 @@ class EventStream:
                 encryptedValue=sealed,
             )
             self.messages.sealed(entity, sealed)
-        if not (thoughts or spoken or opaque):  # it has no text
+        if not (thoughts or content or opaque):  # it has no text
             yield from self._custom(fact)
 
     def _reason(self, name: str, thoughts: str) -> Iterator[Event]:
@@ -276,13 +276,13 @@ class EventStream:
         self.asked.clear()
         usage = [] if self.ended else list(self._usage())
         self.ended = True
-        told = {"usage": usage or None}
+        fields = {"usage": usage or None}
         if ended.get("passed") is False:
             error = ended.get("error")
             outcome = text_of(ended.get("outcome") or "failed")
             message = text_of(error) if error is not None else ended.get("reason") or outcome
             yield self._close(
-                self._event("RUN_ERROR", message=text_of(message), code=outcome, **told)
+                self._event("RUN_ERROR", message=text_of(message), code=outcome, **fields)
             )
             return
         keys = ("outcome", "passed", "score", "reason", "exit_code", "seconds", "winner")
@@ -290,7 +290,7 @@ class EventStream:
         success = {"type": "success"} if ended.get("passed") is True else None
         yield self._close(
             self._event(
-                "RUN_FINISHED", **self.names, result=result or None, outcome=success, **told
+                "RUN_FINISHED", **self.names, result=result or None, outcome=success, **fields
             )
         )
 
@@ -311,9 +311,9 @@ class EventStream:
                 yield _known({"provider": provider or None, "model": model or None}) | amounts
 
 
-def _known(said: Event) -> Event:
+def _known(event: Event) -> Event:
     """Leave unknown values out: clients do not accept null."""
-    return {key: value for key, value in said.items() if value is not None}
+    return {key: value for key, value in event.items() if value is not None}
 
 
 def _marked(events: Iterator[Event], fact: Mapping[str, Any] | None = None) -> Iterator[Event]:
@@ -321,8 +321,8 @@ def _marked(events: Iterator[Event], fact: Mapping[str, Any] | None = None) -> I
     for event in events:
         if not event["type"].endswith(WITHIN):
             mapping = event.get("metadata", MORE)["tracklog"]
-            told = fact if mapping == "more" or fact is None else {**mapping, **fact}
-            event["metadata"] = MORE if told is None else {"tracklog": told}
+            extra = fact if mapping == "more" or fact is None else {**mapping, **fact}
+            event["metadata"] = MORE if extra is None else {"tracklog": extra}
             fact = None
         yield event
 

@@ -54,8 +54,8 @@ def _head(run: ExportRun, tag: str) -> str:
     software = run.opening.get("software") or {}
     names = [software.get("name"), software.get("version")]
     names = [" ".join(str(each) for each in names if each), *(row.get("dialects") or ())]
-    said = " · ".join(["flight record", *filter(None, names)])
-    parts = [f'<p class="over">{text(said)}</p>\n']
+    line = " · ".join(["flight record", *filter(None, names)])
+    parts = [f'<p class="over">{text(line)}</p>\n']
     parts.append(f"<{tag}>{text(_title(run))}</{tag}>\n")
     if _title(run) != run.id:
         parts.append(f'<p class="run mono">{text(run.id)}</p>\n')
@@ -68,8 +68,8 @@ def _head(run: ExportRun, tag: str) -> str:
     if run.proof:
         head = run.proof.get("head") or {}
         place = f"{head.get('through')}:{head.get('chain')}"
-        said = f"Proven against the journal's chain, head <code>{text(place)}</code>."
-        parts.append(f'<p class="proof"><span class="ok">✓</span> {said}</p>\n')
+        line = f"Proven against the journal's chain, head <code>{text(place)}</code>."
+        parts.append(f'<p class="proof"><span class="ok">✓</span> {line}</p>\n')
     elif tag == "h1":
         parts.append('<p class="proof">Not proven: the page was written without a proof.</p>\n')
     return "".join(parts)
@@ -151,12 +151,12 @@ def fates(options: Options) -> dict[str, Fate]:
         "Noted": "label kind text data agent step",
         "Spent": "usage cost_usd model provider agent step",
     }
-    kept: dict[str, Fate] = {
+    shown_fates: dict[str, Fate] = {
         f"{fact}.{name}": "kept" for fact, names in shown.items() for name in names.split()
     }
-    kept |= every("kept", (Ended, Decided, Linked))
-    kept |= dict.fromkeys(("Ended.fidelity", "Decided.fidelity", "Linked.fidelity"), carried)
-    return full_lines(carried) | kept | {"at": "kept", "sub-run": "kept"}
+    shown_fates |= every("kept", (Ended, Decided, Linked))
+    shown_fates |= dict.fromkeys(("Ended.fidelity", "Decided.fidelity", "Linked.fidelity"), carried)
+    return full_lines(carried) | shown_fates | {"at": "kept", "sub-run": "kept"}
 
 
 exporter = Exporter(

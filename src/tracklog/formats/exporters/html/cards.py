@@ -60,16 +60,16 @@ def _block(block: Block) -> str:
     return f'<div class="text" dir="auto">{words}</div>'
 
 
-def side_note(fact: Fact, said: str, more: Any) -> str:
+def side_note(fact: Fact, content: str, more: Any) -> str:
     who = " ".join(text(each) for each in (fact.agent, fact.step) if each)
     head = f'<span class="soft">{who}</span> ' if who else ""
     rest = f' <span class="soft">{text(text_of(more))}</span>' if more else ""
-    return f'<p class="fact small">{head}{said}{rest}</p>'
+    return f'<p class="fact small">{head}{content}{rest}</p>'
 
 
 def rest_of(fact: Fact) -> Mapping[str, Any]:
-    told = ("agent", "step", "fidelity")
-    return {key: value for key, value in plain(fact).items() if key not in told}
+    done = ("agent", "step", "fidelity")
+    return {key: value for key, value in plain(fact).items() if key not in done}
 
 
 def listed(values: Mapping[str, Any]) -> str:
@@ -83,12 +83,14 @@ def listed(values: Mapping[str, Any]) -> str:
 def edge(fact: Began | Ended, title: str) -> str:
     subject = " ".join(text(each) for each in (fact.what, fact.agent, fact.step) if each)
     if isinstance(fact, Began):
-        said = f'<div class="text">{text(fact.task)}</div>'
-        said = said if fact.task and fact.task != title else ""
+        content = f'<div class="text">{text(fact.task)}</div>'
+        content = content if fact.task and fact.task != title else ""
         rest = {k: v for k, v in rest_of(fact).items() if k not in ("what", "task")}
         more = listed(rest)
         small = f"<small>{text(more)}</small>" if more else ""
-        return f'<div class="fact"><div class="who edge">{subject} began{small}</div>{said}</div>'
+        return (
+            f'<div class="fact"><div class="who edge">{subject} began{small}</div>{content}</div>'
+        )
     look = look_of(fact.passed)
     outcome = fact.outcome or {"ok": "passed", "bad": "failed"}.get(look)
     pill = pill_of(outcome, look) if outcome else ""
@@ -124,17 +126,17 @@ def decided(fact: Decided) -> str:
     look = look_of(fact.passed)
     title = text(fact.name or "decision")
     if isinstance(verdict, str | int | float) and len(str(verdict)) < 40:
-        pill, said = pill_of(str(verdict), look), ""
+        pill, content = pill_of(str(verdict), look), ""
     else:
-        pill, said = "", f"<pre>{text(pretty(verdict))}</pre>"
-    told = ("by", "name", "verdict", "passed", "reason")
-    rest = {key: value for key, value in rest_of(fact).items() if key not in told}
+        pill, content = "", f"<pre>{text(pretty(verdict))}</pre>"
+    done = ("by", "name", "verdict", "passed", "reason")
+    rest = {key: value for key, value in rest_of(fact).items() if key not in done}
     more = f"<pre>{text(pretty(rest))}</pre>" if rest else ""
     names = filter(None, dict.fromkeys((fact.by, fact.agent, fact.step)))
     who = f"<small>{text(' · '.join(map(str, names)))}</small>"
     reason = f'<div class="text">{text(fact.reason)}</div>' if fact.reason else ""
     head = f'<div class="who">{title} {pill}{who}</div>'
-    return f'<div class="fact card">{head}{reason}{said}{more}</div>'
+    return f'<div class="fact card">{head}{reason}{content}{more}</div>'
 
 
 def asked(fact: Asked) -> str:
@@ -151,14 +153,14 @@ def asked(fact: Asked) -> str:
 
 def card(look: str, title: str, fact: Fact, words: str | None, more: Mapping[str, Any]) -> str:
     who = text(fact.agent or fact.step or "")
-    said = f'<div class="text">{text(words)}</div>' if words else ""
+    content = f'<div class="text">{text(words)}</div>' if words else ""
     rest = "".join(
         f"<small>{name}</small><pre>{text(pretty(value))}</pre>"
         for name, value in more.items()
         if value is not None
     )
     head = f'<div class="who">{who} {title} <small>{text(_name(fact))}</small></div>'
-    return f'<div class="fact card {look}">{head}{said}{rest}</div>'
+    return f'<div class="fact card {look}">{head}{content}{rest}</div>'
 
 
 def _name(fact: Fact) -> str:
@@ -167,9 +169,9 @@ def _name(fact: Fact) -> str:
 
 def noted(fact: Noted) -> str:
     data = "" if fact.data is None else pretty(fact.data)
-    said = f'<span class="text">{text(fact.text)}</span>' if fact.text else ""
+    content = f'<span class="text">{text(fact.text)}</span>' if fact.text else ""
     kind = f" {text(fact.kind)}" if fact.kind and fact.kind != fact.label else ""
-    head = side_note(fact, f"<b>{text(fact.label)}</b>{kind} {said}", None)
+    head = side_note(fact, f"<b>{text(fact.label)}</b>{kind} {content}", None)
     return head + (folded("data", text(data), closed=True, block=True) if data else "")
 
 
@@ -185,8 +187,8 @@ def result_of(fact: Returned, seq: int | None) -> str:
     link = f' <a class="soft" href="#e{seq}">#{seq}</a>' if seq else ""
     for name, value in (("error", fact.error), ("output", fact.output)):
         if value is not None:
-            said = text(pretty(value))
-            parts.append(folded(f"{name}{link}", said, closed=len(said) > LONG, block=True))
+            content = text(pretty(value))
+            parts.append(folded(f"{name}{link}", content, closed=len(content) > LONG, block=True))
             link = ""
     if fact.exit_code is not None:
         parts.append(f'<p class="small">exit code {text(fact.exit_code)}</p>')

@@ -12,8 +12,8 @@ LONG = 1200
 
 def text(value: Any) -> str:
     """Any text, escaped; control characters are shown as pictures."""
-    said = html.escape(str(value))
-    return said.translate(_PICTURES)
+    escaped = html.escape(str(value))
+    return escaped.translate(_PICTURES)
 
 
 _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {127: 0x2421}
@@ -41,8 +41,8 @@ def look_of(passed: Any) -> str:
     return "ok" if passed is True else "bad" if passed is False else "soft"
 
 
-def folded(title: str, said: str, *, closed: bool, block: bool = False) -> str:
-    inner = f"<pre>{said}</pre>" if block else f'<div class="text">{said}</div>'
+def folded(title: str, content: str, *, closed: bool, block: bool = False) -> str:
+    inner = f"<pre>{content}</pre>" if block else f'<div class="text">{content}</div>'
     is_open = "" if closed else " open"
     return f"<details{is_open}><summary>{title}</summary>{inner}</details>"
 

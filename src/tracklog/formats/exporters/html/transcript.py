@@ -88,8 +88,8 @@ class Transcript:
         for place, fact in enumerate(entry.facts):
             parts.append(self._fact(entry, place, fact))
         for name, message, level in entry.findings:
-            said = f"<b>{text(name)}</b> {text(message)}"
-            parts.append(f'<p class="found {class_of(level)}">{said}</p>')
+            content = f"<b>{text(name)}</b> {text(message)}"
+            parts.append(f'<p class="found {class_of(level)}">{content}</p>')
         if lines and entry.record.line:
             line = entry.record.line.decode("utf-8", "replace")
             kind = text(f"{entry.record.dialect} {entry.kind}")
@@ -102,8 +102,8 @@ class Transcript:
         stone = entry.record.erased
         if stone is None:
             return '<p class="small bad">This record cannot be read any more.</p>'
-        said = f"Erased by {text(stone.by)} on {text(stone.at)}: {text(stone.reason)}"
-        return f'<p class="small bad">{said}</p>'
+        line = f"Erased by {text(stone.by)} on {text(stone.at)}: {text(stone.reason)}"
+        return f'<p class="small bad">{line}</p>'
 
     def _fact(self, entry: ExportRecord, place: int, fact: Fact) -> str:
         match fact:
@@ -137,17 +137,17 @@ class Transcript:
             return side_note(fact, f"the same call of <b>{text(fact.tool)}</b>, repeated", None)
         self.begun[name] = entry.seq
         result = self.results.pop(name, None)
-        state, told = pill_of("open", "waiting"), ""
+        state, output = pill_of("open", "waiting"), ""
         if result is not None:
             self.shown.add(name)
             elsewhere = result[0].seq if result[0].seq != entry.seq else None
-            state, told = verdict_of(result[1]), result_of(result[1], elsewhere)
+            state, output = verdict_of(result[1]), result_of(result[1], elsewhere)
         elif name not in self.shown:
-            told = '<p class="small">no result so far</p>'
+            output = '<p class="small">no result so far</p>'
         who = f" <small>{text(fact.agent)}</small>" if fact.agent else ""
         given = "" if fact.input is None else f"<pre>{text(pretty(fact.input))}</pre>"
         head = f'<span class="name mono">{text(fact.tool)}</span>{who} {state}'
-        return f'<div class="fact card tool"><div class="who">{head}</div>{given}{told}</div>'
+        return f'<div class="fact card tool"><div class="who">{head}</div>{given}{output}</div>'
 
     def _return(self, entry: ExportRecord, place: int, fact: Returned) -> str:
         name = self.names.pop((entry.seq, place), None)
@@ -167,8 +167,8 @@ class Transcript:
         head = (
             f'<span class="name mono">{text(fact.tool or fact.call_id)}</span> {verdict_of(fact)}'
         )
-        told = result_of(fact, None)
-        return f'<div class="fact card tool"><div class="who">{head}{back}</div>{told}</div>'
+        result = result_of(fact, None)
+        return f'<div class="fact card tool"><div class="who">{head}{back}</div>{result}</div>'
 
 
 def _since(seconds: float) -> str:

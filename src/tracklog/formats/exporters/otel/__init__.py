@@ -71,7 +71,7 @@ def fates(options: Options) -> dict[str, Fate]:
     """Each span carries the facts it was made from; fields that the conventions can express are
     kept.
     """
-    told = every("carried", FACTS) | (
+    carried_fates = every("carried", FACTS) | (
         some("kept", Began, "what agent step")
         | some("kept", Ended, "what agent step passed")
         | some("kept", Called, "tool call_id input")
@@ -83,7 +83,7 @@ def fates(options: Options) -> dict[str, Fate]:
     hidden = set() if options["content"] == "yes" else CONTENT
     return {
         name: fate
-        for name, fate in told.items()
+        for name, fate in carried_fates.items()
         if name.partition(".")[2] not in {"synthetic_id", *hidden}
     }
 

@@ -45,9 +45,9 @@ class Json(Encoding):
 
     def open(self, resource: Values) -> Iterator[bytes]:
         scope = {"name": "tracklog", "attributes": _pairs(SCOPE)}
-        told = dumps({"attributes": _pairs(resource)})
+        content = dumps({"attributes": _pairs(resource)})
         yield b'%b{"resource":%b,"schemaUrl":%b,"scopeSpans":[{"scope":%b,"schemaUrl":%b,"spans":[' % (
-            b"," if self.begun else b"", told, dumps(self.schema_url), dumps(scope),
+            b"," if self.begun else b"", content, dumps(self.schema_url), dumps(scope),
             dumps(self.schema_url),
         )  # fmt: skip  # one template and what fills it
         self.begun, self.between = True, b""
@@ -65,10 +65,10 @@ class Json(Encoding):
 
 
 def _as_json(span: ExportSpan) -> dict[str, Any]:
-    told: dict[str, Any] = {"traceId": span.trace, "spanId": span.id}
+    body: dict[str, Any] = {"traceId": span.trace, "spanId": span.id}
     if span.parent and span.parent != span.id:
-        told["parentSpanId"] = span.parent
-    told |= {
+        body["parentSpanId"] = span.parent
+    body |= {
         "name": span.name,
         "kind": span.kind,
         "startTimeUnixNano": str(nanoseconds(span.first.at)),
@@ -76,14 +76,14 @@ def _as_json(span: ExportSpan) -> dict[str, Any]:
         "attributes": _pairs(span.values),
     }
     if span.events:
-        told["events"] = [
+        body["events"] = [
             {"timeUnixNano": str(moment), "name": name, "attributes": _pairs(values)}
             for moment, name, values in span.events
         ]
     if span.links:
-        told["links"] = [{"traceId": trace, "spanId": other} for trace, other in span.links]
+        body["links"] = [{"traceId": trace, "spanId": other} for trace, other in span.links]
     message = {"message": span.message} if span.message else {}
-    return told | ({"status": {**message, "code": span.code}} if span.code else {})
+    return body | ({"status": {**message, "code": span.code}} if span.code else {})
 
 
 def _pairs(values: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -155,12 +155,12 @@ class SpansOf:
         return self._note(entry, fact)
 
     def _carried(self, entry: ExportRecord, fact: Fact) -> dict[str, Any]:
-        told = carried(entry, fact)
+        body = carried(entry, fact)
         if self.content:
-            return told
+            return body
         # Without content, the message or answer is still written, with its content left out.
-        emptied = {key: empty for key, empty in EMPTIED.items() if key in told}
-        return {key: value for key, value in told.items() if key not in CONTENT} | emptied
+        emptied = {key: empty for key, empty in EMPTIED.items() if key in body}
+        return {key: value for key, value in body.items() if key not in CONTENT} | emptied
 
     def _whole(self) -> ExportSpan:
         assert self.root is not None
@@ -235,11 +235,11 @@ class SpansOf:
         span.values |= _texts(self._values(fact, "what call_id output"))
         return span
 
-    def _values(self, fact: Fact, told: str = "") -> Values:
+    def _values(self, fact: Fact, done: str = "") -> Values:
         """The fields of a fact in our own namespace; content only on request."""
-        hidden = set(told.split()) | (set() if self.content else CONTENT)
-        said = plain(fact).items()
-        return {f"tracklog.{name}": value for name, value in said if name not in hidden}
+        hidden = set(done.split()) | (set() if self.content else CONTENT)
+        items = plain(fact).items()
+        return {f"tracklog.{name}": value for name, value in items if name not in hidden}
 
     def _call(self, entry: ExportRecord, fact: Called) -> ExportSpan:
         name = self.calls.called(entry, fact)

@@ -96,11 +96,11 @@ class Chats:
             else:
                 self.inputs[:0] = now.inputs
 
-    def known(self, name: str, said: list[str]) -> str:
+    def known(self, name: str, texts: list[str]) -> str:
         """The first value that is known, or a word for "unknown"."""
-        if not said:
+        if not texts:
             self.made_up.add(name)
-        return said[0] if said else "unknown"
+        return texts[0] if texts else "unknown"
 
     def given(self, messages: list[Message]) -> Values:
         """The input of a model, in the words of the conventions."""
@@ -127,7 +127,7 @@ class Chats:
         return now
 
     def _span(self, turn: Turn, now: Open, trace: str) -> ExportSpan:
-        models = [said.model for said in turn.said] + [spend.model for spend in turn.spends]
+        models = [message.model for message in turn.said] + [spend.model for spend in turn.spends]
         model = next(filter(None, models), None)
         asked = model or self.run.opening.get("model")
         providers = [spend.provider for spend in turn.spends if spend.provider]
@@ -144,7 +144,7 @@ class Chats:
             values["gen_ai.response.model"] = str(model)
         if turn.message_id and turn.first.event and turn.message_id != turn.first.event.id:
             values["gen_ai.response.id"] = turn.message_id
-        reasons = [str(said.stop_reason) for said in turn.said if said.stop_reason]
+        reasons = [str(message.stop_reason) for message in turn.said if message.stop_reason]
         if reasons:
             values["gen_ai.response.finish_reasons"] = reasons[-1:]
         if turn.agent:
@@ -181,7 +181,7 @@ class Chats:
 
     def _answer(self, turn: Turn, now: Open, reasons: list[str]) -> Values:
         """The messages and calls of a model as one message: several would be several choices."""
-        parts = [_part(block, said.role) for said in turn.said for block in said.blocks]
+        parts = [_part(block, fact.role) for fact in turn.said for block in fact.blocks]
         parts += now.calls
         if not parts:
             return {}

@@ -35,7 +35,7 @@ from tracklog.model.event import Finding
 
 _FORMAT = 4  # in user_version: 0 is an empty file
 _AT_ONCE = 250  # keys that are asked for in one statement
-_IDLE = 4  # connections for readers that are kept open
+_IDLE = 4  # connections for readers that stay open
 
 
 class SqliteIndex:
@@ -166,7 +166,7 @@ class SqliteIndex:
     ) -> None:
         gone: list[tuple[str, str]] = []
 
-        def kept() -> Iterator[Change]:
+        def stored() -> Iterator[Change]:
             for fold, key, seq, state in states:
                 if state:
                     yield fold, key, seq, state
@@ -177,7 +177,7 @@ class SqliteIndex:
             writer.executemany(
                 "INSERT INTO states VALUES(?, ?, ?, CAST(? AS TEXT)) ON CONFLICT DO UPDATE"
                 " SET seq = excluded.seq, state = excluded.state",
-                kept(),
+                stored(),
             )
             writer.executemany("DELETE FROM states WHERE fold = ? AND key = ?", gone)
             writer.executemany("DELETE FROM findings WHERE family = ? AND run = ?", refolded)
