@@ -42,6 +42,8 @@ STATE = ("requests", "sessionId", "creationDate", "customTitle", "lastMessageDat
          "version", "pendingRequests")  # fmt: skip
 REQUEST = ("requestId", "timestamp", "message", "response", "result", "modelId", "modelState",
            "promptTokens", "completionTokens", "agent", "responseId")  # fmt: skip
+ODD = "$odd"
+"""The key of values in a log that are no changes."""
 DROPPED = ("prepareToolInvocation", "undoStop", "mcpServersStarting")
 OUTCOMES: dict[Any, str] = {CANCELLED: "cancelled", FAILED: "failed"}
 EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
@@ -54,6 +56,10 @@ class VscodeReader(SnapshotReader):
         return run_id(NAME, word(value.get("sessionId")) or self.source.path.stem)
 
     def conversation(self, value: Body) -> None:
+        self._agent: Any = None
+        for place, odd in enumerate(items(value.pop(ODD, None))):
+            self.tell.report.mapped["value"] += 1
+            self.put(Noted(label="value", kind="value", data=self.about(f"odd/{place}", odd)))
         self._open(value)
         for place, request in enumerate(items(value.get("requests"))):
             self._request(place, obj(request))
@@ -92,6 +98,9 @@ class VscodeReader(SnapshotReader):
         prompt = message.get("text")
         extra: Body = without(value, *REQUEST)
         extra |= without({"message": without(message, "text")})
+        if value.get("agent") != self._agent:  # the same description stands on every request
+            self._agent = value.get("agent")
+            extra |= without({"agent": self._agent})
         said = Said(role="user", blocks=(text_block(prompt),) if prompt else (), message_id=id)
         self.put(said, at, extra)
         self._answer(id, value, meta, model, at, done)
@@ -251,7 +260,7 @@ def replayed(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG00
     """The state at the end of a log of changes; only that has a meaning."""
     data, chat = path.read_bytes(), None
     *lines, tail = data.split(b"\n")
-    odd = []
+    odd, strange = [], []
     for line in [*lines, tail]:
         if not line.strip():
             continue
@@ -266,11 +275,13 @@ def replayed(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG00
             chat = told.get("v")
         elif chat is not None and told.get("kind") in (1, 2, 3):
             apply(chat, told)
+        elif "kind" not in told:
+            strange.append(change)
         elif told.get("kind") in (1, 2, 3):
             words = "a change without the state that it changes"
             odd.append(Raw(0, line, DAMAGED, (("lost-start", words),), exact=False))
     if isinstance(chat, dict):
-        yield Raw(0, b"", chat, through=len(data))
+        yield Raw(0, b"", {**chat, ODD: strange}, through=len(data))
     yield from odd
 
 

@@ -1,0 +1,135 @@
+"""Every text of a sample can be found after its import: in the journal, in its blobs, or it is
+counted in the report as ignored.
+"""
+
+import re
+import sqlite3
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tracklog.formats import registry
+from tracklog.formats.importers import SourceReading, head_of
+from tracklog.formats.recognition import recognition
+from tracklog.testing import built
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "importers"
+FORMATS = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
+TAG = re.compile(r"</?[A-Za-z_][\w-]*>|\[[a-z_]+ for '[^']*'\] Result:")
+"""Marks around a text that a program puts there; the text inside is stored without them."""
+
+CHANGED = {
+    "anthropic": (2, "pieces of JSON, which are joined"),
+    "codex": (2, "the context that an editor puts before a prompt, which is split"),
+    "openai": (6, "the descriptions of tools in events, which the response repeats"),
+}
+"""Formats of which some texts are changed on the way: how many, and why."""
+TIME = re.compile(r"[\d\-: .TZ+]+")
+UNREAD = {
+    "goose": ("provider_inventory_entries", "provider_inventory_models", "schema_version"),
+    "antigravity": ("trajectory_metadata_blob",),
+    "cursor": ("meta",),
+}
+"""Tables that hold no conversation, or credentials beside it."""
+PROMPTS = "aiService.prompts"
+"""A key of Cursor that repeats prompts, of which it cuts some off."""
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory):
+    return built(SAMPLES, tmp_path_factory.mktemp("complete") / "samples")
+
+
+def texts(value):
+    """Every text in a value, also inside JSON that is a text."""
+    if isinstance(value, str):
+        inner = None
+        if value[:1] in ("{", "[", '"'):
+            try:
+                inner = orjson.loads(value)
+            except orjson.JSONDecodeError:
+                inner = None
+        if isinstance(inner, dict | list) or (isinstance(inner, str) and inner != value):
+            yield from texts(inner)
+        else:
+            yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts(each)
+
+
+def values_of(path, name):
+    """Everything that stands in a file of JSON or in a database."""
+    data = path.read_bytes()
+    if data.startswith(b"SQLite format 3"):
+        with closing(sqlite3.connect(path)) as connection:
+            tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            for (table,) in tables.fetchall():
+                if table in UNREAD.get(name, ()):
+                    continue
+                for row in connection.execute(f'SELECT * FROM "{table}"').fetchall():
+                    if row[0] != PROMPTS:
+                        yield from (each for each in row if isinstance(each, str))
+    elif path.suffix in (".jsonl", ".ndjson"):
+        for line in data.split(b"\n"):
+            try:
+                yield orjson.loads(line)
+            except orjson.JSONDecodeError:
+                continue  # damage has tests of its own
+    elif path.suffix == ".json":
+        yield orjson.loads(data)
+
+
+def imported(importer, path):
+    """Every text in the lines and blobs that an import makes, and the report."""
+    blobs = {}
+
+    def put(content):
+        name = sha256(content).hexdigest()
+        blobs[name] = content.decode("utf-8", "replace")
+        return name
+
+    reading = SourceReading(importer, path, put=put)
+    found = []
+    for batch in reading.lines():
+        found += [text for line in batch.lines for text in texts(orjson.loads(line))]
+        found += [line.decode() for _, line in batch.quoted]
+    return "\n".join([*found, *blobs.values()]), reading.report
+
+
+def pieces(text):
+    """The parts of a text that must be found: words, not names and times."""
+    for piece in TAG.split(text):
+        plain = " ".join(piece.split())
+        if " " in plain and len(plain) >= 12 and not TIME.fullmatch(plain):
+            yield plain
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_text_of_a_sample_is_found_after_its_import(samples, name):
+    missing = []
+    for path in sorted(path for path in (samples / name).rglob("*") if path.is_file()):
+        found = recognition(registry.importers(), path, head_of(path))
+        if found.importer is None or found.companion:
+            continue
+        everything, report = imported(found.importer, path)
+        plain = " ".join(everything.split())
+        lost = {
+            piece
+            for value in values_of(path, name)
+            for text in texts(value)
+            for piece in pieces(text)
+            if piece not in plain
+        }
+        if not report.ignored:
+            missing += sorted(lost)
+        else:
+            # What is ignored is counted with its reason; nothing else is lost with it.
+            assert len(lost) <= report.ignored.total(), sorted(lost)
+    assert len(missing) <= CHANGED.get(name, (0, ""))[0], missing
