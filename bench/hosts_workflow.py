@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from timing import goal, interleaved
 from tracklog.hosts.workflow.audit import Audit
 from tracklog.hosts.workflow.display import Display
-from tracklog.hosts.workflow.engine import Execution, Ground, read
-from tracklog.hosts.workflow.past import recorded_in
+from tracklog.hosts.workflow.engine import Execution, HostContext, read
+from tracklog.hosts.workflow.history import recorded_in
 from tracklog.recording.recorder import NullRecorder, Recorder
 from tracklog.recording.tape import Tape
 from tracklog.recording.transcript import load
@@ -53,7 +53,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         loaded = read(flow(folder))
-        ground = Ground(
+        context = HostContext(
             display=Display(lambda _text: None),
             audit=Audit(folder / "audit.jsonl"),
             environment=os.environ,
@@ -62,7 +62,7 @@ def main() -> None:
 
         def run(recorder: Recorder, id: str, tape: Tape | None = None) -> None:
             with recorder:
-                work = Execution(ground, loaded, {}, run_id=id, recorder=recorder, tape=tape)
+                work = Execution(context, loaded, {}, run_id=id, recorder=recorder, tape=tape)
                 assert asyncio.run(work.run()).status == "ok"
 
         def recorded() -> None:

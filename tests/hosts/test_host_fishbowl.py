@@ -30,8 +30,8 @@ from tracklog.hosts.fishbowl.manifest import Manifest
 from tracklog.hosts.fishbowl.memory import Mind, Remark
 from tracklog.hosts.fishbowl.models import ModelFailed, Prompt, Reply
 from tracklog.hosts.fishbowl.offline import Offline
+from tracklog.hosts.fishbowl.recorded_show import RecordedShow
 from tracklog.hosts.fishbowl.scenario import BadScenario, Competition, Scenario, load
-from tracklog.hosts.fishbowl.taping import Show
 
 requirement = pytest.mark.requirement
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "fishbowl").glob("*.yaml"))
@@ -304,14 +304,14 @@ def test_a_recorded_winner_who_left_the_cast_is_no_winner_when_it_is_played_agai
         player("anne", schedule={}), player("bert", schedule={}), a_judge(), ticks=1,
         competition={"kind": "judged"},
     )  # fmt: skip
-    tape = Show(Log(home), "first", renamed)
+    tape = RecordedShow(Log(home), "first", renamed)
     models = {name: tape.model(Offline()) for name in renamed.players}
     events = played(home, renamed, models, run="second", tape=tape)
     payload = verdict_of(events)
     assert payload["no_contest"] is True
     assert "winner" not in payload
     assert events[-1]["payload"]["winner"] is None
-    same = Show(Log(home), "first", contest("judged"))
+    same = RecordedShow(Log(home), "first", contest("judged"))
     models = {name: same.model(Offline()) for name in renamed.players | {"anna": None}}
     events = played(home, contest("judged"), models, run="third", tape=same)
     assert events[-1]["payload"]["winner"] == "anna"

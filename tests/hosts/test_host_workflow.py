@@ -21,9 +21,9 @@ from tracklog.hosts.workflow import agents, processes, router, values
 from tracklog.hosts.workflow.audit import LONGEST, Audit
 from tracklog.hosts.workflow.display import Display
 from tracklog.hosts.workflow.engine import Execution
-from tracklog.hosts.workflow.ground import Ground, read
+from tracklog.hosts.workflow.history import History
+from tracklog.hosts.workflow.host_context import HostContext, read
 from tracklog.hosts.workflow.loading import BadFlow
-from tracklog.hosts.workflow.past import Past
 from tracklog.model.errors import TracklogError
 from tracklog.recording.recorder import NullRecorder, Recorder
 from tracklog.recording.recorder.recorder import Recorder as RecorderClass
@@ -81,14 +81,14 @@ class World:
         storage = storage or self.folder / "storage"
         ids = iter([f"{n:08x}-0000-4000-8000-000000000000" for n in range(1, 99)])
         audit = Audit(storage / "audit.jsonl", clock=lambda: 1_700_000_000.0)
-        ground = Ground(
+        context = HostContext(
             display=Display(shown.append), audit=audit, environment=os.environ, storage=storage,
             new_id=lambda: next(ids),
         )  # fmt: skip
         first = next(ids)
         recorder = recorder or Recorder.try_open(first, storage)
         with recorder:
-            execution = Execution(ground, read(path), inputs, run_id=first, recorder=recorder)
+            execution = Execution(context, read(path), inputs, run_id=first, recorder=recorder)
             outcome = asyncio.run(execution.run())
         return outcome, audit.path.read_bytes(), b"".join(shown)
 
@@ -805,16 +805,16 @@ def go_on(world: World, path: Path, storage: Path, id: str):
     """Runs a flow from where its transcript ends, as the next host does."""
     ids = iter([f"{n:08x}-0000-4000-8000-000000000000" for n in range(2, 99)])
     here = storage / "transcripts" / f"{id}.jsonl"
-    past = Past.of(here, id)
+    past = History.of(here, id)
     known = b"".join(file.read_bytes() for file in (storage / "transcripts").iterdir())
     for _ in range(known.count(b'"type":"step.call_workflow.started"')):
         next(ids)  # those that are on record keep their ids
-    ground = Ground(
+    context = HostContext(
         display=Display(lambda _text: None), audit=Audit(storage / "audit.jsonl"),
         environment=os.environ, storage=storage, new_id=lambda: next(ids),
     )  # fmt: skip
     with Recorder.open(id, storage, resume=past.run is not None) as recorder:
-        work = Execution(ground, read(path), {}, run_id=id, recorder=recorder, past=past)
+        work = Execution(context, read(path), {}, run_id=id, recorder=recorder, history=past)
         return asyncio.run(work.run())
 
 

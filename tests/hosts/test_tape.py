@@ -28,8 +28,8 @@ from tracklog.formats.exec import admit
 from tracklog.home.home import Home
 from tracklog.hosts.fishbowl import show
 from tracklog.hosts.fishbowl.models import ModelFailed
+from tracklog.hosts.fishbowl.recorded_show import RecordedShow
 from tracklog.hosts.fishbowl.scenario import load
-from tracklog.hosts.fishbowl.taping import Show
 from tracklog.hosts.openwop.settings import Tool
 from tracklog.model.errors import TapeMiss
 from tracklog.recording.recorder import Recorder
@@ -170,7 +170,7 @@ def told(events) -> list[tuple]:
 
 def replayed(home, scenario, by="order", miss="error", live=None, group=1, run="again"):
     """The events of a show that is played from the tape of the run `r`, and the tape."""
-    recorded = Show(Log(home), "r", scenario, by, miss)
+    recorded = RecordedShow(Log(home), "r", scenario, by, miss)
     cast = {name: recorded.model((live or {}).get(name, Scripted())) for name in scenario.players}
     seed = recorded.seed
     conduct(home, scenario, cast, run=run, tape=recorded, seed=seed, group=group).play()
@@ -246,7 +246,7 @@ def test_a_show_from_a_tape_that_was_killed_goes_on_with_the_rest_of_it(tmp_path
         conduct(home, scenario).play()
         done = False
         while not done:  # each time it says one thing, and is gone
-            recorded = Show(Log(home), "r", scenario)
+            recorded = RecordedShow(Log(home), "r", scenario)
             cast = {name: recorded.model(Scripted()) for name in scenario.players}
             playing = conduct(home, scenario, cast, run="again", tape=recorded)
             while not (done := playing.done) and not playing.advance():
@@ -377,7 +377,7 @@ def test_a_run_of_another_dialect_answers_on_any_stage(tmp_path):
     with Home(tmp_path / "home", durability="os") as home:
         admit(home, recorder.path)
         scenario = scene(player("anna"), ticks=1)
-        recorded = Show(Log(home), id, scenario)
+        recorded = RecordedShow(Log(home), id, scenario)
         cast = {"anna": recorded.model(Scripted())}
         conduct(home, scenario, cast, run="again", tape=recorded).play()
         said = [e["payload"].get("text") for e in kept(home, "again")]

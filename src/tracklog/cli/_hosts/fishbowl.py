@@ -85,8 +85,8 @@ def play(
     from tracklog.hosts._notes import put
     from tracklog.hosts.fishbowl import show
     from tracklog.hosts.fishbowl.governor import BudgetExceeded
+    from tracklog.hosts.fishbowl.recorded_show import RecordedShow
     from tracklog.hosts.fishbowl.scenario import load
-    from tracklog.hosts.fishbowl.taping import Show
     from tracklog.model.errors import TapeMiss
     from tracklog.recording import tape as tapes
 
@@ -107,7 +107,9 @@ def play(
             seed=seed,
             together=fast,
             watch=_flushing(watch),
-            tape=(recorded := Show(Log(opened), tape, piece, by, on_miss) if tape else None),
+            tape=(
+                recorded := RecordedShow(Log(opened), tape, piece, by, on_miss) if tape else None
+            ),
         ) as conductor,
         _interrupted(lambda: setattr(conductor, "stopping", True)),
     ):

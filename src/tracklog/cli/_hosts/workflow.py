@@ -18,8 +18,8 @@ from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
     from tracklog.hosts.workflow.flow import Loaded
-    from tracklog.hosts.workflow.ground import Outcome
-    from tracklog.hosts.workflow.past import Past
+    from tracklog.hosts.workflow.history import History
+    from tracklog.hosts.workflow.host_context import Outcome
     from tracklog.recording.tape import Tape
 
 CODES = {"ok": 0, "failed": 1, "timeout": 124, "cancelled": 130}
@@ -49,7 +49,7 @@ def command() -> None:
 @_home.home_option
 def stop(run: str, home: Path) -> None:
     """End RUN: its current step is ended, and its records stay."""
-    from tracklog.hosts.workflow.keeping import ask_to_end
+    from tracklog.hosts.workflow.run_records import ask_to_end
 
     record_stop(home, run, ask_to_end)
 
@@ -79,7 +79,7 @@ def run_flow(
     record: bool,
 ) -> None:
     """Run the steps of FLOW, to the end."""
-    from tracklog.hosts.workflow.ground import read
+    from tracklog.hosts.workflow.host_context import read
 
     loaded = read(flow)
     values = dict(map(given, inputs))
@@ -100,7 +100,7 @@ class _Host:
 
     def __init__(self, home: Path, loaded: "Loaded", run_id: str | None, *, record: bool) -> None:
         from tracklog.hosts.workflow.audit import Audit
-        from tracklog.hosts.workflow.keeping import Keeper
+        from tracklog.hosts.workflow.run_records import RunRecords
         from tracklog.journal.leases import FileLeases
 
         self._path, self._loaded, self._record = home, loaded, record
@@ -109,7 +109,7 @@ class _Host:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._audit = Audit(home / "audit.jsonl")
         self._leases = FileLeases(home)
-        self._keeper: Keeper = Keeper(home, self._audit, self._leases)
+        self._records: RunRecords = RunRecords(home, self._audit, self._leases)
         self.tapes: list[Tape] = []
         self._tape_of: Any = lambda _run: None
 
@@ -117,7 +117,7 @@ class _Host:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._keeper.close()
+        self._records.close()
         self._leases.close()
 
     def tape(self, name: str, by: Any, miss: Any) -> "Tape":
@@ -145,36 +145,36 @@ class _Host:
 
     def run(self, inputs: dict[str, Any], tape: "Tape | None") -> "Outcome":
         """Run it; Ctrl-C and a request to end stop the current step, and that is recorded."""
-        from tracklog.hosts.workflow.ground import Outcome
-        from tracklog.hosts.workflow.past import Past
+        from tracklog.hosts.workflow.history import History
+        from tracklog.hosts.workflow.host_context import Outcome
         from tracklog.hosts.workflow.processes import end_leftovers, guarded
         from tracklog.recording.recorder import NullRecorder, Recorder
 
-        if not self._keeper.take(self._run_id):
+        if not self._records.take(self._run_id):
             raise TracklogError(f"{self._run_id} is being run by another host", "wait for its end")
-        self._keeper.sweep(but=self._run_id)
-        past = Past.of(self._path / "transcripts" / f"{self._run_id}.jsonl", self._run_id)
-        if past.end is not None:
-            self._keeper.settle(self._run_id, self._loaded.flow.name, past.end)
+        self._records.sweep(but=self._run_id)
+        history = History.of(self._path / "transcripts" / f"{self._run_id}.jsonl", self._run_id)
+        if history.end is not None:
+            self._records.settle(self._run_id, self._loaded.flow.name, history.end)
             click.echo(f"{self._run_id} has ended before", err=True)
-            return Outcome(past.end.get("status", "ok"))
+            return Outcome(history.end.get("status", "ok"))
         if self._again:
             end_leftovers(self._run_id)
-            self._check_same(past, inputs)
+            self._check_same(history, inputs)
         recorder: Recorder = NullRecorder()
         if self._record:
-            opening = Recorder.open if past.run else Recorder.try_open
-            resume = past.run is not None
+            opening = Recorder.open if history.run else Recorder.try_open
+            resume = history.run is not None
             recorder = opening(self._run_id, self._path, durability="interval", resume=resume)
         with recorder, guarded():
-            return asyncio.run(self._perform(recorder, inputs, past, tape))
+            return asyncio.run(self._perform(recorder, inputs, history, tape))
 
-    def _check_same(self, past: "Past", inputs: dict[str, Any]) -> None:
+    def _check_same(self, history: "History", inputs: dict[str, Any]) -> None:
         """Refuse to resume a run with other inputs."""
         from tracklog.hosts.workflow import flow
-        from tracklog.hosts.workflow.ground import fingerprint
+        from tracklog.hosts.workflow.host_context import fingerprint
 
-        was = (past.start or {}).get("inputs_sha256")
+        was = (history.start or {}).get("inputs_sha256")
         if was not in (None, fingerprint(flow.given(self._loaded.flow, inputs))):
             raise TracklogError(
                 f"{self._run_id} was given other inputs",
@@ -182,26 +182,26 @@ class _Host:
             )
 
     async def _perform(
-        self, recorder: Any, inputs: dict[str, Any], past: Any, tape: "Tape | None"
+        self, recorder: Any, inputs: dict[str, Any], history: Any, tape: "Tape | None"
     ) -> "Outcome":
         from tracklog.hosts.workflow.display import Display
         from tracklog.hosts.workflow.engine import Execution
-        from tracklog.hosts.workflow.ground import Ground, Outcome
+        from tracklog.hosts.workflow.host_context import HostContext, Outcome
 
-        ground = Ground(
+        context = HostContext(
             display=Display(_put),
             audit=self._audit,
             environment=os.environ,
             storage=self._path,
-            opened=self._keeper.opened,
+            opened=self._records.opened,
             tape_of=self._tape_of,
         )
         execution = Execution(
-            ground, self._loaded, inputs,
-            run_id=self._run_id, recorder=recorder, past=past, tape=tape,
+            context, self._loaded, inputs,
+            run_id=self._run_id, recorder=recorder, history=history, tape=tape,
         )  # fmt: skip
         work = asyncio.create_task(execution.run())
-        async with self._keeper.keeping(work.cancel):
+        async with self._records.keeping(work.cancel):
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, work.cancel)

@@ -19,9 +19,9 @@ from tracklog.hosts.fishbowl.governor import BudgetExceeded
 from tracklog.hosts.fishbowl.manifest import REFLECTION, VERDICT
 from tracklog.hosts.fishbowl.memory import Mind
 from tracklog.hosts.fishbowl.models import Model, ModelFailed, Prompt
+from tracklog.hosts.fishbowl.recorded_show import RecordedShow
 from tracklog.hosts.fishbowl.scenario import Scenario
 from tracklog.hosts.fishbowl.state import SKIPPED, State
-from tracklog.hosts.fishbowl.taping import Show
 
 CONDUCTOR = "conductor"
 _NAP = 0.1
@@ -45,7 +45,7 @@ class Conductor:
         clock: Callable[[], float] = time.time,
         group: int = 1,
         watch: Callable[[Body], None] = lambda _body: None,
-        tape: Show | None = None,
+        tape: RecordedShow | None = None,
     ) -> None:
         """`models` has one for each player. With a `group` above 1 so many events are written
         at once, for a cast that costs nothing to ask again. `watch` gets each written event.

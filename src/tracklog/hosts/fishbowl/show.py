@@ -14,9 +14,9 @@ from tracklog.hosts._endpoint import is_endpoint
 from tracklog.hosts.fishbowl.conductor import Conductor, turn_lock
 from tracklog.hosts.fishbowl.models import OFFLINE, Model
 from tracklog.hosts.fishbowl.offline import Offline
+from tracklog.hosts.fishbowl.recorded_show import RecordedShow
 from tracklog.hosts.fishbowl.scenario import BadScenario, Fault, Scenario
 from tracklog.hosts.fishbowl.state import STOP
-from tracklog.hosts.fishbowl.taping import Show
 
 TOGETHER = 128
 """How many events of an offline cast are written at once when nobody watches."""
@@ -57,7 +57,7 @@ def conducting(
     together: bool = False,
     watch: Callable[[Body], None] = lambda _body: None,
     environment: Mapping[str, str] = os.environ,
-    tape: Show | None = None,
+    tape: RecordedShow | None = None,
 ) -> Iterator[Conductor]:
     """A conductor who holds the lease on its run: a new one, or one that was left unfinished."""
     run = run or f"{scenario.name}-{uuid.uuid4().hex[:8]}"

@@ -25,7 +25,7 @@ def _mount(
 
 
 def _end(journal: "Log", run: str, by: str) -> int:
-    from tracklog.hosts.workflow.keeping import ask_to_end  # noqa: PLC0415  # slow to import
+    from tracklog.hosts.workflow.run_records import ask_to_end  # noqa: PLC0415  # slow to import
 
     return ask_to_end(journal, run, by)
 

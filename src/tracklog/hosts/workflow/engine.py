@@ -40,8 +40,9 @@ from tracklog.hosts.workflow.flow import (
     WhileStep,
     given,
 )
-from tracklog.hosts.workflow.ground import (
-    Ground,
+from tracklog.hosts.workflow.history import Address, History, address, lane
+from tracklog.hosts.workflow.host_context import (
+    HostContext,
     Outcome,
     StepFailed,
     Terminal,
@@ -50,9 +51,8 @@ from tracklog.hosts.workflow.ground import (
     tools_of,
 )
 from tracklog.hosts.workflow.loading import beside
-from tracklog.hosts.workflow.past import Address, Past, address, lane
+from tracklog.hosts.workflow.model_agent import ModelAgent
 from tracklog.hosts.workflow.router import Router
-from tracklog.hosts.workflow.served import ServedAgent
 
 DEEPEST = 16
 """Flows that may call each other in a row."""
@@ -64,22 +64,22 @@ class Execution:
 
     def __init__(
         self,
-        ground: Ground,
+        context: HostContext,
         loaded: Loaded,
         inputs: Mapping[str, Any],
         *,
         run_id: str,
         recorder: Recorder,
-        past: Past | None = None,
+        history: History | None = None,
         tape: Tape | None = None,
         callers: Sequence[Path] = (),
         display: Display | None = None,
     ) -> None:
-        self.ground, self.loaded, self.flow = ground, loaded, loaded.flow
+        self.context, self.loaded, self.flow = context, loaded, loaded.flow
         self.run_id, self.recorder = run_id, recorder
-        self._past, self._tape = past or Past(), tape
+        self._history, self._tape = history or History(), tape
         self._callers = (*callers, loaded.path)
-        self._display = display or ground.display
+        self._display = display or context.display
         self._given = given(loaded.flow, inputs)
         self._router = Router(tools_of(loaded))
         folder = loaded.path.parent
@@ -91,15 +91,15 @@ class Execution:
 
     async def run(self) -> Outcome:
         """Run it to its end; only a cancellation is raised."""
-        audit, name = self.ground.audit, self.flow.name
+        audit, name = self.context.audit, self.flow.name
         data = {"inputs_sha256": fingerprint(self._given)}
-        self.ground.opened(self.run_id, name)
-        if self._past.run is None or audit.stands(self.run_id) != "workflow.started":
+        self.context.opened(self.run_id, name)
+        if self._history.run is None or audit.stands(self.run_id) != "workflow.started":
             audit.started(self.run_id, name, **data)
         scope = self.recorder.run(name, **data)
         outcome = Outcome("interrupted", error="the host was stopped")
         scope.begin()
-        self._past.end_open_steps(self.recorder)
+        self._history.end_open_steps(self.recorder)
         try:
             outcome = await self._to_the_end(scope)
         except asyncio.CancelledError:
@@ -138,10 +138,10 @@ class Execution:
     def _open(self, step: StepCommon, parent: Scope, attempt: int, **place: Any) -> Scope:
         if isinstance(step, CallWorkflowStep):
             where = self._where(step, parent, **place)
-            child = self._past.child(where)
+            child = self._history.child(where)
             more: dict[str, Any] = {"resume": True} if child else {}
             return parent.call_workflow(
-                step.name, child or self.ground.new_id(), attempt=attempt,
+                step.name, child or self.context.new_id(), attempt=attempt,
                 workflow=Path(step.workflow).stem, **place, **more,
             )  # fmt: skip
         kind: str = step.kind  # type: ignore[attr-defined]  # every step has one
@@ -157,7 +157,7 @@ class Execution:
     ) -> dict[str, Any]:
         """The end of a step: the recorded one, or after the attempts that it has left."""
         where = self._where(step, parent, **place)
-        tries = self._past.tries(where)
+        tries = self._history.tries(where)
         failed = sum(each.status in ("failed", "timeout") for each in tries)
         last = tries[-1] if tries else None
         if last is not None and (
@@ -275,7 +275,7 @@ class Execution:
                 command,
                 run_id=self.run_id,
                 hear=hear,
-                environment={**self.ground.environment, **_texts(step.env, known)},
+                environment={**self.context.environment, **_texts(step.env, known)},
                 cwd=self._folder(step.cwd, known),
                 stdin=None if step.stdin is None else values.text(step.stdin, known).encode(),
                 seconds=step.timeout,
@@ -318,9 +318,9 @@ class Execution:
         def tell(text: str) -> None:
             self._display.line(here, text)
 
-        environment = {**self.ground.environment, **_texts(agent.env, known)}
+        environment = {**self.context.environment, **_texts(agent.env, known)}
         if agent.endpoint is not None:
-            return ServedAgent(agent, environment, self._router, tell)
+            return ModelAgent(agent, environment, self._router, tell)
         folder = self._folder(step.cwd, known)
         return CommandAgent(agent, self.run_id, environment, folder, known, tell)
 
@@ -379,9 +379,9 @@ class Execution:
     ) -> None:
         """AWF-44: the child has its own file; one that cannot start has its two lines (by the scope)."""
         run_id, recorder = scope.child_run_id, scope.child
-        before = Past()
+        before = History()
         if not isinstance(recorder, NullRecorder):
-            before = Past.of(recorder.path, run_id)
+            before = History.of(recorder.path, run_id)
         if before.end is not None:  # it ended, and only its caller did not hear of it
             outcome = Outcome(
                 before.end.get("status", "ok"), before.end.get("result"), before.end.get("error")
@@ -394,7 +394,7 @@ class Execution:
             raise StepFailed(outcome.error or outcome.status, outcome.status)
 
     def _child(
-        self, step: CallWorkflowStep, scope: CallScope, known: values.Known, before: Past,
+        self, step: CallWorkflowStep, scope: CallScope, known: values.Known, before: History,
         here: str,
     ) -> "Execution":  # fmt: skip
         try:
@@ -408,14 +408,14 @@ class Execution:
                 raise StepFailed(f"{DEEPEST} flows in a row call each other")
             played = self._tape.play("call", None, _lane(scope)) if self._tape else None
             return Execution(
-                self.ground, read(path), values.filled(step.inputs, known),
-                run_id=scope.child_run_id, recorder=scope.child, past=before,
-                tape=self.ground.tape_of(played.answer) if played else None,
+                self.context, read(path), values.filled(step.inputs, known),
+                run_id=scope.child_run_id, recorder=scope.child, history=before,
+                tape=self.context.tape_of(played.answer) if played else None,
                 callers=self._callers, display=self._display.inside(here),
             )  # fmt: skip
         except TracklogError as error:
-            audit = self.ground.audit
-            self.ground.opened(scope.child_run_id, scope.workflow)
+            audit = self.context.audit
+            self.context.opened(scope.child_run_id, scope.workflow)
             audit.started(scope.child_run_id, scope.workflow)
             audit.completed(scope.child_run_id, scope.workflow, "failed", error.message)
             raise

@@ -11,7 +11,7 @@ from tracklog.dialects.awf import dialect
 from tracklog.hosts import NotBegun, Program, Wanted
 from tracklog.hosts._children import Children
 from tracklog.hosts.workflow.flow import Loaded, given
-from tracklog.hosts.workflow.ground import read
+from tracklog.hosts.workflow.host_context import read
 from tracklog.web import logs
 
 if TYPE_CHECKING:

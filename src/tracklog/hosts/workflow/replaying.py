@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from tracklog import Log, OnMiss, RecordedAnswer, Run, ServeBy, Tape, TranscriptRun
 from tracklog.dialects.awf import dialect
-from tracklog.hosts.workflow.past import address, lane, recorded_in
+from tracklog.hosts.workflow.history import address, lane, recorded_in
 
 TapeOf = Callable[[str], Tape | None]
 

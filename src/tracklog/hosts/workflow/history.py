@@ -20,7 +20,7 @@ def lane(where: Address) -> str:
     return f"{path}#{'.'.join(map(str, frames))}" if frames else path
 
 
-class Past:
+class History:
     """The steps of a run in its transcript."""
 
     def __init__(self, run: TranscriptRun | None = None) -> None:
@@ -30,8 +30,8 @@ class Past:
             self._steps.setdefault(address(step.path, step.frames), []).append(step)
 
     @classmethod
-    def of(cls, path: Path, run_id: str) -> "Past":
-        """The past of a run, from its transcript; none where there is no such file."""
+    def of(cls, path: Path, run_id: str) -> "History":
+        """The history of a run, from its transcript; none where there is no such file."""
         return cls(read_transcript(path, run_id))
 
     def tries(self, where: Address) -> list[TranscriptStep]:

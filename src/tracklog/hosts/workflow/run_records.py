@@ -16,7 +16,7 @@ from tracklog.hosts import RunOver
 from tracklog.hosts._notes import put
 from tracklog.hosts.workflow import processes
 from tracklog.hosts.workflow.audit import Audit
-from tracklog.hosts.workflow.past import Past
+from tracklog.hosts.workflow.history import History
 
 log = logging.getLogger("tracklog")
 
@@ -28,7 +28,7 @@ STOP = "stop-requested"
 """The label of the note that requests the end of a run."""
 
 
-class Keeper:
+class RunRecords:
     """Leases and records the runs of one host; what cannot reach the journal is admitted by the next host."""
 
     def __init__(self, path: Path, audit: Audit, leases: Leases) -> None:
@@ -113,10 +113,10 @@ class Keeper:
         seen: set[str] = set()
         while run_id != outer and run_id not in seen:
             seen.add(run_id)
-            past = Past.of(self._path / "transcripts" / f"{run_id}.jsonl", run_id)
-            if past.run is None or past.end is not None or past.run.parent_run_id is None:
+            history = History.of(self._path / "transcripts" / f"{run_id}.jsonl", run_id)
+            if history.run is None or history.end is not None or history.run.parent_run_id is None:
                 return False
-            run_id = past.run.parent_run_id
+            run_id = history.run.parent_run_id
         return run_id == outer
 
     async def _keep(self, stop: Callable[[], object]) -> None:
@@ -176,13 +176,13 @@ def end_killed(path: Path, run_id: str) -> Mapping[str, Any]:
 
     A transcript that has ended stays as it is.
     """
-    past = Past.of(path, run_id)
+    history = History.of(path, run_id)
     killed = {"error": "the host was killed", "status": "interrupted"}
-    if past.run is None or past.run.state != "interrupted":
-        return past.end or killed
-    start = past.start or {}
-    with Recorder.open(run_id, path.parent.parent, past.run.parent_run_id) as recorder:
-        past.end_open_steps(recorder)
+    if history.run is None or history.run.state != "interrupted":
+        return history.end or killed
+    start = history.start or {}
+    with Recorder.open(run_id, path.parent.parent, history.run.parent_run_id) as recorder:
+        history.end_open_steps(recorder)
         end = {"name": start.get("name", ""), "kind": "workflow", **killed, "synthetic": True}
         recorder.emit("run.completed", end)
     return killed

@@ -44,7 +44,7 @@ def bodies_of(journal: Log, run: str) -> Iterator[tuple[int, Body]]:
             yield record.seq, event.body
 
 
-class Show:
+class RecordedShow:
     """A recorded show, to be played by the same scenario or by another."""
 
     def __init__(
@@ -125,7 +125,7 @@ class Show:
 class Played:
     """One player who answers as it did; what was not recorded is asked live, or is a miss."""
 
-    show: Show
+    show: RecordedShow
     live: Model
     offline: bool
 

@@ -46,7 +46,7 @@ def _new_id() -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class Ground:
+class HostContext:
     """What all runs of one host share."""
 
     display: Display

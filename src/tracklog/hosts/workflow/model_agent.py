@@ -29,7 +29,7 @@ MOST_ROUNDS = 32
 
 
 @dataclass(slots=True)
-class ServedAgent:
+class ModelAgent:
     """A conversation with a model; each prompt is sent with the messages before it."""
 
     agent: Agent
