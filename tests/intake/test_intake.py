@@ -26,7 +26,7 @@ from tracklog.journal.disk import Disk
 from tracklog.journal.frame import Mark
 from tracklog.journal.journal import Entry, Journal
 from tracklog.journal.offsets import Marks, pack, unpack
-from tracklog.journal.refused import Refused, line_of
+from tracklog.journal.refused import SEGMENT_SIZE, SEGMENTS, Refused, line_of
 from tracklog.journal.segments import segment_path
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.stores.memory import MemoryStore
@@ -473,6 +473,10 @@ def test_a_line_over_the_cap_is_refused_and_kept_in_part(journal):
     assert kept["size"] == len(line)
     assert line.startswith(base64.b64decode(kept["line"]))
     assert len(line_of(kept)) == 64 << 10
+
+
+def test_the_last_32_mib_of_refused_lines_are_stored():
+    assert SEGMENT_SIZE * SEGMENTS == 32 << 20
 
 
 def test_refusals_are_bounded(tmp_path):

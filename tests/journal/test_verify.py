@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 
 from support.failing import HastyDisk
 from tracklog.journal import merkle
+from tracklog.journal.comparing import verify_store
 from tracklog.journal.frame import tombstone
 from tracklog.journal.journal import Entry, Journal
 from tracklog.journal.proof import check_proof, load_proof, prove
-from tracklog.journal.segments import chain_path, firsts, segment_path
-from tracklog.journal.stores import Group
+from tracklog.journal.segments import blocks, chain_path, firsts, segment_path
+from tracklog.journal.stores import Group, Head
 from tracklog.journal.stores.file import FileStore
+from tracklog.journal.stores.memory import MemoryStore
 from tracklog.journal.verify import Fault, anchor_of, head, verify
 from tracklog.model.errors import BadFormat, NoSuchRecord
 from tracklog.testing import Clock
@@ -453,3 +455,27 @@ def test_verifying_while_others_append_erase_and_prune_finds_no_fault(tmp_path):
         worker.join()
     store.close()
     assert judged(tmp_path).ok
+
+
+def test_a_store_of_any_kind_is_verified_against_an_anchor():
+    with Journal(MemoryStore()) as journal:
+        for n in range(3):
+            journal.append([Entry("kahn-ci", "kahn", "r", b'{"n":%d}' % n)])
+        store = journal.store
+        report = verify_store(store)
+        assert (report.ok, report.head.through) == (True, 3)
+        assert verify_store(store, report.head).ok
+        forged = verify_store(store, Head(3, "0" * 64))
+        assert (forged.ok, "anchor" in forged.faults[0].why) == (False, True)
+        longer = verify_store(store, Head(9, report.head.chain))
+        assert (longer.ok, "anchor" in longer.faults[0].why) == (False, True)
+
+
+def test_blocks_are_the_complete_lines_between_two_offsets(tmp_path):
+    text = b"one\ntwo\nthree\ntorn"
+    (tmp_path / "file").write_bytes(text)
+    with (tmp_path / "file").open("rb") as file:
+        for start in (0, 4, 8):
+            for stop in range(start, len(text) + 1):
+                found = b"".join(blocks(file.fileno(), start, stop))
+                assert found == text[start : text.rfind(b"\n", start, stop) + 1]
