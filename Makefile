@@ -24,7 +24,7 @@ ifneq ($(and $(ASKED),$(wildcard .venv/.ready)),)
 OTHER := $(shell [ "$$($(PYTHON) $(VERSION))" = "$$($(BIN)/python $(VERSION))" ] || echo other-python)
 endif
 
-.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots cover check check-ts format derive hooks soak proof mutate bench bench-peers lock clean
+.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots cover check check-ts format derive hooks soak cluster-test proof mutate bench bench-peers lock clean
 
 ##@ Use
 help:  ## Show the targets.
@@ -124,6 +124,9 @@ soak: setup  ## The chaos of the tests, twenty times as long and never the same;
 		tests/journal/test_verify.py tests/intake/test_intake.py tests/recording/test_recorder.py tests/recording/test_fanout.py tests/dialects/test_check.py \
 		tests/contracts/test_sink.py tests/collector/test_collector.py tests/collector/test_collector_stream.py \
 		tests/collector/test_collector_guard.py tests/collector/test_collector_chaos.py tests/answers/test_related.py
+
+cluster-test: setup  ## Kill PostgreSQL and collectors on it a hundred times each; about an hour.
+	TRACKLOG_SOAK=34 $(PYTEST) tests/collector/test_postgres_faults.py
 
 proof: setup  ## Show which test proves which requirement.
 	$(BIN)/python tests/proof.py

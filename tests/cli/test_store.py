@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from support import servers
@@ -16,7 +18,9 @@ from tracklog.home import registry
 from tracklog.home.home import Home
 from tracklog.journal.copying import _frames
 from tracklog.journal.journal import Journal
-from tracklog.testing import Clock
+from tracklog.journal.postgres import schema as tables
+from tracklog.journal.storages.postgresql import PostgresStorage
+from tracklog.testing import Clock, frames_of
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 
@@ -228,3 +232,30 @@ def test_dev_postgres_prints_a_url_that_works():
         server.stdout.close()
         shutil.rmtree(folder)
     assert server.returncode == 0
+
+
+def test_the_printed_rights_are_enough(tmp_path):
+    """A writer appends, and adds partitions; a reader asks, and can change nothing."""
+    url, tenant = store_url(tmp_path), servers.tenant(tmp_path)
+    grants = json.loads(run("store", "init", url, "--json"))["grants"]
+    users = {role: f"{role}_{tenant}" for role in ("writer", "reader")}
+    with psycopg.connect(postgres().url, autocommit=True) as connection:
+        for name in users.values():
+            connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'a-password-of-a-test'")
+        for grant in grants:
+            connection.execute(re.sub("|".join(users), lambda role: users[role[0]], grant))
+    places = {
+        role: re.sub(r"//[^@]*@", f"//{name}:a-password-of-a-test@", url)
+        for role, name in users.items()
+    }
+    own = ("--home", tmp_path / "caches")
+    run("record", "--store", places["writer"], *own, given=line(1))
+    storage = PostgresStorage(places["writer"].removeprefix("postgresql:"), folders=tmp_path)
+    with storage.store.writing() as (connection, _):
+        tables.make_partition(connection, storage.store.schema, 9 * tables.PARTITION)
+    storage.store.append(frames_of([b"{}"]))
+    storage.close()
+    assert "2 records: proven" in run("verify", "--store", places["reader"], *own)
+    said = run("record", "--store", places["reader"], *own, given=line(2), code=2, errors=True)
+    assert "check the user, the password and the rights" in said
+    assert "a-password-of-a-test" not in said

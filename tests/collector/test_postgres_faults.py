@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
-from support import servers
+from support import fleets, servers
 from support.fleets import Load, Node, check_exactly_once, stored
 from support.soaking import SOAK
 from support.waiting import eventually
@@ -64,7 +66,7 @@ def status(url: str) -> dict:
     return json.loads(done.stdout)
 
 
-def test_nothing_is_lost_or_doubled_when_postgresql_is_killed(servers_made, nodes, tmp_path):
+def test_nothing_is_lost_or_doubled_when_postgresql_is_killed(servers_made, nodes, tmp_path, tally):
     database = server(servers_made)
     database.make()
     database.start()
@@ -78,10 +80,14 @@ def test_nothing_is_lost_or_doubled_when_postgresql_is_killed(servers_made, node
     assert load.grows()
     lines = check_exactly_once(load.finish(), database.url, tmp_path)
     assert lines >= 200
+    tally.add(kills=3 * SOAK, acknowledged=lines)
+    tally.done("PostgreSQL killed")
     assert [node.stop() for node in nodes] == [0, 0]
 
 
-def test_nothing_is_lost_or_doubled_when_a_collector_is_killed(servers_made, nodes, tmp_path):
+def test_nothing_is_lost_or_doubled_when_a_collector_is_killed(
+    servers_made, nodes, tmp_path, tally
+):
     database = server(servers_made)
     database.make()
     database.start()
@@ -94,7 +100,55 @@ def test_nothing_is_lost_or_doubled_when_a_collector_is_killed(servers_made, nod
         assert load.grows(3)  # the other one goes on alone
         node.start()
     assert load.grows()
-    check_exactly_once(load.finish(), database.url, tmp_path)
+    lines = check_exactly_once(load.finish(), database.url, tmp_path)
+    tally.add(kills=3 * SOAK, acknowledged=lines)
+    tally.done("collector on PostgreSQL killed")
+
+
+def test_a_line_sent_to_one_collector_is_streamed_by_the_other(nodes, tmp_path):
+    url = servers.store_url(tmp_path)
+    nodes += [Node(url, tmp_path / "a"), Node(url, tmp_path / "b")]
+    one, other = nodes
+    with httpx.stream("GET", f"{other.url}/api/stream", params={"after": 0}, timeout=60) as stream:
+        lines = stream.iter_lines()
+        for number in range(3):
+            body = fleets._line(f"task-{number}", "run-1")
+            headers = {"Content-Type": "application/x-ndjson"}
+            answer = httpx.post(
+                f"{one.url}/api/events/kahn-agent", content=body, headers=headers, timeout=60
+            )
+            assert answer.json()["accepted"] == 1
+            assert next(each for each in lines if each == f"id: {number + 1}")
+    runs = [httpx.get(f"{node.url}/api/runs", timeout=60).json() for node in nodes]
+    names = [[row["run"] for row in answer] for answer in runs]
+    assert names == [["run-1"], ["run-1"]]
+
+
+def test_a_batch_that_two_collectors_get_at_once_is_stored_once(nodes, tmp_path):
+    url = servers.store_url(tmp_path)
+    nodes += [Node(url, tmp_path / "a"), Node(url, tmp_path / "b")]
+    answers: list[dict] = []
+
+    def send(node: Node) -> None:
+        for key in range(30):
+            body = b"\n".join(fleets._line(f"{key}.{n}", f"run-{key % 3}") for n in range(10))
+            answer = httpx.post(
+                f"{node.url}/api/events/kahn-agent",
+                params={"batch": str(key)},
+                content=body,
+                headers={"Content-Type": "application/x-ndjson"},
+                timeout=60,
+            )
+            answers.append(answer.json())
+
+    threads = [threading.Thread(target=send, args=(node,)) for node in nodes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [answer["accepted"] for answer in answers] == [10] * 60
+    assert sum(bool(answer.get("replayed")) for answer in answers) == 30
+    check_exactly_once([str(key) for key in range(30)], url, tmp_path)
 
 
 def test_a_synchronous_standby_has_everything_that_was_acknowledged(servers_made, nodes, tmp_path):
@@ -106,7 +160,9 @@ def test_a_synchronous_standby_has_everything_that_was_acknowledged(servers_made
     primary.kill()
     standby.promote()
     assert load.grows(10)
-    check_exactly_once(load.finish(), standby.url, tmp_path)
+    lines = check_exactly_once(load.finish(), standby.url, tmp_path)
+    tally.add(kills=1, acknowledged=lines)
+    tally.done("failover to a synchronous standby")
 
 
 def test_an_asynchronous_standby_loses_and_status_warned(servers_made, nodes, tmp_path):

@@ -38,24 +38,24 @@ def command() -> None:
 def init(url: str, as_json: bool) -> None:
     """Make the tables at URL, if they are not there, and print the rights that a user needs."""
     address = _address(url)
-    from tracklog.journal.postgres.schema import refused_schema
+    from tracklog.journal.postgres.schema import owner_of, refused_schema
 
     _storage(url).close()
+    owner = owner_of(address)
     schemas = [address.schema, refused_schema(address)]
-    grants = [
-        line
+    # Only an owner of the tables may add the partitions that a journal needs as it grows.
+    writer = [f"GRANT {owner} TO writer;", f"ALTER ROLE writer SET role = {owner};"]
+    reader = [
+        f"GRANT {right} SCHEMA {schema} TO reader;"
         for schema in schemas
-        for line in (
-            f"GRANT USAGE, CREATE ON SCHEMA {schema} TO collector;",
-            f"GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO collector;",
-            f"GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO collector;",
-        )
+        for right in ("USAGE ON", "SELECT ON ALL TABLES IN")
     ]
+    grants = [*writer, *reader]
     if as_json:
         terminal.put_json({"store": address.shown, "schemas": schemas, "grants": grants})
         return
     click.echo(f"{address.shown}: ready, with the schemas {' and '.join(schemas)}")
-    click.echo("another user needs these rights (new partitions belong to whoever makes them):")
+    click.echo("rights for other users, one who writes and one who only reads:")
     for line in grants:
         click.echo(f"  {line}")
 

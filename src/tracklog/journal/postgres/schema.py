@@ -83,6 +83,16 @@ def is_made(database: Database, schema: str) -> bool:
     return bool(database.ask(ask, (f"{schema}.head",))[0][0])
 
 
+def owner_of(address: Address) -> str:
+    """The user who owns the tables, as SQL writes the name."""
+    database = Database(address, writing=False)
+    try:
+        ask = "SELECT quote_ident(pg_get_userbyid(nspowner)) FROM pg_namespace WHERE nspname = %s"
+        return str(database.ask(ask, (address.schema,))[0][0])
+    finally:
+        database.close()
+
+
 def make(database: Database, schema: str) -> None:
     """Make the tables that are not there, and check the format of those that are."""
     if not is_made(database, schema):
