@@ -73,7 +73,7 @@ def test_nothing_is_lost_or_doubled_when_postgresql_is_killed(servers_made, node
     nodes += [Node(database.url, tmp_path / "a"), Node(database.url, tmp_path / "b")]
     load = Load(nodes)
     for _ in range(3 * SOAK):
-        assert load.grows()
+        assert load.grows(20)
         database.kill()
         time.sleep(0.2)
         database.start()
@@ -151,7 +151,9 @@ def test_a_batch_that_two_collectors_get_at_once_is_stored_once(nodes, tmp_path)
     check_exactly_once([str(key) for key in range(30)], url, tmp_path)
 
 
-def test_a_synchronous_standby_has_everything_that_was_acknowledged(servers_made, nodes, tmp_path):
+def test_a_synchronous_standby_has_everything_that_was_acknowledged(
+    servers_made, nodes, tmp_path, tally
+):
     primary, standby, url = cluster(servers_made, synchronous=True)
     nodes += [Node(url, tmp_path / "a"), Node(url, tmp_path / "b")]
     assert status(primary.url)["warnings"] == []
