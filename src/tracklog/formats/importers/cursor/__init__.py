@@ -96,8 +96,15 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
     for root in roots:
         user = root / "Cursor" / "User"
         for path in inside(user, "workspaceStorage/*/state.vscdb", "globalStorage/state.vscdb"):
-            if _has_chats(path, tables_of(path)):
+            if _may_have_chats(path):
                 yield path
+
+
+def _may_have_chats(path: Path) -> bool:
+    try:
+        return _has_chats(path, tables_of(path))
+    except OSError:
+        return True  # another program holds it; that is reported when it is read
 
 
 importer = Importer(

@@ -78,10 +78,13 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
 
 
 def _sessions(path: Path) -> list[str]:
-    if "session" not in tables_of(path):
-        return []
-    with connected(path) as connection:
-        return [row[0] for row in connection.execute("SELECT id FROM session").fetchall()]
+    try:
+        if "session" not in tables_of(path):
+            return []
+        with connected(path) as connection:
+            return [row[0] for row in connection.execute("SELECT id FROM session").fetchall()]
+    except OSError:
+        return []  # reported when it is read
 
 
 importer = Importer(
