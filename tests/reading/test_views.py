@@ -4,7 +4,9 @@ The views are listed in `support.views`: a view that is added to the product is 
 journals come from `support.journals`.
 """
 
+import inspect
 import tempfile
+from collections import Counter
 from hashlib import sha256
 from itertools import permutations
 from pathlib import Path
@@ -17,10 +19,13 @@ from support import sampling
 from support.asking import ask
 from support.collecting import collector
 from support.forking import tracklog as forked
-from support.journals import imported, journals, line, made, said
+from support.journals import FILES, SOURCES, imported, journals, line, made, said
 from support.views import (
     EXPORTS,
-    NO_NUMBERS,
+    LOG,
+    NOT_ANSWERS,
+    NUMBERS,
+    OTHER_NUMBERS,
     OTHER_ROUTES,
     QUESTIONS,
     SERVED,
@@ -30,9 +35,12 @@ from support.views import (
     differences_served,
     disagreements,
     runs,
+    shown,
     summary,
 )
-from tracklog.answers.registry import question, question_names
+from tracklog import Log
+from tracklog.answers.registry import question, question_names, questions
+from tracklog.collector.results import shapes_of
 from tracklog.collector.routes import ROUTES
 from tracklog.dialects import tracklog as native
 from tracklog.formats import registry as formats
@@ -63,12 +71,49 @@ def test_every_view_over_http_agrees(journal):
 
 
 def test_every_view_is_listed():
-    """A question, an exporter, a dialect or a route that is new stands in the list of views."""
-    assert set(question_names()) == {*QUESTIONS, *TOTALS, *NO_NUMBERS}
-    assert set(formats.exporter_names()) == set(EXPORTS)
+    """What shows numbers of runs stands in the list of views, and what is new shows none."""
+    for each in questions():
+        shown = {kind.__name__ for kind in shapes_of([each.result]) if NUMBERS & fields_in(kind)}
+        if each.name not in {*QUESTIONS, *TOTALS}:
+            assert shown <= OTHER_NUMBERS.keys(), each.name
+    assert {*QUESTIONS, *TOTALS} <= set(question_names())
+    assert set(EXPORTS) <= set(formats.exporter_names())
+    assert {name for name in vars(Log) if name[0] != "_"} == NOT_ANSWERS | {
+        name.partition("(")[0] for name in LOG
+    }
     routes = {each.path for each in ROUTES if each.method == "GET" or "convert" in each.path}
-    asked = {path for name in NO_NUMBERS for path in question(name).routes}
-    assert routes == {path.partition("?")[0] for path in SERVED} | asked | OTHER_ROUTES.keys()
+    without = {path for name in question_names() for path in question(name).routes} - {
+        path for name in QUESTIONS for path in question(name).routes
+    }
+    assert routes == {path.partition("?")[0] for path in SERVED} | without | OTHER_ROUTES.keys()
+
+
+def fields_in(kind):
+    return set(inspect.get_annotations(kind))
+
+
+STREAMS = [path for path in FILES if path.suffix == ".jsonl"]
+
+
+@pytest.mark.parametrize("path", STREAMS, ids=lambda path: f"{path.parent.name}/{path.stem[:30]}")
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_a_file_that_was_imported_unfinished_shows_each_message_once(tmp_path, path, share):
+    with made(tmp_path / "grown", [("grow", (path, share))]) as home:
+        grown = messages_of(home)
+    with made(tmp_path / "complete", [("grow", (path, 0.0))]) as home:
+        assert grown == messages_of(home)
+
+
+def messages_of(home):
+    """By run, how often its story shows each message."""
+    return {
+        key: Counter(
+            orjson.dumps([fact["role"], fact.get("blocks")])
+            for fact in shown(ask(home, "story", run=key, limit=100_000)["records"])
+            if fact["fact"] == "Said"
+        )
+        for key in Look(home).keys
+    }
 
 
 def test_a_run_of_which_no_tree_state_is_kept_stands_in_its_own_tree(tmp_path):
@@ -129,14 +174,7 @@ def test_every_view_of_a_sample_agrees(tmp_path, sample):
 # Sources that are read more than once
 
 
-FILES = sorted(
-    path
-    for path in (SAMPLES / "importers").rglob("*.json*")
-    if path.suffix in (".json", ".jsonl") and not path.name.endswith(".meta.json")
-)
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem[:30]}")
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}/{path.stem[:30]}")
 def test_a_source_counts_once_however_many_mappings_read_it(tmp_path, path):
     with Home(tmp_path / "once", durability="os") as home:
         imported(home, path, "1")
@@ -422,7 +460,7 @@ def test_a_torn_tail_is_found_until_the_rest_of_the_line_has_arrived(tmp_path, c
 
 @pytest.mark.parametrize(
     "sample",
-    [path for path in FILES if path.suffix == ".jsonl" and path.read_bytes().endswith(b"}\n")],
+    [path for path in SOURCES if path.suffix == ".jsonl" and path.read_bytes().endswith(b"}\n")],
     ids=lambda path: f"{path.parent.name}/{path.stem[:30]}",
 )
 def test_no_torn_tail_is_left_whatever_its_source_is_a_file_of(tmp_path, sample):

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from support import sampling
 from tracklog.dialects import tracklog as native
 from tracklog.formats import registry as formats
+from tracklog.formats.importers import head_of, plain
 from tracklog.formats.importing import Importing
+from tracklog.formats.recognition import recognition
 from tracklog.home.home import Home
 from tracklog.model.fact import Began, Called, Ended, Linked, Noted, Returned, Said, Spent
 
@@ -59,15 +61,28 @@ facts = st.one_of(
 
 SPAN = f"{7:032x}/{7:016x}"
 """The key of a record that may be sent again with another content."""
-imports = st.sampled_from(
-    sorted(
-        path
-        for path in (sampling.ROOT / "importers").rglob("*.json*")
-        if path.suffix in (".json", ".jsonl")
-        and not path.name.endswith(".meta.json")
-        and path.stat().st_size < 20_000
-    )
+IMPORTS = sampling.ROOT / "importers"
+
+
+def _is_source(path):
+    """Whether a file is imported by itself, and not as a part of another."""
+    found = recognition(formats.importers(), plain(path), head_of(path))
+    return found.importer is not None and not found.companion
+
+
+SOURCES = sorted(
+    path
+    for path in IMPORTS.rglob("*.json*")
+    if path.suffix in (".json", ".jsonl")
+    and not path.name.endswith(".meta.json")
+    and _is_source(path)
 )
+FILES = [path for path in SOURCES if path.stat().st_size < 20_000]
+imports = st.sampled_from(FILES)
+growing = st.tuples(
+    st.sampled_from([path for path in FILES if path.suffix == ".jsonl"]), st.floats(0, 1)
+)
+"""A file that is imported while it is written, and the part of it that was there then."""
 sources = st.lists(st.tuples(facts, st.none() | st.integers(0, 500)), min_size=1, max_size=8)
 """What a file tells, fact by fact, with or without a time."""
 samples = st.sampled_from(sampling.of("good"))
@@ -105,6 +120,7 @@ def journals(draw):
     done = draw(st.permutations(done)) if draw(st.booleans()) else done
     for path in draw(st.lists(imports, max_size=1)):
         done += [("import", (path, mapping)) for mapping in draw(st.permutations(["1", "2"]))]
+    done += [("grow", each) for each in draw(st.lists(growing, max_size=1))]
     for seq in draw(st.lists(st.integers(1, 12), max_size=2)):
         done.insert(draw(st.integers(0, len(done))), ("erase", seq))
     return done
@@ -137,7 +153,25 @@ def _erase(home, part):
         home.erase(f"{record.family}:{record.run}", part, reason="a secret", by="me")
 
 
-DEEDS = {"line": _admit, "sample": _admit_sample, "import": _import, "erase": _erase}
+def _grow(home, part):
+    """Imports the first lines of a file, and again when it is complete."""
+    path, share = part
+    content = path.read_bytes()
+    copy = home.path.parent / f"{home.path.name}-files" / path.relative_to(IMPORTS)
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    begin = content[: int(len(content) * share)]
+    for part in (begin[: begin.rfind(b"\n") + 1], content):
+        copy.write_bytes(part)
+        Importing(home).bring([copy])
+
+
+DEEDS = {
+    "line": _admit,
+    "sample": _admit_sample,
+    "import": _import,
+    "grow": _grow,
+    "erase": _erase,
+}
 
 
 def imported(home, path, mapping=None):

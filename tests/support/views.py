@@ -1,13 +1,15 @@
 """Every view of a run, by name, and what each says of calls, failures, tokens, cost, status, times.
 
 All views of the product are listed here: in `VIEWS` those of one run, in `TOTALS` those of all runs
-together, in `SERVED` the routes, and in `NO_NUMBERS` what says nothing of the kind.
+together, in `LOG` the methods of the public API, and in `SERVED` the routes. A question that shows
+rows of runs is a view without being listed; `OTHER_NUMBERS` lists rows of something else.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, fields, is_dataclass, replace
+from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,7 +18,12 @@ from urllib.parse import quote
 import orjson
 
 from support.asking import ask
+from tracklog import Log
+from tracklog.answers import Question
 from tracklog.answers.duplicates import same_conversation
+from tracklog.answers.registry import questions
+from tracklog.answers.run_list import RunRow
+from tracklog.collector.results import shapes_of
 from tracklog.folds import moment
 from tracklog.folds import runs as runs_fold
 from tracklog.formats import registry as formats
@@ -69,25 +76,42 @@ def runs(look: Look, key: str) -> Said:
     return summary(_row(ask(look.home, "runs", now=look.now, limit=None), key))
 
 
-def show(look: Look, key: str) -> Said:
-    return summary(ask(look.home, "show", run=key, now=look.now))
-
-
 def show_at(look: Look, key: str) -> Said:
     return summary(ask(look.home, "show", run=key, at=look.home.journal.last))
 
 
-def board(look: Look, key: str) -> Said:
-    return summary(_row(ask(look.home, "board", limit=10_000, now=look.now)["runs"], key))
+def rows_of_runs(answer: object) -> Iterator[RunRow]:
+    """The rows of runs in an answer, at any depth."""
+    if isinstance(answer, RunRow):
+        yield answer
+    elif isinstance(answer, list):
+        for each in answer:
+            yield from rows_of_runs(each)
+    elif is_dataclass(answer):
+        for field in fields(answer):
+            yield from rows_of_runs(getattr(answer, field.name))
 
 
-def tree(look: Look, key: str) -> Said:
-    rows = ask(look.home, "tree", run=key, around=True, now=look.now)
-    return summary(next(row["run"] for row in rows if row["key"] == key))
+def asked(question: Question) -> "View":
+    """What the rows of runs in the answer to a question say."""
 
+    def view(look: Look, key: str) -> Said:
+        given: dict[str, Any] = {
+            each.python: value
+            for each in question.params
+            for name, value in {"run": key, "limit": 10_000, "around": True}.items()
+            if each.name == name
+        }
+        if "now" in signature(question.ask).parameters:
+            given["now"] = look.now
+        [row] = {
+            orjson.dumps(summary(asdict(row)))
+            for row in rows_of_runs(question.ask(look.home, **given))
+            if row.key == key
+        }
+        return orjson.loads(row)
 
-def top(look: Look, key: str) -> Said:
-    return summary(_row(ask(look.home, "top", now=look.now)["runs"], key))
+    return view
 
 
 def diff(look: Look, key: str) -> Said:
@@ -111,15 +135,15 @@ def story(look: Look, key: str) -> Said:
     return _calls_of(ask(look.home, "story", run=key, limit=100_000)["records"])
 
 
-def _shown(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def shown(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The facts that a story shows."""
-    shown = (record for record in records if not record.get("superseded"))
-    return [fact for record in shown for fact in record["facts"] if not fact.get("again")]
+    current = (record for record in records if not record.get("superseded"))
+    return [fact for record in current for fact in record["facts"] if not fact.get("again")]
 
 
 def _calls_of(records: list[dict[str, Any]]) -> Said:
     """Calls as a story shows them, each once."""
-    facts = [fact for fact in _shown(records) if not fact.get("copied")]
+    facts = [fact for fact in shown(records) if not fact.get("copied")]
     kinds = Counter(fact["fact"] for fact in facts)
     torn = sum(fact["fact"] == "Returned" and fact.get("torn", False) for fact in facts)
     failed = sum(fact["fact"] == "Returned" and fact.get("ok") is False for fact in facts)
@@ -157,7 +181,7 @@ def _atif(look: Look, key: str, page: dict[str, Any]) -> Said:
     calls = [call for step in page["steps"] for call in step.get("tool_calls", ())]
     extra = page["extra"]["tracklog"]
     found: dict[str, Any] = {"status": extra["status"], "title": extra.get("title")}
-    facts = _shown(ask(look.home, "story", run=key, limit=100_000)["records"])
+    facts = shown(ask(look.home, "story", run=key, limit=100_000)["records"])
     if not any(fact.get("torn") or fact.get("copied") for fact in facts):
         found["calls"] = len(calls)  # else it shows a call that is not counted, or the reverse
     metrics = page["final_metrics"]
@@ -220,15 +244,31 @@ def reimported(format: str, *fields: str, **options: str) -> "View":
     def view(look: Look, key: str) -> Said:
         content = b"".join(export(look.export_run(key), format, options))
         exporter = formats.exporter(format)
-        with TemporaryDirectory() as folder, Home(Path(folder) / "h", durability="os") as home:
-            path = Path(folder) / f"run{exporter.suffix}"
-            path.write_bytes(content)
-            Importing(home).bring([path])
-            if not list(home.runs()):
-                return {}
-            return _alone(look, key, home, fields)
+        return _imported(look, key, content, exporter.suffix, fields)
 
     return view
+
+
+def exported_as(format: str) -> "View":
+    """The view of a format that has none of its own below: what it says when it is read back."""
+    if format in formats.importer_names():
+        return reimported(format, *COUNTS)
+
+    def view(look: Look, key: str) -> Said:
+        assert all(isinstance(each, bytes) for each in export(look.export_run(key), format))
+        return {}
+
+    return view
+
+
+def _imported(look: Look, key: str, content: bytes, suffix: str, fields: tuple[str, ...]) -> Said:
+    with TemporaryDirectory() as folder, Home(Path(folder) / "h", durability="os") as home:
+        path = Path(folder) / f"run{suffix}"
+        path.write_bytes(content)
+        Importing(home).bring([path])
+        if not list(home.runs()):
+            return {}
+        return _alone(look, key, home, fields)
 
 
 def converted(name: str) -> "View":
@@ -244,25 +284,72 @@ def converted(name: str) -> "View":
         lines = list(convert(records, dialects, dialects[name], report))
         if any(fate == "dropped" for _, _, fate in report.counts) or not lines:
             return {}
-        with TemporaryDirectory() as folder:
-            with Home(Path(folder) / "there", durability="os") as there:
-                verdicts = there.intake.admit(lines, name)
-                assert all(each.seq for each in verdicts), verdicts
-                back = list(convert(there.journal.records(), dialects, dialects[first]))
-            with Home(Path(folder) / "back", durability="os") as home:
-                home.intake.admit(back, first)
-                return _alone(look, key, home, ALL)
+        return _there_and_back(look, key, lines, name, first)
 
     return view
 
 
+def _there_and_back(look: Look, key: str, lines: list[bytes], name: str, first: str) -> Said:
+    """The view of a home with the lines of a run in another dialect, converted back."""
+    dialects = look.home.dialects
+    with TemporaryDirectory() as folder:
+        with Home(Path(folder) / "there", durability="os") as there:
+            verdicts = there.intake.admit(lines, name)
+            assert all(each.seq for each in verdicts), verdicts
+            back = list(convert(there.journal.records(), dialects, dialects[first]))
+        with Home(Path(folder) / "back", durability="os") as home:
+            home.intake.admit(back, first)
+            return _alone(look, key, home, ALL)
+
+
+def log_runs(look: Look, key: str) -> Said:
+    rows = Log(look.home).runs(now=look.now, limit=None)
+    return summary(next(asdict(row) for row in rows if row.key == key))
+
+
+def log_run(look: Look, key: str) -> Said:
+    return summary(asdict(Log(look.home).run(key)))
+
+
+def log_run_at(look: Look, key: str) -> Said:
+    return summary(asdict(Log(look.home).run(key, at=look.home.journal.last)))
+
+
+def log_costs(look: Look, key: str) -> Said:
+    return _cost_of(look, key, [asdict(row) for row in Log(look.home).costs()])
+
+
+def log_export(look: Look, key: str) -> Said:
+    return _atif(look, key, orjson.loads(Log(look.home).export(key, "atif")))
+
+
 View = Callable[[Look, str], Said]
 
+LOG: Mapping[str, View] = {
+    "runs": log_runs,
+    "run": log_run,
+    "run(at)": log_run_at,
+    "costs": log_costs,
+    "export": log_export,
+}
+"""The methods of `Log` that answer for one run."""
+NOT_ANSWERS = {
+    "admit", "admit_transcript", "append", "append_fact", "clock", "close", "durability", "event",
+    "fact_line", "facts_in", "find", "folder", "last", "lease", "leases", "now", "place", "read",
+    "recorded_answers", "search", "tail", "transcript", "verify", "wait", "walk", "why",
+}  # fmt: skip  # one list
+"""The other names of `Log`: they write, or give records, words and causes, and no sums."""
+
 QUESTIONS: Mapping[str, View] = {
-    "runs": runs, "show": show, "board": board, "tree": tree, "top": top, "diff": diff,
-    "costs": costs, "story": story, "query": query,
+    **{
+        each.name: asked(each)
+        for each in questions()
+        if any(issubclass(kind, RunRow) for kind in shapes_of([each.result]))
+    },
+    "diff": diff, "costs": costs, "story": story, "query": query,
 }  # fmt: skip  # by the question's name
 EXPORTS: Mapping[str, View] = {
+    **{name: exported_as(name) for name in formats.exporter_names()},
     "jsonl": jsonl,
     "atif": atif,
     "html": html,
@@ -277,27 +364,24 @@ VIEWS: Mapping[str, View] = {
     "export": exported,
     "export --follow": followed,
     **{f"export {name}": view for name, view in EXPORTS.items()},
+    **{f"Log.{name}": view for name, view in LOG.items()},
     "atif, imported": reimported("atif", *COUNTS),
     **{f"convert --to {name}": converted(name) for name in registry.dialect_names()},
 }
 """Every view of one run."""
 TOTALS = ("tools", "costs", "hours")
 """Questions about all runs together: they are the sum of what the runs say."""
-NO_NUMBERS = {
-    "agents": "agents, not runs",
-    "agents-now": "the status of agents",
-    "audits": "checkpoints",
-    "conversation": "what was said",
-    "findings": "what is surprising",
-    "inbox": "what is waited for",
-    "leaderboard": "who won",
-    "loops": "calls that repeat, however often they count",
-    "outcome-runs": "the score of runs that ended",
-    "outcomes": "shares and percentiles of runs that ended",
-    "search": "where something was said",
-    "why": "what caused a record",
+NUMBERS = {"calls", "failures", "total_tokens", *SUMMARY.values()}
+"""What a field is called that holds a number of the law."""
+OTHER_NUMBERS = {
+    "AgentNowRow": "the status of an agent",
+    "TopAgentRow": "the status of an agent",
+    "ContestRow": "the tokens of a contest",
+    "Summary": "the tokens of a contest",
+    "InboxRow": "the title of the run that asks",
+    "SearchRow": "the title of the run that was found",
 }
-"""Questions whose answers hold none of the numbers, and what they hold."""
+"""Rows with such a field that are not of one run, and what the field says."""
 
 
 class Served:
@@ -310,6 +394,23 @@ class Served:
         answer = self._http.get(path, params=given)
         assert answer.status_code == 200, answer.text
         return orjson.loads(answer.content)
+
+    def post(self, path: str, **given: Any) -> Any:
+        kind = {"content-type": "application/x-ndjson"}
+        answer = self._http.post(path, params=given, content=b"", headers=kind)
+        assert answer.status_code == 200, answer.text
+        return orjson.loads(answer.content)
+
+    def stream(self, path: str, size: int, **given: Any) -> bytes:
+        """So many bytes of a stream, or all until it ends; without comments and the retry."""
+        heard = b""
+        with self._http.stream("GET", path, params=given) as answer:
+            for piece in answer.iter_raw():
+                heard += piece
+                said = re.sub(rb"^retry: \d+\n\n|^:[^\n]*\n\n", b"", heard, flags=re.MULTILINE)
+                if len(said) >= size:
+                    return said
+        return said
 
 
 def _path(key: str) -> str:
@@ -360,6 +461,35 @@ def served_export(served: Served, look: Look, key: str) -> Said:
     return _atif(look, key, served.json(f"/api/export/atif/{_path(key)}"))
 
 
+def served_live(served: Served, look: Look, key: str) -> Said:
+    """What a watcher of the run in a foreign format was sent at its last record."""
+    exporter = formats.exporter("agui")
+    live = live_of(look.home, look.run(key), exporter, exporter.chosen())
+    sent = live.join(0)
+    while more := live.read_on():
+        sent += more
+    heard = served.stream(f"/api/export/agui/{_path(key)}/live", len(sent), after=0)
+    assert heard == sent
+    records = ask(look.home, "story", run=key, limit=100_000)["records"]
+    if any(record.get("superseded") or record.get("withdrawn") for record in records):
+        return {}  # what was sent before it was revised cannot be taken back
+    return _imported(look, key, heard, exporter.suffix, COUNTS)
+
+
+def served_convert(served: Served, look: Look, key: str) -> Said:
+    """The run in tracklog's own dialect and back, where nothing was dropped."""
+    records = list(look.home.journal.records(run=look.run(key)))
+    own = {record.dialect for record in records}
+    if len(own) != 1:
+        return {}
+    answer = served.post("/api/convert/tracklog", run=key)
+    lines = [orjson.dumps(each) for each in answer["lines"]]
+    if answer["report"]["totals"]["dropped"] or not lines:
+        return {}
+    [first] = own
+    return _there_and_back(look, key, lines, "tracklog", first)
+
+
 SERVED: Mapping[str, Callable[[Served, Look, str], Said]] = {
     "/api/runs": served_runs,
     "/api/board": served_board,
@@ -371,6 +501,8 @@ SERVED: Mapping[str, Callable[[Served, Look, str], Said]] = {
     "/api/diff": served_diff,
     "/api/costs": served_costs,
     "/api/export/{format}/{family}/{run}": served_export,
+    "/api/export/{format}/{family}/{run}/live": served_live,
+    "/api/convert/{dialect}": served_convert,
 }
 """Every view of one run over HTTP, by its route."""
 OTHER_ROUTES = {
@@ -379,8 +511,6 @@ OTHER_ROUTES = {
     "/api/hours": "all runs together",
     "/api/events": "records as they are",
     "/api/stream": "records as they are",
-    "/api/export/{format}/{family}/{run}/live": "the view `export --follow`",
-    "/api/convert/{dialect}": "the views `convert --to`",
     "/api/runs/{family}/{run}/proof": "hashes",
     "/api/blobs/{sha256}": "bytes",
     "/api/inbox/{question}/answer": "one answer",
@@ -419,8 +549,8 @@ def _in_total(look: Look) -> list[tuple[str, ...]]:
         "costs by run": (by_run, {"total_tokens": "total_tokens"}, costs),
     }
     found = []
-    for name, (rows, fields, parts) in totals.items():
-        for field, part in fields.items() if rows is not None else ():
+    for name, (rows, names, parts) in totals.items():
+        for field, part in names.items() if rows is not None else ():
             total, added = (_sum(*each) for each in ((rows, field), (parts, part)))
             if total != added:
                 found.append(("all runs", field, f"in parts: {added}", f"{name}: {total}"))

@@ -233,8 +233,10 @@ class ExchangeReader(Reader):
         response = {**next((each for each in reversed(inner) if each), events[-1]), "id": id}
         at = time_of(response.get("created_at"), events[0].get("created"))
         chain = self.chains.of_run(self.run_of(response) or self.tell.run)
-        # A stream that may continue is written under positions of its own.
-        n = None if whole else UNFINISHED + 1000 * len(events)
+        n = None
+        if not whole:  # it may continue: it has positions of its own, and counts only until then
+            n = UNFINISHED + 1000 * len(events)
+            self.tell.draft(len(events))
         opening = self._opening(chain, word(response.get("model")), response)
         if word(response.get("instructions")):
             opening += self.said({"role": "system", "content": response["instructions"]})

@@ -138,6 +138,13 @@ class LineWriter:
         self._hashed = f"{mark['hash']}\n{mark['k']}\n".encode()
         self._origin = dict(mark["origin"])
 
+    def draft(self, number: int) -> None:
+        """Mark the current record as incomplete: it counts until more of it, or all, is imported.
+
+        Its mapping is older than any other, and that of a later draft is newer.
+        """
+        self._origin = {**self._origin, "mapping": f"0.{number}"}
+
     def about_hash(self, found: str, origin: Mapping[str, Any], before: int = 0) -> None:
         """Start a record by its hash alone; `before` is the number of equal ones before it."""
         self._raw, self._hashed, self._n = None, f"{found}\n{before}\n".encode(), 0
