@@ -36,6 +36,8 @@ from tracklog.model.fact import (
 
 VERSION = "ATIF-v1.7"
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+DIGITS = 9
+"""Of a cost in dollars: sums of fractions would end with the errors of binary numbers."""
 Step = dict[str, Any]
 
 
@@ -93,9 +95,10 @@ def _totals(own: dict[str, Any], below: list[dict[str, Any]], steps: int) -> dic
     for ours, theirs in names.items():
         inner = [each["final_metrics"][theirs] for each in below if theirs in each["final_metrics"]]
         if ours in own or inner:
-            totals[theirs] = own.get(ours, 0) + sum(inner)
+            root, inside = own.get(ours, 0), round(sum(inner), DIGITS)
+            totals[theirs] = round(root + inside, DIGITS)
             if below:
-                split |= {f"root_{ours}": own.get(ours, 0), f"subagent_{ours}": sum(inner)}
+                split |= {f"root_{ours}": root, f"subagent_{ours}": inside}
     totals["total_steps"] = steps
     return totals | ({"extra": split} if split else {})
 
@@ -113,7 +116,7 @@ def _metrics(spends: tuple[Spend, ...] | list[Spend]) -> dict[str, Any]:
             place, key = (found, names[name]) if name in names else (extra, name)
             place[key] = place.get(key, 0) + amount
         if spend.cost_usd is not None:
-            found["cost_usd"] = found.get("cost_usd", 0.0) + spend.cost_usd
+            found["cost_usd"] = round(found.get("cost_usd", 0.0) + spend.cost_usd, DIGITS)
         if spend.provider:
             extra["provider"] = spend.provider
     return found | ({"extra": {"tracklog": extra}} if extra else {})
