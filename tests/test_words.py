@@ -37,7 +37,11 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted(path for path in (ROOT / "contracts").glob("*/README.md")),
 ]
-CONSOLE = sorted((ROOT / "console/src").rglob("*.ts*"))
+CONSOLE = [
+    path
+    for folder in ("console/src", "console/test", "console/browser", "contracts/ts/src")
+    for path in sorted((ROOT / folder).rglob("*.ts*"))
+]
 PACKAGE = ROOT / "src/tracklog"
 NOT_YET = ("hosts", "formats/importers")
 """Rooms whose code still has names of the old idiom."""

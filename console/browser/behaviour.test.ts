@@ -269,7 +269,7 @@ for (const theme of ["light", "dark"] as const)
     }
   });
 
-test("records that retention took away are said to be so, to who comes and to who comes back", async ({
+test("the page says which records were pruned, on the first visit and on the next", async ({
   page,
   collector,
   context,

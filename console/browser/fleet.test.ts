@@ -100,7 +100,7 @@ test("every filter is in the address, and the address is the filter", async ({ p
   await expect(runs).toContainText("0 of 3 runs");
 });
 
-test("a long list is told a part at a time, to its end, and what needs a person stands first", async ({
+test("a long list is loaded page by page to its end, and runs that need a person come first", async ({
   page,
   collector,
 }) => {

@@ -31,7 +31,7 @@ test("a hosted run is begun, followed, answered and ended from here", async ({ p
   }
 });
 
-test("who visits a stage is heard on it", async ({ page, collector }) => {
+test("a visitor's message appears on the stage", async ({ page, collector }) => {
   const line = (n: number, kind: string, payload: object) => ({
     id: `${n}`,
     run_id: "bowl",

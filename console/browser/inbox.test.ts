@@ -77,7 +77,7 @@ test("a run that waits can be answered where it is looked at", async ({ page, co
   await expect(page.getByRole("feed")).toContainText("8080");
 });
 
-test("who looks at a question that another answers is told by whom, and what", async ({ page, collector }) => {
+test("an open question that another person answers shows who answered, and what", async ({ page, collector }) => {
   await collector.post("kahn-agent", [start("r"), asks("r", "Which port?")]);
   await open(page, collector, "#/inbox");
   await page.getByLabel("Your answer").fill("my own words");

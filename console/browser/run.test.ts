@@ -130,7 +130,7 @@ test("what is chosen or read in the transcript is marked in the timeline, and th
   await expect(page.getByRole("button", { name: "tool-70" })).toBeVisible();
 });
 
-test("a text that is too long to be told at once is told whole when asked", async ({ page, collector }) => {
+test("a text that is too long is cut, and shown in full on request", async ({ page, collector }) => {
   const text = `${"word ".repeat(2_000)}and the end`;
   await collector.post("tracklog", [told("r", "Said", { role: "assistant", blocks: [{ type: "text", text }] }, 1)]);
   await open(page, collector, "#/run/tracklog/r");
@@ -252,7 +252,7 @@ test("a long run opens at the record that is wanted before the rest was read, an
   await expect(page.locator("#e1")).toBeInViewport();
 });
 
-test("who reads a live run is not moved, and is told how much is new", async ({ page, collector }) => {
+test("a reader of a live run is not scrolled, and sees how many records are new", async ({ page, collector }) => {
   const lines = Array.from({ length: 200 }, (_, n) => said("talk", `line ${n}`, n));
   await collector.post("fishbowl", lines);
   await open(page, collector, "#/run/fishbowl/talk");
@@ -323,7 +323,7 @@ test("two runs are laid side by side and the place where they part is on the scr
   await expect(page.getByRole("region", { name: "Runs", exact: true }).getByRole("link")).toHaveCount(2);
 });
 
-test("search finds what was said, marks it, filters it and leads to the place", async ({ page, collector }) => {
+test("search finds messages, marks the words, filters, and leads to the record", async ({ page, collector }) => {
   await collector.post("fishbowl", [said("talk", "the connection was refused")]);
   await collector.post("kahn-agent", [start("other", "coder", "a connection to mend")]);
   await open(page, collector);

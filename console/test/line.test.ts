@@ -46,14 +46,14 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-test("a record that was written while the line was drawn is heard, though the journal was told to end behind it", () => {
+test("a record that was written while the stream was opened arrives, although the journal seemed to end before it", () => {
   beat(6);
   newest().onmessage!({ data: frame(5) });
   vi.advanceTimersByTime(200);
   expect(news.at(-1)).toMatchObject({ said: [{ family: "d", run: "r1" }], last: 5 });
 });
 
-test("tabs share one line; who joins is told how things stand, and all hear what comes", async () => {
+test("tabs share one stream; a new tab gets the current state, and all tabs get new records", async () => {
   const heard = new Map<string, News[]>();
   const come = (name: string) => {
     const said: News[] = [];
@@ -106,7 +106,7 @@ test("what came together is handed on at once, each run and each record once", (
   expect(told).toMatchObject({ mark: "live", last: 7, rejected: { count: 1 } });
 });
 
-test("who comes after another journal took the place of this one hears its records, though their numbers were told before", () => {
+test("after the journal was replaced by another, its records arrive although their numbers came before", () => {
   beat(4);
   newest().named.get("reset")!({ data: '{"after":4,"last":1}' });
   expect(news.at(-1)).toEqual({ reset: true });

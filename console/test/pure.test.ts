@@ -236,7 +236,7 @@ describe("the timeline", () => {
     expect(pressable(many, { begin: 10, end: 19.5 })).toHaveLength(10);
   });
 
-  test("a closer look stays within the whole, with its moment in it", () => {
+  test("a zoomed range stays within the full range and contains its centre", () => {
     const whole = extent([span("a", 0, 60), span("a", 50, 100)]);
     expect(whole).toEqual({ begin: 0, end: 100 });
     expect(zoomed(whole, 4, 50)).toEqual({ begin: 37.5, end: 62.5 });
@@ -368,7 +368,7 @@ test("the words of a question are found as the index finds them", () => {
   expect(terms('"Connection refused" ti* x')).toEqual(["connection refused", "ti", "x"]);
 });
 
-test("the event's bytes are cut out of the page and not written anew", () => {
+test("the event's bytes are cut out of the page and not serialised again", () => {
   const event = '{"n":1.0, "run_id":"r","deep":{"event":[1]}}';
   const page = `{"first":1,"last":2,"next":1,"events":[{"seq":1,"received":"t","dialect":"d","run":"r","event":${event}}]}`;
   expect(cut(page)?.event).toBe(event);

@@ -160,7 +160,7 @@ describe("a block", () => {
       refuses(parse, reply(block, { ...block, fidelity: "guess" }), "/payload/blocks/1/fidelity");
   });
 
-  test("of an unknown type is kept as it is, and so are unknown keys", () => {
+  test("of an unknown type is accepted unchanged, and so are unknown keys", () => {
     accepts(parse, reply({ type: "image", url: "x" }, { ...use, turn: 0 }));
     refuses(parse, reply({ text: "no type" }), "/payload/blocks/0/type");
   });

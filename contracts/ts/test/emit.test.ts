@@ -94,7 +94,7 @@ describe("a line", () => {
 });
 
 describe("a file", () => {
-  test("only grows, by whole lines", () => {
+  test("only grows, by complete lines", () => {
     const path = fresh();
     for (const task of ["one", "two"]) {
       const run = new AgentEmitter(path, { runId: "r1", environ: {} });
@@ -167,7 +167,7 @@ describe("an emitter", () => {
     });
   });
 
-  test("gives each child another run, unless told which", () => {
+  test("gives each child another run, unless one is given", () => {
     const emitter = TracklogEmitter.file(fresh(), "os", { TRACKLOG_RUN_ID: "p" });
     const [one, other] = [emitter.childEnv(), emitter.childEnv()];
     expect(one.TRACKLOG_RUN_ID).not.toBe(other.TRACKLOG_RUN_ID);
@@ -176,7 +176,7 @@ describe("an emitter", () => {
     emitter.close();
   });
 
-  test("redacts what it is told to, before the crop, and no id or word of the contract", () => {
+  test("redacts what the hook names, before the crop, and no id or word of the contract", () => {
     const redact = (text: string) => text.replaceAll("secret", "***").replaceAll("coder", "!");
     const run = new AgentEmitter(fresh(), { runId: "r1", environ: {}, redact });
     const line = run.toolInvocation({

@@ -97,7 +97,7 @@ describe("the reasoning events", () => {
     admits("agent.toolReturned", returned, "durationMs", [0, 12], [-1, 1.5, "1"]);
   });
 
-  test("[WOP-62] unknown keys of the tool events are kept", () => {
+  test("[WOP-62] unknown keys of the tool events are accepted", () => {
     for (const [type, payload] of [
       ["agent.toolCalled", called],
       ["agent.toolReturned", returned],

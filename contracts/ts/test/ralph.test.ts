@@ -37,7 +37,7 @@ describe("the ralph entry", () => {
     );
   });
 
-  test("[RALPH-15, RALPH-43] is a union of exactly four frames, told apart by event", () => {
+  test("[RALPH-15, RALPH-43] is a union of exactly four frames, distinguished by event", () => {
     const kinds = KahnEventSchema.options.map((frame) => frame.shape.event.value);
     expect(kinds.sort()).toEqual(["node_attempt", "node_transition", "run_end", "run_start"]);
     expect(KahnEventSchema.def.discriminator).toBe("event");

@@ -504,7 +504,7 @@ export class HttpSink implements Sink {
       sent.on("error", fail);
       sent.on("close", () => {
         clearTimeout(timer);
-        // What was heard may still be on its way through the loop.
+        // An answer that arrived may still be on its way through the loop.
         setImmediate(() => isHeard || fail(new Error("it closed the connection")));
       });
       sent.end(body);
