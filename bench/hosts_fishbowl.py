@@ -9,6 +9,7 @@ from timing import goal
 from tracklog.home.home import Home
 from tracklog.hosts.fishbowl.scenario import Scenario
 from tracklog.hosts.fishbowl.show import conducting
+from tracklog.log import Log
 
 TURNS = 20_000
 ROUNDS = 3
@@ -39,7 +40,7 @@ def main() -> None:
     rates = []
     for _ in range(ROUNDS):
         with tempfile.TemporaryDirectory() as folder:
-            home = Home(Path(folder), durability="os")
+            home = Log(Home(Path(folder), durability="os"))
             with home, conducting(home, scenario(TURNS), "bench", together=True) as conductor:
                 began = time.process_time(), time.perf_counter()
                 finished = conductor.play()

@@ -56,14 +56,10 @@ class FileStore:
         self.reader = Reader(self.home / folder)
         self.writer: Writer | None = None
         self.findings: list[Finding] = []
-        self._before: tuple[int, set[int]] | None = None
-        """Hashes of the runs that had records up to a number, once somebody asked."""
+        self._before: set[int] | None = None
+        """Hashes of the runs that had records when the store was opened, once somebody asked."""
         self._own: dict[int, int] = {}
         """The last record that was appended here to each run, by the run's hash."""
-        self._through = 0
-        """The last record that was appended here."""
-        self._foreign = 0
-        """A record behind which no other writer appended."""
         self._timer: threading.Timer | None = None
         self._failed: Exception | None = None
         if readonly:
@@ -75,6 +71,10 @@ class FileStore:
             self.findings = self.writer.findings = [*self.findings, *self.writer.findings]
             if durability == "sync" and self.writer.recovered:
                 self.sync()
+        self._opened = self.last
+        """The last record when the store was opened."""
+        self._through = self._foreign = self._opened
+        """The last record that was appended here, and one behind which no other writer appended."""
 
     @property
     def first(self) -> int:
@@ -145,10 +145,13 @@ class FileStore:
 
     def last_of(self, runs: Collection[Run]) -> dict[Run, int]:
         if self._before is None:
-            self._before = self.last, set(map(hash, self.runs()))
-        through, before = self._before
-        noted = self.writer.lasts(runs) if self.writer else dict.fromkeys(runs, self.last)
-        wanted = [run for run in runs if hash(run) in before or noted[run] > through]
+            self._before = set(map(hash, self.runs())) if self._opened else set()
+        last, before, own = self.last, self._before, self._own
+        if last == self._through and self._foreign == self._opened:  # only this store appended
+            wanted = [run for run in runs if (name := hash(run)) in before or name in own]
+        else:
+            noted = self.writer.lasts(runs) if self.writer else dict.fromkeys(runs, last)
+            wanted = [run for run in runs if hash(run) in before or noted[run] > self._opened]
         return dict.fromkeys(wanted, self.last) if wanted else {}
 
     def runs(self) -> set[Run]:
