@@ -215,10 +215,22 @@ class Harmless(io.TextIOBase):
         """The binary stream, for output that programs read."""
         return self.stream.buffer
 
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("encoding", "errors", "newlines", "name", "mode", "line_buffering"):
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # the base class has an attribute
+        return self.stream.encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        return self.stream.errors
+
+    @property
+    def newlines(self) -> Any:  # type: ignore[override]
+        return self.stream.newlines
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("name", "mode", "line_buffering"):
             return getattr(self.stream, name)
-        return super().__getattribute__(name)
+        raise AttributeError(name)
 
 
 def drawn(stream: TextIO) -> TextIO:

@@ -7,7 +7,7 @@ nothing else has to change. An outside package offers its `Dialect` under the en
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
@@ -216,14 +216,16 @@ class Dialect:
             object.__setattr__(self, "family", self.name)
 
 
-def share(body: Body, envelope: Iterable[str | tuple[str, ...]], known: bool) -> float:
+def share(body: Body, envelope: Collection[str | tuple[str, ...]], known: bool) -> float:
     """How much of an envelope a body shows, plus 1 when the dialect knows its kind.
 
     A tuple in the envelope is one key with several spellings.
     """
-    keys = [(key,) if isinstance(key, str) else key for key in envelope]
-    present = sum(any(spelling in body for spelling in key) for key in keys)
-    return present / len(keys) + (1 if known and present * 2 >= len(keys) else 0)
+    present = 0
+    for key in envelope:
+        if key in body or (isinstance(key, tuple) and not body.keys().isdisjoint(key)):
+            present += 1
+    return present / len(envelope) + (1 if known and present * 2 >= len(envelope) else 0)
 
 
 def text(value: Any) -> str | None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tracklog.dialects import Dialect, Policy, share
+from tracklog.dialects import Dialect, Policy, share, text
 from tracklog.dialects.awf.line import canonical, ordered
 from tracklog.dialects.awf.meaning import facts
 from tracklog.dialects.awf.rules import rest, rules
@@ -19,7 +19,7 @@ ZERO_TIME = "0001-01-01T00:00:00Z"
 
 def claim(body: Body) -> float:
     envelope = ("seq", "run_id", "type", "path", "iteration", "timestamp", "payload")
-    return share(body, envelope, body.get("type") in list(KINDS))
+    return share(body, envelope, text(body.get("type")) in KINDS)
 
 
 def read(body: Body) -> Envelope:

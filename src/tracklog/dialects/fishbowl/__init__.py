@@ -28,9 +28,12 @@ __all__ = [
 ]
 
 
+ENVELOPE = tuple(Frame.model_fields)
+
+
 def claim(body: Body) -> float:
     known = re.fullmatch(KIND, text(body.get("kind")) or "") is not None
-    return share(body, Frame.model_fields, known)
+    return share(body, ENVELOPE, known)
 
 
 def read(body: Body) -> Envelope:

@@ -1,6 +1,6 @@
 """tracklog: the native dialect, one line per fact, for sources that have no dialect of their own."""
 
-from tracklog.dialects import Dialect, Policy, share
+from tracklog.dialects import Dialect, Policy, share, text
 from tracklog.dialects.tracklog.meaning import FIELDS, facts, names, source
 from tracklog.dialects.tracklog.rules import rest, rules
 from tracklog.dialects.tracklog.shapes import KINDS, Frame
@@ -11,7 +11,7 @@ __all__ = ["FIELDS", "KINDS", "body_of", "dialect", "facts", "line", "line_id"]
 
 
 def claim(body: Body) -> float:
-    return share(body, ("id", "run", "fact", "origin"), body.get("fact") in list(KINDS))
+    return share(body, ("id", "run", "fact", "origin"), text(body.get("fact")) in KINDS)
 
 
 def read(body: Body) -> Envelope:
