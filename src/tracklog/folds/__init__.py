@@ -104,11 +104,10 @@ def run_of(key: str) -> tuple[str, str]:
 
 def row_key(position: Position, *names: str) -> str:
     """The key of one row among many of a run; names are cut apart by a mark that none holds."""
-    return (
-        MARK.join([run_key(position), *names])
-        if _plain(position, names)
-        else _masked(position, names)
-    )
+    key = MARK.join([run_key(position), *names])
+    if key.count(MARK) == len(names) and "\x1b" not in key:  # no name holds a mark, as usual
+        return key
+    return key if _plain(position, names) else _masked(position, names)
 
 
 def is_of(key: str, position: Position) -> bool:
@@ -296,7 +295,9 @@ RANKS = {"observed": 0, "reported": 1, "reconstructed": 2, "inferred": 3}
 
 def rank(fact: Fact) -> int:
     """How far a fact is from having been seen: of two copies the lower counts."""
-    return RANKS.get(text_of(fact.fidelity), len(RANKS))
+    fidelity = fact.fidelity
+    known = fidelity if isinstance(fidelity, str) else text_of(fidelity)
+    return RANKS.get(known, len(RANKS))
 
 
 UNREPORTED = len(RANKS) + 1

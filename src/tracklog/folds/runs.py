@@ -167,14 +167,14 @@ def _note_sign(state: State, position: Position, fact: Fact) -> None:
     if position.dialect not in state.dialects:
         state.dialects = sorted([*state.dialects, position.dialect])
     state.alive = last_sign(state.alive, position, fact)
-    at, received = moment(position.at), moment(position.received)
+    at = moment(position.at)
     if at is None or fact.copied is True:
         return
     if not (isinstance(fact, Noted) and fact.label in NO_SIGN):
         first, last = moment(state.first_at), moment(state.last_at)
         state.first_at = position.at if first is None or at < first else state.first_at
         state.last_at = position.at if last is None or at >= last else state.last_at
-    if received is not None and not is_read(position, fact):
+    if not is_read(position, fact) and (received := moment(position.received)) is not None:
         state.skew_ms = max(state.skew_ms, abs(at - received))
 
 
@@ -317,9 +317,10 @@ def _counted(state: State, position: Position, fact: Called | Returned) -> None:
     before, after = join_call(state.calls, position, fact)
     for calls, one in ((before, -1), (after, 1)):
         for call in calls:
-            state.tool_calls += one * call.counts
-            state.tool_failures += one * call.failed
-            state.open_calls += one * (call.open and call.counts)
+            if call.counts:
+                state.tool_calls += one
+                state.tool_failures += one * call.failed
+                state.open_calls += one * call.open
             state.torn_calls += one * call.torn
 
 
@@ -405,9 +406,9 @@ def status(state: State, now: str, lost_after: float = LOST_AFTER) -> str:
     phases = {*state.agents.values(), *state.steps.values()}
     if state.asking:
         phases.add("waiting")
-    if state.begun or not phases & set(BY_NEED):
+    if state.begun or phases.isdisjoint(BY_NEED):
         phases.add("working")
-    phase = next(phase for phase in BY_NEED if phase in phases)
+    phase = next(filter(phases.__contains__, BY_NEED))
     if phase == "working" and (not state.alive or silence(state.alive, now) > lost_after):
         return "done" if state.rests else "lost"
     return phase

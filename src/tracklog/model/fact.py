@@ -236,5 +236,5 @@ FACTS: tuple[type[Fact], ...] = (
 
 def blob_of(value: Any) -> Mapping[str, Any] | None:
     """The hash, size and media type of a value that is stored as a blob."""
-    lifted = value.get("$blob") if isinstance(value, Mapping) else None
-    return lifted if isinstance(lifted, Mapping) and "sha256" in lifted else None
+    lifted = value.get("$blob") if isinstance(value, dict) else None
+    return lifted if isinstance(lifted, dict) and "sha256" in lifted else None
