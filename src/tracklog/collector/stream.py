@@ -373,7 +373,9 @@ class Hub:
                 for each in frames
                 if (record := frame.record(each)) and wanted.matches(record, self.home)
             ]
-        return b"".join([b"id: %d\ndata: %b\n\n" % (seq_of(each), each) for each in frames])
+        # Each begins with {"seq": and its number: `_read` has looked.
+        parts = [b"id: %b\ndata: %b\n\n" % (each[7 : each.find(b",", 7)], each) for each in frames]
+        return b"".join(parts)
 
 
 def chunk(content: bytes) -> bytes:
