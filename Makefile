@@ -24,7 +24,7 @@ ifneq ($(and $(ASKED),$(wildcard .venv/.ready)),)
 OTHER := $(shell [ "$$($(PYTHON) $(VERSION))" = "$$($(BIN)/python $(VERSION))" ] || echo other-python)
 endif
 
-.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots cover check check-ts format derive hooks soak cluster-test proof mutate bench bench-peers lock clean
+.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots cover check check-ts format derive hooks soak cluster-test proof mutate bench bench-against bench-peers lock clean
 
 ##@ Use
 help:  ## Show the targets.
@@ -139,6 +139,10 @@ mutate: setup  ## Mutation testing of a ROOM (dialects, intake, journal, folds, 
 
 bench: setup  ## Measure speed and size, and print the results.
 	chromium=$$($(BROWSER)) && CHROMIUM="$$chromium" $(BIN)/python bench
+
+REV ?= HEAD
+bench-against: setup  ## Compare the CPU time of everything with that of another REV; JOBS="admit index" for some of it.
+	$(BIN)/python bench/against.py $(REV) $(JOBS)
 
 bench-peers: setup  ## Measure against Phoenix and MLflow, in an environment of their own.
 	$(BIN)/python bench peers

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-NOT_BENCHES = {"__main__", "corpus", "timing"}
+NOT_BENCHES = {"__main__", "against", "corpus", "costs", "timing"}
 ON_REQUEST = {"peers"}
 """What installs more than a bench should by itself."""
 
