@@ -33,8 +33,8 @@ test("what happens is seen as it happens, phases too; when, relatively and exact
 }) => {
   await open(page, collector);
   await expect(page.getByText("Nothing was recorded yet.")).toBeVisible();
-  await collector.post("kahn-agent", [start("fresh", "coder", "Mend it")]);
-  await expect(page.getByRole("link", { name: /Mend it/ })).toBeVisible();
+  await collector.post("kahn-agent", [start("fresh", "coder", "Repair it")]);
+  await expect(page.getByRole("link", { name: /Repair it/ })).toBeVisible();
   const time = page.getByRole("region", { name: "Runs", exact: true }).locator("time");
   await expect(time).toHaveText(/ago|just now/);
   await expect(time).toHaveAttribute("title", /\d{4}.*\d\d:\d\d:\d\d\.\d{3}/);
@@ -227,7 +227,7 @@ const session = () => {
       usage: { input_tokens: 1_000_000, output_tokens: 1000 },
     });
   const lines = [
-    line(0, "user", { content: "Mend the fins" }),
+    line(0, "user", { content: "Repair the fins" }),
     reply(1, "model-of-nobody"),
     reply(2, "claude-sonnet-4-5-20250929"),
   ];

@@ -14,8 +14,8 @@ const told = (run: string, fact: string, more: object, n: number) => ({
 
 test("a run is shown from all sides", async ({ page, collector }) => {
   await collector.post("tracklog", [
-    told("r", "Began", { what: "run", task: "mend the basket" }, 1),
-    told("r", "Said", { role: "user", blocks: [{ type: "text", text: "please **mend** it" }] }, 2),
+    told("r", "Began", { what: "run", task: "repair the basket" }, 1),
+    told("r", "Said", { role: "user", blocks: [{ type: "text", text: "please **repair** it" }] }, 2),
     told("r", "Called", { tool: "Bash", call_id: "c1", input: { command: "ls" } }, 3),
     told("r", "Returned", { tool: "Bash", call_id: "c1", ok: false, error: "no such file", seconds: 2 }, 4),
     told(
@@ -34,7 +34,7 @@ test("a run is shown from all sides", async ({ page, collector }) => {
   ]);
   await open(page, collector, "#/run/tracklog/r");
   const feed = page.getByRole("feed");
-  await expect(feed.locator("strong", { hasText: "mend" })).toBeVisible();
+  await expect(feed.locator("strong", { hasText: "repair" })).toBeVisible();
   await expect(page.getByText("✓ verified")).toBeVisible();
   await expect(page.getByRole("region", { name: "Summary" })).toContainText("end_turn");
   await expect(feed.getByText("hm, odd")).toBeHidden();
@@ -325,7 +325,7 @@ test("two runs are laid side by side and the place where they part is on the scr
 
 test("search finds messages, marks the words, filters, and leads to the record", async ({ page, collector }) => {
   await collector.post("fishbowl", [said("talk", "the connection was refused")]);
-  await collector.post("kahn-agent", [start("other", "coder", "a connection to mend")]);
+  await collector.post("kahn-agent", [start("other", "coder", "a connection to repair")]);
   await open(page, collector);
   await expect(page.getByRole("region", { name: "Runs", exact: true })).toBeVisible();
   await page.keyboard.press("/");

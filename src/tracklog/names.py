@@ -80,7 +80,7 @@ class KahnEvent(
         ]
     ]
 ):
-    """One frame of a ralph run: a union of exactly four, told apart by `event`."""
+    """One frame of a ralph run: a union of exactly four, distinguished by `event`."""
 
 
 class AgentEvent(
@@ -91,7 +91,7 @@ class AgentEvent(
         ]
     ]
 ):
-    """One agent transition event: a union of exactly five, told apart by `event`."""
+    """One agent transition event: a union of exactly five, distinguished by `event`."""
 
 
 def _type_of(value: Any) -> str:

@@ -251,7 +251,7 @@ ROUTES: tuple[Route, ...] = (
         path="/api/inbox/{question}/answer",
         endpoint=inbox.answer,
         about="Answer a question, by its `question_id`. The first answer counts; the same one "
-        "sent again by the same person is told as before.",
+        "sent again by the same person gets the same result again.",
         params=(_ASKER,),
         takes=JSON,
         body=AnswerBody,
