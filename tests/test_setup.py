@@ -138,7 +138,7 @@ def environment(machine: Machine, version: str) -> None:
     (machine.clone / ".venv" / ".ready").touch()
 
 
-def test_the_environment_is_made_anew_for_another_python(machine):
+def test_the_environment_is_made_again_for_another_python(machine):
     environment(machine, "3.11.7")
     python = machine.stub("python3.13", "echo 3.13.0")
     assert f"{python} -m venv --clear .venv" in machine.make(f"PYTHON={python}")

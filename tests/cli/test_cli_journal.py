@@ -762,7 +762,7 @@ def checks(done):
     return {each["name"]: each for each in objects(done)}
 
 
-def test_doctor_sees_a_missing_format_and_its_mend_mends_it(home):
+def test_doctor_sees_a_missing_format_and_its_remedy_repairs_it(home):
     tracklog(home, "record", CONVERGES)
     (home / "format").unlink()
     ill = tracklog(home, "doctor", "--json")

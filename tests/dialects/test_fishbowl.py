@@ -95,7 +95,7 @@ def test_the_envelope_is_exactly_eight_fields_all_required():
 
 @requirement("BOWL-59", "BOWL-61")
 @given(st.text().filter(lambda key: key not in FIELDS))
-def test_any_other_field_is_refused_by_door_and_model(key):
+def test_any_other_field_is_refused_by_intake_and_model(key):
     assert pointers({**SPOKE, key: 1}) != []
     with pytest.raises(ValidationError):
         fishbowl.Frame.model_validate({**SPOKE, key: 1})

@@ -180,7 +180,7 @@ def test_a_run_that_only_agents_end_is_done_when_all_of_them_have_ended():
         (["done", "done"], "done"),
     ],
 )
-def test_a_run_has_the_status_of_its_neediest_agent(phases, status):
+def test_a_run_has_the_status_of_its_most_urgent_agent(phases, status):
     facts = [
         Moved(agent=f"a{number}", from_=None, to="x", phase=phase)
         for number, phase in enumerate(phases)
@@ -466,7 +466,7 @@ def test_the_two_seams_of_a_transcript_are_counted_once_and_told_apart():
     assert len(calls_.answer(play(calls_.fold, history).values())) == 1
 
 
-def test_the_same_id_told_twice_is_one_call_and_the_report_alone_counts():
+def test_the_same_id_reported_twice_is_one_call_and_the_report_alone_counts():
     twice = numbered([REPORT[0], REPORT[0], REPORT[1], REPORT[1]])
     row = run_after(twice)
     assert (row["tool_calls"], row["tool_failures"]) == (1, 1)

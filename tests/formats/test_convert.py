@@ -248,7 +248,7 @@ def test_a_run_converted_on_begins_at_its_first_words():
     assert report.totals()["kept"]
 
 
-def test_a_forged_extension_cannot_bring_in_what_the_door_refuses():
+def test_a_forged_extension_cannot_bring_in_a_line_that_the_intake_refuses():
     load = {
         "of": 1,
         "own": True,
@@ -429,7 +429,7 @@ def test_what_the_source_did_not_say_is_called_synthesised():
     assert not report.lossless
 
 
-def test_what_the_door_does_not_take_is_left_out_and_else_nothing_is_said():
+def test_a_line_that_the_check_refuses_is_left_out_of_a_conversion():
     def write(fact, scene):
         body = dict(fishbowl.write(fact, scene))
         body["nonsense"] = {"a": 1}

@@ -616,7 +616,7 @@ def test_the_generations_differ_in_what_they_call_things():
     assert "gen_ai.agent.version" not in new
 
 
-def test_a_spend_told_twice_is_written_once():
+def test_a_spend_reported_twice_is_written_once():
     spent = Spent(key="k", model="m", usage={"input_tokens": 5, "output_tokens": 1})
     more = Spent(key="k", model="m", usage={"input_tokens": 5, "output_tokens": 9})
     request = json.loads(written(one(Began(what="run"), spent, more), "otel"))

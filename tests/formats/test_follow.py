@@ -87,7 +87,7 @@ def test_what_was_not_heard_of_a_file_that_begins_alike_is_not_taken_for_known(w
 
 
 @pytest.mark.parametrize("size", [10, 20_000])  # lines, and the bytes between two that differ
-def test_one_that_watches_notices_that_a_file_was_written_anew(watched, size):
+def test_a_follower_notices_that_a_file_was_written_again(watched, size):
     home, logs = watched
     path, filled = logs / "now.jsonl", "x" * size
     path.write_bytes(line(1, more=filled) + line(2))

@@ -975,7 +975,7 @@ def test_a_cache_that_is_ahead_of_its_journal_is_not_believed(tmp_path):
         assert Importing(home).bring([path]).lines["accepted"] == 3
 
 
-def test_a_better_mapping_tells_every_record_anew(tmp_path, home):
+def test_a_better_mapping_maps_every_record_again(tmp_path, home):
     from dataclasses import replace  # noqa: PLC0415  # here alone
 
     path = three(tmp_path, "one")
@@ -987,7 +987,7 @@ def test_a_better_mapping_tells_every_record_anew(tmp_path, home):
     assert len(list(home.index.states("conversation"))) == 1
 
 
-def test_a_home_that_an_older_version_filled_is_read_anew_and_that_is_said(tmp_path):
+def test_a_home_that_an_older_version_filled_is_read_again_with_a_notice(tmp_path):
     from dataclasses import replace  # noqa: PLC0415  # here alone
 
     path = write(tmp_path / f"{SESSION}.jsonl", reply(1, {"type": "text", "text": "Hello"}))
@@ -1121,7 +1121,7 @@ def test_follow_without_folders_imports_what_agents_write(user):
     assert run("follow", "--once", "--dialect", "awf", code=2)
 
 
-def test_blob_gives_the_very_bytes_back(tmp_path, home, monkeypatch):
+def test_blob_gives_the_same_bytes_back(tmp_path, home, monkeypatch):
     name = home.blobs.put(b"\x00\xffbytes")
     monkeypatch.setenv("TRACKLOG_HOME", str(home.path))
     assert run("blob", name).stdout_bytes == b"\x00\xffbytes"

@@ -90,7 +90,7 @@ def brought(tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
-def test_every_line_of_every_sample_passes_the_door(name):
+def test_every_line_of_every_sample_passes_the_intake(name):
     check = checker(registry.dialect("tracklog"))
     reading = SourceReading(importer_of(FILES[name]), FILES[name])
     for batch in reading.lines():

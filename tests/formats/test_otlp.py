@@ -742,7 +742,7 @@ def test_of_a_history_only_what_is_new_is_told(door):
     assert words == ["one", "first", "and 2", "second", "and 3", "third"]
 
 
-def test_the_same_words_said_twice_are_told_twice(door):
+def test_the_same_message_sent_twice_is_recorded_twice(door):
     door.send(traces(chat(2, [("user", "yes")], "go on?")))
     door.send(
         traces(chat(3, [("user", "yes"), ("assistant", "go on?"), ("user", "yes")], "go on?"))

@@ -332,7 +332,7 @@ def test_what_is_called_kept_is_said_in_the_words_of_the_format(way, kind):
     name=st.sampled_from(["fact", "at", "fidelity", "blocks", "usage", "key"]),
     put=values,
 )
-def test_what_claims_to_be_ours_and_is_not_makes_no_line_that_the_door_refuses(fact, name, put):
+def test_a_forged_line_of_ours_makes_no_line_that_the_intake_refuses(fact, name, put):
     told = {"fact": type(fact).__name__, **plain(fact), name: put}
     found = carried(orjson.loads(orjson.dumps(told, default=list)))
     if found is not None:

@@ -537,7 +537,7 @@ def dispatching(*decisions: dict, **config) -> dict:
     return flow("conformance-sends", [lead, send], [("lead", "send"), ("send", "lead")])
 
 
-def test_a_supervisor_that_asks_is_answered_at_the_dispatch_and_decides_anew(tmp_path):
+def test_a_supervisor_that_asks_is_answered_at_the_dispatch_and_decides_again(tmp_path):
     with serve(tmp_path, dispatching({"kind": "ask-user", "prompt": "Which way?"})) as host:
         run = host.start("conformance-sends")
         assert host.until(run, "waiting-input")["currentNodeId"] == "send"

@@ -127,7 +127,7 @@ def test_reasoning_is_sent_before_the_answer_and_recorded_when_the_model_fails(t
         assert len(host.events(other, "agent.reasoned")) == 1
 
 
-def test_a_thought_that_a_kill_cut_off_is_closed_before_it_is_thought_anew(tmp_path):
+def test_a_thought_that_a_kill_cut_off_is_closed_before_it_begins_again(tmp_path):
     said = {"content": "Done.", "reasoning_content": THOUGHT}
     with serving(({"content": "", "reasoning_content": THOUGHT}, HANG), said) as (url, _):
         with hosted(tmp_path, url, prompting(), 60, tolerated="delta-not-closed") as host:

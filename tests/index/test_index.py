@@ -523,7 +523,7 @@ def test_a_damaged_index_is_put_aside_and_rebuilt_by_itself(tmp_path, damage):
     assert after["cursor"] == before["cursor"] + 1
 
 
-def test_damage_that_shows_when_it_is_asked_is_mended_too(tmp_path):
+def test_damage_that_a_question_finds_is_repaired_too(tmp_path):
     journal, place = memory_journal(), tmp_path / "index.db"
     journal.append(EVENTS)
     index = indexed(journal, place)

@@ -352,7 +352,7 @@ def test_a_cache_of_marks_is_gone_on_with(tmp_path):
         lambda cache: cache.replace(b'"a2"', b'"a3"'),
     ],
 )
-def test_an_odd_cache_of_marks_is_made_anew(tmp_path, spoil):
+def test_an_odd_cache_of_marks_is_made_again(tmp_path, spoil):
     path = tmp_path / "marks.json"
     with Journal(FileStore(tmp_path)) as journal:
         intake = Intake(journal, registry.dialects(), marks=Marks(journal, path))

@@ -85,7 +85,7 @@ def test_a_chain_cut_at_every_byte_loses_no_record(grown, tmp_path):
         shutil.rmtree(home)
 
 
-def test_a_missing_chain_is_made_anew(grown):
+def test_a_missing_chain_is_made_again(grown):
     chain_path(grown / "journal", 1).unlink()
     assert kept(grown) == [1, 2, 3, 4, 5, 6, 7]
     assert verify(grown).ok
@@ -423,7 +423,7 @@ def test_a_sync_that_fails_in_the_background_is_told_to_the_next_who_appends(tmp
     assert kept(tmp_path) == [1, 3]
 
 
-def test_a_chain_that_cannot_be_made_anew_stops_the_writer_and_no_reader(tmp_path):
+def test_a_chain_that_cannot_be_made_again_stops_the_writer_and_no_reader(tmp_path):
     journal = Journal(FileStore(tmp_path, segment_size=300, disk=HastyDisk()))
     for number in range(1, 10):
         journal.append(entries(number))

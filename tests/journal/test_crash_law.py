@@ -260,7 +260,7 @@ def test_weaker_words_lose_only_a_tail_when_power_is_lost(tmp_path, durability):
 
 @settings(max_examples=40 * SOAK, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_every_file_cut_anywhere_is_mended_by_a_retry(tmp_path_factory, data):
+def test_every_file_cut_anywhere_is_repaired_by_a_retry(tmp_path_factory, data):
     """Any prefix of the open segment beside any prefix of its chain that a missing sync allows."""
     home = tmp_path_factory.mktemp("home")
     batches = batches_of(*data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=5)))
@@ -571,7 +571,7 @@ def test_a_segment_that_is_gone_is_a_fault_and_its_numbers_are_not_given_again(t
     assert not verify(tmp_path).ok, "it stays a fault"
 
 
-def test_a_chain_that_is_gone_is_made_anew_and_that_is_reported(tmp_path):
+def test_a_chain_that_is_gone_is_made_again_and_that_is_reported(tmp_path):
     grown(tmp_path, batches_of(2, 3))
     chain_path(tmp_path / "journal", 1).unlink()
     assert not verify(tmp_path).ok

@@ -270,7 +270,7 @@ class TestRunPlaces:
         self.check(home)
 
 
-def test_a_removed_home_is_told_at_once_and_a_new_opening_begins_anew(tmp_path):
+def test_a_removed_home_is_reported_at_once_and_the_next_opening_starts_a_new_one(tmp_path):
     home = tmp_path / "home"
     store = FileStore(home)
     store.append(frames_of([b"{}"]))

@@ -404,7 +404,7 @@ def test_a_segment_that_was_cut_is_warned_of(tmp_path, left):
         assert any("the journal is damaged" in str(each) for each in server.logs)
 
 
-def test_a_line_end_that_is_missing_at_the_end_is_mended(tmp_path):
+def test_a_line_end_that_is_missing_at_the_end_is_repaired(tmp_path):
     assert run("record", "--home", tmp_path, input=b"\n".join(LINES) + b"\n").returncode == 0
     segment(tmp_path).write_bytes(segment(tmp_path).read_bytes()[:-1])
     done = run("record", "--json", "--home", tmp_path, input=LINES[0] + b"\n")
