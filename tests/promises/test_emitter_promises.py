@@ -561,6 +561,7 @@ def test_only_the_line_that_is_too_large_for_a_proxy_is_set_aside_in_the_end(tmp
     assert "lines were refused: " in err
 
 
+@pytest.mark.promise("So is a line that fails again and again")
 @pytest.mark.parametrize(
     "mood", ["reset", (500, {}, {}), (200, FOREIGN, b""), (403, FOREIGN, b""), (413, FOREIGN, b"")]
 )
