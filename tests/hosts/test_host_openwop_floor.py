@@ -826,6 +826,32 @@ def test_a_delivery_that_fails_is_tried_again_also_after_a_restart(tmp_path):
             assert eventually(lambda: json.loads(receiver.got[-1][1])["runId"] == other)
 
 
+def test_a_subscription_is_made_once_for_one_key_and_its_secret_is_stored_nowhere(tmp_path):
+    with Host(tmp_path, **HOOKS) as host:
+        body = {"url": "http://127.0.0.1:9/x", "events": ["run.completed"]}
+        same = {"Idempotency-Key": "a-key-that-is-long-enough"}
+        first = host.http.post("/v1/webhooks", json=body, headers=same)
+        again = host.http.post("/v1/webhooks", json=body, headers=same)
+        assert first.json() == again.json()
+        assert again.headers["openwop-idempotent-replay"] == "true"
+        other = host.http.post("/v1/webhooks", json={**body, "tags": ["x"]}, headers=same)
+        assert error_of(other) == (409, "idempotency_key_mismatch")
+        secret = first.json()["secret"].encode()
+    for path in tmp_path.rglob("*"):
+        assert path.is_dir() or secret not in path.read_bytes()
+
+
+def test_another_host_on_the_home_delivers_when_the_first_has_ended(tmp_path):
+    with Receiver() as receiver, Host(tmp_path, **HOOKS) as second:
+        with Host(tmp_path, **HOOKS) as first:
+            body = {"url": receiver.url, "events": ["run.completed"]}
+            assert first.http.post("/v1/webhooks", json=body).status_code == 201
+        run = second.start("conformance-noop")
+        second.until(run, "completed")
+        assert eventually(lambda: receiver.got)
+        assert json.loads(receiver.got[0][1])["runId"] == run
+
+
 def test_a_delivery_that_never_succeeds_is_a_dead_letter_and_holds_up_nothing(tmp_path):
     with Receiver(failures=3) as receiver, Host(tmp_path, **HOOKS, webhook_attempts=3) as host:
         body = {"url": receiver.url, "events": ["run.completed"]}

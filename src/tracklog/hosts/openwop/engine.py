@@ -176,6 +176,7 @@ class Engine:
             except Exception as error:  # noqa: BLE001  # logged, and tried again
                 logs.log_failure("runs that were left could not be taken up", error)
             self.requests.forget(self.clock() - DAY)
+            self.webhooks.start()
 
     def _sweep(self) -> None:
         for name in sorted(self.reader.open - self._quiet - self._running.keys()):

@@ -371,10 +371,10 @@ class Handlers:
         return await self._resolve(call, token.run, token.node, token.principal)
 
     async def register_webhook(self, call: Call) -> Response:
-        data = await self.engine.webhooks.register(
-            _without_null(call.body), call.tenant, call.wire.version
+        data, is_known = await self.engine.webhooks.register(
+            _without_null(call.body), call.tenant, call.wire.version, call.request
         )
-        return call.json(data, 201)
+        return call.json(data, 201, {"OpenWOP-Idempotent-Replay": "true"} if is_known else None)
 
     async def unregister_webhook(self, call: Call) -> Response:
         name = call.wire.run_of(call.names["webhook"], call.key)

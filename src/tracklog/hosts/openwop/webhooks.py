@@ -25,6 +25,7 @@ import orjson
 
 from tracklog import Record, write_file
 from tracklog.hosts.openwop.failures import Failure
+from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.runlog import FAMILY, RunLog
 from tracklog.hosts.openwop.wires import Wire
 from tracklog.web import logs
@@ -119,8 +120,14 @@ class Webhooks:
 
     # Subscriptions.
 
-    async def register(self, body: Mapping[str, Any], tenant: str, version: str) -> dict[str, Any]:
-        """Subscribe; what the subscriber must know, with the secret, which is not shown again."""
+    async def register(
+        self, body: Mapping[str, Any], tenant: str, version: str, request: Request | None = None
+    ) -> tuple[dict[str, Any], bool]:
+        """Subscribe; what the subscriber must know, with the secret, and whether it was done before.
+
+        The id follows from the key of the request. So a retry finds its subscription, and no answer
+        with a secret has to be stored for it.
+        """
         url, events, tags = body.get("url"), body.get("events"), body.get("tags", [])
         for name in body.keys() - FIELDS:
             raise _invalid(name, f"there is no option {name[:50]!r} here")
@@ -138,7 +145,12 @@ class Webhooks:
             await asyncio.to_thread(addresses_of, parts, self._engine.settings.webhook_hosts)
         except (Rejected, ValueError) as error:
             raise Failure("webhook_url_rejected", str(error)) from None
-        name = f"hook-{uuid.uuid4()}"
+        name = f"hook-{uuid.uuid5(uuid.NAMESPACE_OID, request.key) if request else uuid.uuid4()}"
+        known = self._load(name)
+        if known is not None:
+            if request is not None and known["request"] != request.body:
+                raise Failure("idempotency_key_mismatch", "this key came with another body")
+            return self._answer(known), True
         data: dict[str, Any] = {
             "id": name,
             "url": url,
@@ -149,18 +161,21 @@ class Webhooks:
             "created": self._engine.journal.now(),
         }
         data |= {"secret": secret} if secret is not None else {}
-        data |= {"cursor": self._engine.journal.last}
+        data |= {"cursor": self._engine.journal.last, "request": request.body if request else None}
         await asyncio.to_thread(self._write, f"{name}.json", data)
         self._start(name)
+        return self._answer(data), False
+
+    def _answer(self, data: Mapping[str, Any]) -> dict[str, Any]:
         key = self._secret(data)
         return {
-            "webhookId": name,
-            "subscriptionId": name,
-            "url": url,
+            "webhookId": data["id"],
+            "subscriptionId": data["id"],
+            "url": data["url"],
             "secret": key,
             "secretFingerprint": hashlib.sha256(key.encode()).hexdigest()[:16],
-            "events": events,
-            "eventTypes": events,
+            "events": data["events"],
+            "eventTypes": data["events"],
             "createdAt": data["created"],
         }
 
@@ -210,7 +225,10 @@ class Webhooks:
     # Deliveries.
 
     def start(self) -> None:
-        """Deliver to every subscriber, each from where it was left."""
+        """Deliver to every subscriber, each from where it was left.
+
+        It may be called again, for subscriptions that were made at another host.
+        """
         with contextlib.suppress(OSError):
             for path in sorted(self._folder.glob("hook-*.json")):
                 self._start(path.stem)
@@ -223,6 +241,9 @@ class Webhooks:
         self._leases.close()
 
     def _start(self, name: str) -> None:
+        worker = self._workers.get(name)
+        if worker is not None and worker.is_alive():
+            return
         worker = threading.Thread(target=self._work, args=(name,), name=name, daemon=True)
         self._workers[name] = worker
         worker.start()
