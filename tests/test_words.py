@@ -55,6 +55,9 @@ PRIVATE |= {"said", "spoken", "kept", "mend", "mended", "mends", "anew", "door",
 """Parts of names that mean nothing to a reader. Write instead what the value is: text, fields, row,
 event, record, match, stored, repaired, intake.
 """
+TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
+NOT_IN_TESTS = {"door", "neediest", "kin", "twins", "anew", "mend", "mended", "mends", "untold"}
+"""Parts of names of tests that mean nothing to a reader."""
 OF_A_FACT = {
     "said": ("fact.py", "shapes.py", "_turns.py", "messages.py", "turns.py"),
     "kept": ("loss.py",),
@@ -95,6 +98,12 @@ def test_the_code_uses_ordinary_words(source):
         name for name in private_names(text) if name.lower().strip("_") not in of_a_fact
     } == set()
     assert found(text) == []
+
+
+@pytest.mark.parametrize("source", TESTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_names_of_tests_use_ordinary_words(source):
+    tests = [name for name in names(ast.parse(source.read_text())) if name.startswith("test_")]
+    assert [name for name in tests if not NOT_IN_TESTS.isdisjoint(name.split("_"))] == []
 
 
 def test_a_private_name_is_found_wherever_it_is_defined():

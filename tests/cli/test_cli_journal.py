@@ -551,9 +551,9 @@ def test_a_backup_has_every_blob_and_nothing_half_made(home, tmp_path):
     assert not [*(tmp_path / "copy").rglob("*.tmp")]
 
 
-def test_doctor_says_what_is_wrong_and_how_to_mend_it(home):
+def test_doctor_says_what_is_wrong_and_how_to_repair_it(home):
     nothing = objects(tracklog(home, "doctor", "--json"))
-    assert nothing[-1]["mend"] == "tracklog import"
+    assert nothing[-1]["remedy"] == "tracklog import"
     tracklog(home, "record", CONVERGES)
     well = tracklog(home, "doctor", "--json")
     assert well.returncode == 0
@@ -563,12 +563,12 @@ def test_doctor_says_what_is_wrong_and_how_to_mend_it(home):
     segment.write_bytes(segment.read_bytes().replace(b"coder", b"codex", 1))
     ill = tracklog(home, "doctor", "--json")
     assert ill.returncode == 1
-    states = {each["name"]: (each["state"], each["mend"]) for each in objects(ill)}
+    states = {each["name"]: (each["state"], each["remedy"]) for each in objects(ill)}
     assert states["permissions"] == ("warning", f"chmod -R go-rwx {home}")
-    state, mend = states["chain"]
+    state, remedy = states["chain"]
     assert state == "error"
     for command in (f"`tracklog verify --home {home}`", "`tracklog backup`", f"`mv {home} "):
-        assert command in mend
+        assert command in remedy
 
 
 def test_record_into_a_damaged_home_warns_and_records_all_the_same(home):
@@ -595,15 +595,15 @@ def test_whatever_doctor_finds_comes_with_a_command(home):
     segment = next((home / "journal").glob("*.jsonl"))
     segment.write_bytes(segment.read_bytes().replace(b"coder", b"codex", 1))
     found = {
-        check["name"]: check["mend"]
+        check["name"]: check["remedy"]
         for check in objects(tracklog(home, "doctor", "--json"))
         if check["state"] != "ok"
     }
     assert found.keys() >= {"permissions", "chain", "quarantine", "index"}
-    for name, mend in found.items():
-        program = mend.split("`")[1] if "`" in mend else mend
-        assert program.startswith("tracklog ") or shutil.which(program.split()[0]), (name, mend)
-        assert str(home) in mend, (name, mend)
+    for name, remedy in found.items():
+        program = remedy.split("`")[1] if "`" in remedy else remedy
+        assert program.startswith("tracklog ") or shutil.which(program.split()[0]), (name, remedy)
+        assert str(home) in remedy, (name, remedy)
 
 
 def test_doctor_looks_at_the_index_and_knows_a_broken_one(home):
@@ -619,7 +619,7 @@ def test_doctor_looks_at_the_index_and_knows_a_broken_one(home):
     assert index()["message"] == "up to record 8 of 9: it catches up when asked"
     for path in home.glob("index.db*"):
         path.write_bytes(b"nonsense" * 1000)
-    assert (index()["state"], index()["mend"]) == (
+    assert (index()["state"], index()["remedy"]) == (
         "warning",
         f"tracklog rebuild --home {home}",
     )
@@ -767,8 +767,8 @@ def test_doctor_sees_a_missing_format_and_its_remedy_repairs_it(home):
     (home / "format").unlink()
     ill = tracklog(home, "doctor", "--json")
     assert ill.returncode == 1
-    mend = checks(ill)["home"]["mend"].replace("tracklog", f"{sys.executable} -m tracklog", 1)
-    subprocess.run(mend, shell=True, check=True, capture_output=True)
+    remedy = checks(ill)["home"]["remedy"].replace("tracklog", f"{sys.executable} -m tracklog", 1)
+    subprocess.run(remedy, shell=True, check=True, capture_output=True)
     assert tracklog(home, "doctor").returncode == 0
 
 
@@ -779,7 +779,7 @@ def test_doctor_sees_a_home_that_cannot_be_written(home, monkeypatch):
     (seen,) = [check for check in doctor(home, time.time()) if check.name == "permissions"]
     assert seen.state == "error"
     assert seen.message == f"{home / 'journal'} cannot be read and written by you"
-    assert seen.mend == f"chmod -R u+rwX {home}"
+    assert seen.remedy == f"chmod -R u+rwX {home}"
 
 
 def test_follow_goes_on_where_something_cannot_be_read(home, tmp_path):

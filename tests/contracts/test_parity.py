@@ -293,7 +293,7 @@ def small(number):
 
 
 SPLITS = {"pydantic": whole, "zod": small}
-"""The known splits: who refuses what the check accepts, and what would mend it."""
+"""The known splits: who refuses what the check accepts, and what would repair it."""
 
 
 @cache

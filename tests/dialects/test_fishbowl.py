@@ -295,7 +295,7 @@ bodies = st.builds(
 @example({**SPOKE, "turn": True})
 @example({**SPOKE, "schema_version": True})
 @example({**SPOKE, "kind": "agent.spoke\n"})
-def test_door_and_model_give_the_same_verdict(body):
+def test_intake_and_model_give_the_same_verdict(body):
     schema = Draft202012Validator(schema_of(fishbowl.Frame), validate_formats=True)
     try:
         fishbowl.Frame.model_validate(body)

@@ -120,7 +120,7 @@ def test_damage_is_reported_and_never_renumbered(home, tmp_path):
     checks = {each["name"]: each for each in map(orjson.loads, done.stdout.splitlines())}
     assert (done.returncode, checks["chain"]["state"]) == (1, "error")
     assert "record 6" in checks["chain"]["message"]
-    assert "backup" in checks["chain"]["mend"]
+    assert "backup" in checks["chain"]["remedy"]
     assert not list((home / "quarantine").iterdir())
     assert [fault["seq"] for fault in proven(home)["faults"]] == [6]
 
