@@ -9,7 +9,7 @@ def leave_branch(state: dict[str, Any], id: str, parent: str | None) -> str | No
     """Hang a record below its parent; returns the first record of the branch that it leaves."""
     chain: dict[str, str | None] = state.setdefault("chain", {})
     tip, left = state.get("tip"), None
-    if parent is not None and tip is not None and tip != parent and id not in chain:
+    if parent in chain and tip is not None and tip != parent and id not in chain:
         here: str | None = tip
         for _ in range(len(chain)):  # a limit, in case the parents form a cycle
             if here is None:
