@@ -13,6 +13,7 @@ from tracklog.home import registry
 from tracklog.journal.comparing import verify_store
 from tracklog.journal.frame import seq_of
 from tracklog.journal.postgres import schema as tables
+from tracklog.journal.postgres import store as store_module
 from tracklog.journal.storages.postgresql import PostgresStorage
 from tracklog.model.errors import BadFormat, StoreBroken
 from tracklog.testing import (
@@ -105,6 +106,25 @@ def test_a_connection_that_is_lost_before_the_commit_is_made_again(through_relay
     assert relay.cuts == 1
     assert store.last == 3
     assert verify_store(store, store.head()).verdict == "proven"
+
+
+def test_a_writer_that_is_stuck_is_passed_by_the_others(tmp_path, opened, monkeypatch):
+    monkeypatch.setattr(store_module, "STUCK", "300ms")
+    place = store_url(tmp_path).removeprefix("postgresql:")
+    one, other = (PostgresStorage(place, folders=tmp_path) for _ in range(2))
+    opened += [one, other]
+    asked: list[int] = []
+
+    def make(first):
+        asked.append(first)
+        if len(asked) == 1:  # as if the process were stopped while it has the lock
+            assert other.store.append(frames_of([b"{}"], "r2")) == 1
+        return frames_of([b"{}", b"{}"], "r1")(first)
+
+    assert one.store.append(make) == 2
+    assert asked == [1, 2]
+    assert [seq_of(frame) for frame in one.store.read(0, 10)] == [1, 2, 3]
+    assert verify_store(one.store).verdict == "proven"
 
 
 def test_reading_goes_on_over_a_new_connection(through_relay, relay):

@@ -26,7 +26,8 @@ PATIENCE = 5.0
 """Seconds that a lost connection is tried again, before an error is raised."""
 _PAUSE = 0.05
 _IDLE = 8  # connections that are kept open
-_LOST = ("08", "57P", "25006")  # no connection; the server stops or starts; it became a standby
+_LOST = ("08", "57P", "25006", "25P03")
+# No connection; the server stops or starts; it became a standby; we held the lock too long.
 _TENANT = re.compile(r"[a-z][a-z0-9]{0,39}")
 _DEFAULTS = {
     "application_name": "tracklog",

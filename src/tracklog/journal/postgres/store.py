@@ -35,6 +35,8 @@ from tracklog.model.event import Finding
 OWN_RUNS = 100_000
 """Runs of which this process remembers its own last record."""
 
+STUCK = "10s"
+"""How long a writer may hold the lock without a word, before the server lets the others go on."""
 _TRIM_MARKS = 1000  # marks of this process after which old ones are dropped
 _RESOLVING = 30.0  # seconds that the outcome of a commit is looked for
 _GROUPS = 256  # rows that are read at once
@@ -229,14 +231,15 @@ class PostgresStore(PostgresReader):
 
     def lock(self, connection: Connection, *, sync: bool) -> Row:
         """Begin a transaction, and lock the head: first, last, chain, origin, bytes."""
-        with connection.pipeline():
-            connection.execute("BEGIN")
-            if sync and self.durability != "sync":
-                connection.execute("SET LOCAL synchronous_commit = on")
-            asked = connection.execute(
-                f"SELECT first, last, chain, origin, bytes FROM {self.schema}.head FOR UPDATE".encode(),
-                binary=True,
-            )
+        # As one text, not as a pipeline: behind a pipeline the server does not watch for `STUCK`.
+        local = "SET LOCAL synchronous_commit = on;" if sync and self.durability != "sync" else ""
+        asked = connection.execute(
+            f"BEGIN; {local} SELECT first, last, chain, origin, bytes FROM {self.schema}.head"
+            " FOR UPDATE".encode(),
+            prepare=False,
+        )
+        while asked.nextset():
+            pass
         row = asked.fetchone()
         if row is None:
             raise StoreBroken(f"the table {self.schema}.head is empty", "restore it from a backup")
@@ -346,11 +349,11 @@ class PostgresStore(PostgresReader):
             wanted = "on" if self.durability == "sync" else "off"
             made.execute(
                 "SELECT set_config('lock_timeout', '5s', false),"
-                " set_config('idle_in_transaction_session_timeout', '30s', false),"
+                " set_config('idle_in_transaction_session_timeout', %s, false),"
                 " set_config('synchronous_commit', CASE WHEN %s = 'on' AND"
                 " current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply'"
                 " ELSE %s END, false)",
-                (wanted, wanted),
+                (STUCK, wanted, wanted),
             )
             self._writer = made
         return self._writer
