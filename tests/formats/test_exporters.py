@@ -114,29 +114,15 @@ def test_a_run_is_written_as_the_sample_has_it(name, golden):
     assert written(made, name) == file.read_bytes()
 
 
-class TestAgui(ExporterSuite):
-    exporter = registry.exporter("agui")
-
-
 class TestAtif(ExporterSuite):
     exporter = registry.exporter("atif")
     streams = False  # a late result stands in an early step there, so the document is made whole
 
 
-class TestCloudEvents(ExporterSuite):
-    exporter = registry.exporter("cloudevents")
-
-
-class TestHtml(ExporterSuite):
-    exporter = registry.exporter("html")
-
-
-class TestJsonl(ExporterSuite):
-    exporter = registry.exporter("jsonl")
-
-
-class TestOtel(ExporterSuite):
-    exporter = registry.exporter("otel")
+for each in registry.exporters():
+    suite = f"Test{each.name.title()}"
+    if suite not in globals():
+        globals()[suite] = type(suite, (ExporterSuite,), {"exporter": each, "__module__": __name__})
 
 
 def test_every_format_of_the_folder_passes_the_suite():
