@@ -3,6 +3,9 @@
 The samples and where they come from: `tests/samples/importers/SOURCES*.md`.
 """
 
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import orjson
@@ -252,3 +255,44 @@ def test_every_record_of_a_sample_is_mapped(samples, name):
     found = recognition(registry.importers(), path, head_of(path)).importer
     _, _, report = lines_of_file(found, path)
     assert not report.unknown, report.unknown
+
+
+def test_all_agents_are_imported_into_one_home_and_nothing_is_recorded_twice(samples, tmp_path):
+    with Home(tmp_path / "home", durability="os") as home:
+        importing = Importing(home)
+        first = importing.bring(importing.below([samples]))
+        assert (first.refused, first.unread, first.ambiguous) == ([], [], {})
+        names = {Path(each).relative_to(samples).parts[0] for each in first.unrecognised}
+        assert names == {"grok", "opencode", "otel"}  # what no importer reads
+        again = Importing(home).bring(importing.below([samples]))
+        assert (again.lines, again.unchanged) == ({}, first.files)
+        anew = Importing(home).bring(importing.below([samples]), again=True)
+        assert set(anew.lines) == {"duplicate"}
+        home.index.catch_up()
+        rows = ask(home, "runs")
+        assert len(rows) == len(first.runs)
+        assert "mock-model" in ask(home, "costs", by="all")[0]["unpriced_models"]
+
+
+def test_credentials_beside_the_chats_of_cursor_are_not_read(samples, tmp_path):
+    path = tmp_path / "state.vscdb"
+    shutil.copy(samples / "cursor" / "legacy-2024-workspace.vscdb", path)
+    with closing(sqlite3.connect(path)) as connection:
+        rows = [
+            ("cursorAuth/accessToken", "ey-secret-1"),
+            ("cursorAuth/refreshToken", "ey-secret-2"),
+        ]
+        connection.executemany("INSERT INTO ItemTable VALUES (?, ?)", rows)
+        connection.execute("INSERT INTO cursorDiskKV VALUES ('secret', 'ey-secret-3')")
+        connection.commit()
+    store = tmp_path / "store.db"
+    shutil.copy(samples / "cursor" / "cli-store" / "store.db", store)
+    with closing(sqlite3.connect(store)) as connection:
+        (data,) = connection.execute("SELECT value FROM meta WHERE key = '0'").fetchone()
+        meta = {**orjson.loads(bytes.fromhex(data)), "blobEncryptionKey": "ey-secret-4"}
+        connection.execute("UPDATE meta SET value = ?", (orjson.dumps(meta).hex(),))
+        connection.commit()
+    for each in (path, store):
+        lines, _, _ = lines_of_file(registry.importer("cursor"), each)
+        assert lines
+        assert not any(b"ey-secret" in line for line in lines)
