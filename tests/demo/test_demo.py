@@ -75,7 +75,7 @@ def test_hours_of_it_are_never_refused_and_odd_only_on_purpose(tmp_path):
                 for name, act in played._acts:
                     lines = act.live(begin, cycle, demo._draw(name, str(cycle)))
                     for due in sorted(played._due(name, lines)):
-                        played._say(home, due)
+                        played._write(home, due)
             home.index.catch_up()
             now = stamp(NOW + 24 * demo.ROUND)
             found = ask(home, "findings", now=now, limit=1000)

@@ -133,7 +133,7 @@ def test_a_run_of_which_no_tree_state_is_kept_stands_in_its_own_tree(tmp_path):
             ("awf:one", 0), ("tracklog:above", 0), ("tracklog:one", 1),
         ]  # fmt: skip  # one row
         below = export_run_of(home, ("tracklog", "above")).below
-        assert [(each.family, each.run) for each in below] == [("tracklog", "one")]
+        assert [(each.family, each.id) for each in below] == [("tracklog", "one")]
 
 
 ONE = Linked(kind="alias", system="claude", alias="one conversation")
