@@ -122,7 +122,8 @@ def test_a_writer_that_is_stuck_is_passed_by_the_others(tmp_path, opened, monkey
         return frames_of([b"{}", b"{}"], "r1")(first)
 
     assert one.store.append(make) == 2
-    assert asked == [1, 2]
+    assert asked[0] == 1
+    assert set(asked[1:]) == {2}  # more than once on a machine that is slow enough
     assert [seq_of(frame) for frame in one.store.read(0, 10)] == [1, 2, 3]
     assert verify_store(one.store).verdict == "proven"
 
