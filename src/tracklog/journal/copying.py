@@ -133,8 +133,8 @@ class FolderReceiver:
         self._folder.mkdir(mode=0o700, parents=True)
         through, chain = origin.through, bytes.fromhex(origin.chain)
         if through:
-            said = {"through": through, "chain": origin.chain, "at": stamp(0)}
-            _write(self._folder / "pruned", orjson.dumps(said) + b"\n")
+            note = {"through": through, "chain": origin.chain, "at": stamp(0)}
+            _write(self._folder / "pruned", orjson.dumps(note) + b"\n")
         segment: IO[bytes] | None = None
         links: IO[bytes] | None = None
         with ExitStack() as files:
