@@ -111,7 +111,7 @@ class Wanted(NamedTuple):
 
 def wanted(made, each, way: Way) -> list[Wanted]:
     """What the report on a record alone says that will be read back of it."""
-    alone = replace(made, heard=lambda: iter([each]))
+    alone = replace(made, records=lambda: iter([each]))
     fates: dict[str, set[str]] = {}
     for _, name, fate in losses(alone, way.format, way.options).counts:
         fates.setdefault(name, set()).add(fate)
