@@ -115,7 +115,10 @@ def test_a_private_name_is_found_wherever_it_is_defined():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_uses_ordinary_words(page):
     """The pages on the command line and on HTTP are made of the help texts, so these count too."""
-    assert found(CODE.sub("", page.read_text())) == []
+    text = CODE.sub("", page.read_text())
+    if page.name == "CHANGELOG.md":
+        text = re.sub("`[^`\n]*`", "", text)  # it names what was renamed
+    assert found(text) == []
 
 
 @pytest.mark.parametrize("source", CONSOLE, ids=lambda path: str(path.relative_to(ROOT)))

@@ -5,6 +5,7 @@ together, in `LOG` the methods of the public API, and in `SERVED` the routes. A 
 rows of runs is a view without being listed; `OTHER_NUMBERS` lists rows of something else.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -560,7 +561,7 @@ def _in_total(look: Look) -> list[tuple[str, ...]]:
 
 
 def _sum(rows: Iterable[Mapping[str, Any]], name: str) -> float:
-    return sum(row[name] or 0 for row in rows)
+    return math.fsum(row[name] or 0 for row in rows)
 
 
 LONG = 24 * 31 * 8

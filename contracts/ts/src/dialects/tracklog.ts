@@ -32,6 +32,8 @@ export const OriginSchema = z.looseObject({
   /** Whose clock `at` is, when it is not the event's own. */
   clock: Name.optional(),
   generation: z.union([z.int(), z.string()]).optional(),
+  /** Whether the source changes its records: other content under the same key is a newer version. */
+  revised: z.boolean().optional(),
 });
 
 /** What every line has. */
