@@ -3,6 +3,7 @@
 The samples and where they come from: `tests/samples/importers/SOURCES*.md`.
 """
 
+import math
 import shutil
 import sqlite3
 from contextlib import closing
@@ -271,7 +272,15 @@ def test_all_agents_are_imported_into_one_home_and_nothing_is_recorded_twice(sam
         home.index.catch_up()
         rows = ask(home, "runs")
         assert len(rows) == len(first.runs)
-        assert "mock-model" in ask(home, "costs", by="all")[0]["unpriced_models"]
+        [total] = ask(home, "costs", by="all")
+        assert "mock-model" in total["unpriced_models"]
+        projects = ask(home, "costs", by="project")
+        assert {row["of"] for row in projects} <= {row["project"] for row in rows}
+        assert len(projects) > 10
+        for name in ("runs", "total_tokens", "cost_usd"):
+            assert math.fsum(row[name] or 0 for row in projects) == pytest.approx(total[name])
+        [qwen] = (row for row in projects if row["of"] == "/tmp/proj/qwen")
+        assert (qwen["runs"], qwen["total_tokens"], qwen["cost_usd"]) == (1, 29_436, None)
 
 
 def test_credentials_beside_the_chats_of_cursor_are_not_read(samples, tmp_path):

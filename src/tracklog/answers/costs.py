@@ -1,4 +1,4 @@
-"""Costs: tokens and money per run, agent, model or provider."""
+"""Costs: tokens and money per run, project, agent, model or provider."""
 
 from dataclasses import dataclass
 
@@ -10,15 +10,15 @@ from tracklog.folds import costs as costs_fold
 from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
 
-BY = ("run", "agent", "model", "provider", "all")
+BY = ("run", "project", "agent", "model", "provider", "all")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostRow:
-    """What one run, agent, model or provider spent."""
+    """What one run, project, agent, model or provider spent."""
 
     of: str | None
-    """Its name; a run as `family:run`. Null for the sum of all, or where no name is known."""
+    """Its name; a run as `family:run`, a project as its folder. Null for the sum of all, or where no name is known."""
     runs: int
     spends: int
     calls: int
@@ -45,7 +45,13 @@ def costs(home: Home, by: str = "run") -> list[CostRow]:
         price = price_by(load(home.path))
         spends = (state for _, state in home.index.states("costs"))
         duplicates = same_conversation(home.index)
-        rows = costs_fold.answer(spends, by=by, price=price, duplicates=duplicates)
+        projects = None
+        if by == "project":
+            by = "run"
+            projects = {key: state.cwd for key, state in home.index.states("runs")}
+        rows = costs_fold.answer(
+            spends, by=by, price=price, duplicates=duplicates, projects=projects
+        )
     return [CostRow(**row) for row in rows]
 
 
@@ -54,5 +60,5 @@ question = Question(
     about="List tokens and money, the most expensive first.",
     ask=costs,
     params=(one_of("by", "Summed up by what.", BY, default="run"),),
-    examples=("costs", "costs --by model"),
+    examples=("costs", "costs --by model", "costs --by project"),
 )

@@ -1,6 +1,6 @@
 """Tokens and reported cost per run, agent and model."""
 
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,8 +93,11 @@ def answer(
     within: Collection[str] | None = None,
     price: Price | None = None,
     duplicates: Container[str] = (),
+    projects: Mapping[str, str | None] | None = None,
 ) -> list[dict[str, Any]]:
     """One row per run, agent, model or provider, the most expensive first, or one for all.
+
+    With `projects`, which has the project of each run, one row per project.
 
     A spend that several runs record belongs to the first of them, so a run with its sub-runs
     (`within`, as keys) is added up once. Without `within`, `duplicates` are left out. A spend
@@ -107,7 +110,8 @@ def answer(
     for state in counted(states, duplicates):
         run = f"{state.family}:{state.run}"
         if run not in duplicates if within is None else run in within:
-            if (row := rows.get(of := group(state))) is None:
+            of = group(state) if projects is None else projects.get(run)
+            if (row := rows.get(of)) is None:
                 row = rows[of] = _empty()
             _add(row, state, price)
     costs = [{"of": of, **_row(row)} for of, row in rows.items()]
