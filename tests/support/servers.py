@@ -28,7 +28,11 @@ def reachable(bin: Path) -> Path:
     copy = Path(tempfile.mkdtemp(prefix="tracklog-pg-bin-", dir="/tmp"))
     atexit.register(shutil.rmtree, copy, ignore_errors=True)
     copy.chmod(0o755)
-    return Path(shutil.copytree(bin.parent, copy / "programs")) / "bin"
+    package = bin.parents[1]
+    libraries = package.with_name(f"{package.name}.libs")  # where a wheel puts them
+    if libraries.exists():
+        shutil.copytree(libraries, copy / libraries.name)
+    return Path(shutil.copytree(bin.parent, copy / package.name / bin.parent.name)) / "bin"
 
 
 def wheel_programs() -> Path:
