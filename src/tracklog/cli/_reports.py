@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+from abc import ABC, abstractmethod
 from collections import Counter
 from pathlib import PurePath
 from typing import IO, TYPE_CHECKING, Any, Protocol
@@ -154,7 +155,7 @@ class JsonReport:
         sys.stdout.buffer.flush()
 
 
-class AnnotationReport:
+class AnnotationReport(ABC):
     """A report that puts each problem, finding and hint at its line, with a level."""
 
     info: str
@@ -173,8 +174,9 @@ class AnnotationReport:
     def hint(self, hint: str) -> None:
         self._put(self.info, None, "hint", hint)
 
+    @abstractmethod
     def _put(self, level: str, line: int | None, code: str, message: str) -> None:
-        raise NotImplementedError
+        """Write one entry."""
 
 
 class GitHubReport(AnnotationReport):

@@ -1,9 +1,10 @@
 """Traces of applications: messages in the shapes of any provider, and tools that have no call id."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
-from tracklog.formats.importers import word
+from tracklog.formats.importers import Raw, word
 from tracklog.formats.importers._block_facts import spoken
 from tracklog.formats.importers._exchanges import fingerprint, reply_of
 from tracklog.formats.importers._snapshots import SnapshotReader, parsed, text_block
@@ -25,6 +26,22 @@ class TraceReader(SnapshotReader):
         self.seen: set[str] = set()
         self.calls: list[tuple[str, str]] = []
         """The calls that a model has made and no tool has answered: name and id."""
+
+    @abstractmethod
+    def traces_of(self, value: Any) -> Iterator[Body]:
+        """The traces in a record of the file."""
+
+    def identify(self, raw: Raw) -> str | None:
+        first = next(self.traces_of(raw.value), None)
+        return self.run_of(first) if first else None
+
+    def record(self, raw: Raw) -> None:
+        read = list(self.traces_of(raw.value))
+        if not read:
+            self.tell.unknown("value", self.tell.about(raw, bare=True))
+        for trace in read:
+            self.tell.run = self.run_of(trace) or self.tell.run
+            self.conversation(trace)
 
     def new(self, message: Any, model: str | None = None, id: str | None = None) -> Iterator[Fact]:
         """The facts of a message that was not written before."""

@@ -42,17 +42,8 @@ class LangfuseReader(TraceReader):
         id = word(value.get("id"))
         return run_id(NAME, id) if id else None
 
-    def identify(self, raw: Raw) -> str | None:
-        first = next(iter(traces(raw.value)), None)
-        return self.run_of(first) if first else None
-
-    def record(self, raw: Raw) -> None:
-        found = list(traces(raw.value))
-        if not found:
-            self.tell.unknown("value", self.tell.about(raw, bare=True))
-        for trace in found:
-            self.tell.run = self.run_of(trace) or self.tell.run
-            self.conversation(trace)
+    def traces_of(self, value: Any) -> Iterator[Body]:
+        return traces(value)
 
     def conversation(self, value: Body) -> None:
         trace = obj(value.get("trace"))
