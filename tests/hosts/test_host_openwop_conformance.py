@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from support.collecting import ENVIRONMENT
-from support.forking import Tracklog
+from support.forking import Tracklog, tracklog
 from support.hosting import TOKEN, Process
 
 
@@ -21,6 +21,14 @@ def conformance(url: str, *arguments: str) -> tuple[int, str]:
     output, errors = process.communicate(timeout=120)
     assert "Traceback" not in errors
     return process.returncode, output
+
+
+def test_an_address_where_nothing_answers_is_one_error(tmp_path):
+    done = tracklog(tmp_path, "host", "openwop", "conformance", "http://127.0.0.1:1")
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert done.stderr.startswith(b"error: no host answers at http://127.0.0.1:1: ")
+    assert b"tracklog host openwop serve" in done.stderr
 
 
 @pytest.mark.requirement("WOP-83", "WOP-84", "WOP-85", "WOP-98")

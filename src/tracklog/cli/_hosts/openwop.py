@@ -85,6 +85,7 @@ def conformance(url: str, major: tuple[str, ...], as_json: bool) -> None:
     from tracklog.cli.serve import token_of
     from tracklog.hosts.openwop.conformance import run_all
 
+    _reach(url)
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     majors = tuple(int(each) for each in major) or (1, 2)
     for result in run_all(url, token_of() or "", majors):
@@ -97,6 +98,24 @@ def conformance(url: str, major: tuple[str, ...], as_json: bool) -> None:
     if not as_json:
         click.echo(", ".join(f"{number} {word}" for word, number in counts.items()))
     sys.exit(1 if counts["failed"] else 0)
+
+
+def _reach(url: str) -> None:
+    """Ask once whether anything answers there, instead of failing in every scenario."""
+    from urllib.error import HTTPError
+    from urllib.request import urlopen
+
+    from tracklog.model.errors import TracklogError
+
+    try:
+        urlopen(url, timeout=10).close()  # noqa: S310  # the address that was named
+    except HTTPError as answer:
+        answer.close()  # of whatever status: it answers
+    except (OSError, ValueError) as error:
+        raise TracklogError(
+            f"no host answers at {url}: {getattr(error, 'reason', error)}",
+            "check the address; `tracklog host openwop serve` starts a host",
+        ) from error
 
 
 @command.command(

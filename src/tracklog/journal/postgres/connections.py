@@ -137,7 +137,7 @@ class Database:
         if is_lost(error):
             return StoreBroken(
                 f"the database at {self.address.shown} cannot be reached: {_message_of(error)}",
-                "nothing was acknowledged; send it again when the server is there",
+                "check the URL and that the server runs; nothing was acknowledged, so it can be repeated",
             )
         return StoreBroken(f"the database failed: {_message_of(error)}", "see the server's log")
 
