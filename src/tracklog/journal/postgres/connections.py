@@ -137,7 +137,8 @@ class Database:
         if is_lost(error):
             return StoreBroken(
                 f"the database at {self.address.shown} cannot be reached: {_message_of(error)}",
-                "check the URL and that the server runs; nothing was acknowledged, so it can be repeated",
+                "check user, password, host and database of the URL, and that the server runs; nothing "
+                "was acknowledged, so it can be repeated",
             )
         return StoreBroken(f"the database failed: {_message_of(error)}", "see the server's log")
 
