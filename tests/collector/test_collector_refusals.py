@@ -246,6 +246,7 @@ class Wire(asyncio.Transport):
         self.went.append(data)
 
     def writelines(self, pieces):
+        assert all(pieces)  # asyncio waits for ever to have sent an empty one
         self.went.append(b"".join(pieces))
 
     def is_closing(self):
@@ -264,6 +265,7 @@ def test_a_head_goes_with_its_body_or_alone_when_nothing_follows_at_once():
 
     assert asyncio.run(told([b"head ", b"body", b"more"])) == [b"head body", b"more"]
     assert asyncio.run(told([b"head"], [b"late"])) == [b"head", b"late"]
+    assert asyncio.run(told([b"head", b""])) == [b"head"]
     goes_on = b"HTTP/1.1 100 Continue\r\n\r\n"
     assert asyncio.run(told([goes_on, b"head ", b"body"])) == [goes_on, b"head body"]
 

@@ -41,7 +41,8 @@ class _Answer(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self.head:
             head, self.head = self.head, b""
-            self.transport.writelines((head, data))
+            # asyncio never finishes with an empty part of several, and then never closes
+            self.transport.writelines((head, data) if data else (head,))
         elif self.head is None and data[:12] != b"HTTP/1.1 100":
             self.head = bytes(data)
             self.loop.call_soon(self.send_head)
