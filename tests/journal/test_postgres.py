@@ -4,20 +4,25 @@ import subprocess
 import sys
 import threading
 
+import orjson
 import psycopg
 import pytest
 
 from support.cutting import Relay
 from support.servers import postgres, store_url, tenant
 from tracklog.home import registry
+from tracklog.intake.intake import Intake
 from tracklog.journal.comparing import verify_store
 from tracklog.journal.frame import seq_of
+from tracklog.journal.journal import Journal
 from tracklog.journal.postgres import schema as tables
 from tracklog.journal.postgres import store as store_module
+from tracklog.journal.refused import Refused, line_of
 from tracklog.journal.storages.postgresql import PostgresStorage
 from tracklog.model.errors import BadFormat, StoreBroken
 from tracklog.testing import (
     BlobSuite,
+    Clock,
     OffsetsSuite,
     RefusedSuite,
     StorageSuite,
@@ -261,3 +266,39 @@ def test_a_closed_store_says_how_far_it_came(tmp_path, opened):
     storage.store.append(frames_of([b"{}", b"{}"]))
     storage.close()
     assert storage.store.last == 2
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_refused_lines_are_stored_once_with_their_batch(
+    through_relay, relay, opened, tmp_path, monkeypatch, committed
+):
+    """A batch that fails at its commit leaves no refused lines: they come with it when it is sent again."""
+    (storage,) = opened
+    journal = Journal(through_relay, Clock())
+    refused = Refused(storage.refused, together=storage.refused_together)
+    offsets = storage.offsets(journal)
+    intake = Intake(journal, registry.dialects(), refused=refused, marks=offsets)
+    batch = [kahn_line("one"), b"no json", kahn_line("two")]
+    monkeypatch.setattr(store_module, "PATIENCE", -1)
+    relay.lets_through, relay.cut_at = committed, b"COMMIT"
+    if committed:
+        assert [each.verdict for each in intake.admit(batch, batch="k")][1] == "refused"
+    else:
+        with pytest.raises(StoreBroken):
+            intake.admit(batch, batch="k")
+        assert (through_relay.last, list(refused)) == (0, [])
+    assert relay.cuts == 1
+    verdicts = [each.verdict for each in intake.admit(batch, batch="k")]
+    assert verdicts == ["accepted", "refused", "accepted"]
+    assert (through_relay.last, [line_of(each) for each in refused]) == (2, [b"no json"])
+    assert verify_store(through_relay).verdict == "proven"
+    assert verify_store(storage.refused).verdict == "proven"
+    # Without a record they have no transaction to share, and are stored by themselves.
+    intake.admit([b"nope"])
+    assert [line_of(each) for each in refused] == [b"no json", b"nope"]
+    assert verify_store(storage.refused).verdict == "proven"
+
+
+def kahn_line(task):
+    event = {"ts": "2026-05-05T09:00:00.000Z", "run_id": "r", "event": "agent_run_start"}
+    return orjson.dumps({**event, "agent_id": "coder", "task": task})

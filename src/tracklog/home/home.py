@@ -84,7 +84,7 @@ class Home:
     @cached_property
     def refused(self) -> Refused:
         """The lines that the intake refused."""
-        return Refused(self.storage.refused)
+        return Refused(self.storage.refused, together=self.storage.refused_together)
 
     @cached_property
     def blobs(self) -> Blobs:

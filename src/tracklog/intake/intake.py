@@ -153,15 +153,21 @@ class Intake:
             self._refused.add_beginning(beginning, refusal, line.size, line.sha256)
         return Verdict("refused", None, refusal.problems)
 
-    def _store_refused(self, judged: Iterable[tuple[bytes, object]]) -> None:
-        """Keeps what is refused of these lines; before the good ones, so that all may be retried."""
-        if self._refused is None:
-            return
-        refused = [(line, each) for line, each in judged if isinstance(each, Refusal)]
-        if self._redact is not None:
-            refused = [(self._scrubbed(line, refusal), refusal) for line, refusal in refused]
-        if refused:
-            self._refused.keep(refused)
+    def _refused_lines(
+        self, work: "_Work", decided: list[Outcome | None], stored: set[int]
+    ) -> dict[int, tuple[bytes, Refusal]]:
+        """The refused lines that are not stored yet, by their place in the batch."""
+        refused: dict[int, tuple[bytes, Refusal]] = {}
+        left = iter(zip(work.events, decided, strict=True))
+        for n, result in enumerate(work.results):
+            line: bytes = work.lines[n]
+            refusal: object = result
+            if isinstance(result, Passed):
+                event, refusal = next(left)
+                line = event.line
+            if isinstance(refusal, Refusal) and n not in stored:
+                refused[n] = (self._scrubbed(line, refusal), refusal)
+        return refused
 
     def _scrubbed(self, line: bytes, refusal: Refusal) -> bytes:
         dialect = self._dialects.get(refusal.dialect or "")
@@ -218,7 +224,8 @@ class Intake:
     def _admit(self, work: "_Work", *, repeated: bool) -> Verdicts:
         """The part of `admit` that needs the locks of its runs and its key."""
         stored: set[int] = set()
-        shaped = False
+        if repeated:  # what is malformed was refused before
+            stored = {n for n, each in enumerate(work.results) if isinstance(each, Refusal)}
         while True:
             known: dict[int, int] = {}
             place = work.place
@@ -228,9 +235,6 @@ class Intake:
                 known = self._stored_by_format_1(work.events, place)
             if repeated:
                 known = dict.fromkeys(range(len(work.events)), UNNUMBERED)
-            elif not shaped and len(work.events) < len(work.results):
-                self._store_refused(zip(work.lines, work.results, strict=True))
-                shaped = True
             try:
                 return _verdicts(work.results, self._append(work, known, place, stored))
             except Overtaken as error:
@@ -244,8 +248,9 @@ class Intake:
     ) -> list[Outcome]:
         """Append the new events; `known` has the numbers of those stored under the same key.
 
-        It stops if the key, or the source of the mark, is not at `place` any more. The numbers of
-        refusals that were stored are added to `stored`, so that they are stored once.
+        It stops if the key, or the source of the mark, is not at `place` any more. Refused lines are
+        committed with the events; where the store cannot do that, or there are no new events, they
+        are stored before, and their places are added to `stored`, so that they are stored once.
         """
         identities, events = self._identities, work.events
         decided, fresh = identities.decide(events, work.stretches)
@@ -254,12 +259,14 @@ class Intake:
                 if events[n].dialect not in identities.named:
                     decided[n] = Known(seq)
             entries, taken = _new(events, decided, work.redacted)
-            if len(entries) < len(events):
-                refused = {
-                    n for n, each in enumerate(decided) if isinstance(each, Refusal)
-                } - stored
-                self._store_refused((events[n].line, decided[n]) for n in sorted(refused))
-                stored |= refused
+            together = None
+            if self._refused is not None and len(entries) < len(work.results):
+                refused = self._refused_lines(work, decided, stored)
+                if refused and entries and self._refused.together:
+                    together = self._refused.make(refused.values())
+                elif refused:
+                    self._refused.keep(refused.values())
+                    stored |= refused.keys()
             mark = work.mark
             if work.key is not None:
                 mark = self._mark(work, work.key, decided, entries)
@@ -270,6 +277,7 @@ class Intake:
                 mark=mark,
                 expected=identities.expected(fresh),
                 guard=self._unmoved(mark.source, place) if mark else None,
+                refused=together,
             )
         except BaseException:
             identities.give_up(fresh)

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from tracklog.journal import frame
 from tracklog.journal.frame import Erased, Mark, Record, Run, stamp
-from tracklog.journal.stores import Group, Store, overtaken
+from tracklog.journal.stores import Group, Make, Store, overtaken
 from tracklog.model.errors import BadFormat, BadLine, NotAppended, Overtaken
 from tracklog.model.event import Finding
 
@@ -95,6 +95,7 @@ class Journal:
         mark: Mark | None = None,
         expected: Mapping[Run, int] | None = None,
         guard: Callable[[int], bool] | None = None,
+        refused: Make | None = None,
     ) -> range:
         """Keeps these lines, all or none, and returns their numbers.
 
@@ -104,12 +105,13 @@ class Journal:
         stored with the first of them. `expected` is the record up to which each run was known when
         the lines were judged, and `guard` is asked with the number of the first line, once nobody
         else can append any more: if a run has records behind that, or the guard says no, none is
-        stored, and `Overtaken` is raised.
+        stored, and `Overtaken` is raised. `refused` makes the group of the refused lines that are
+        committed with them, where the store can do that.
         """
         if not entries:
             return range(0)
         batch = self._batch(entries, redacted, lifecycle, mark and Mark(*mark))
-        batch.expected, batch.guard = expected or {}, guard
+        batch.expected, batch.guard, batch.refused = expected or {}, guard, refused
         try:
             if not self._queue(batch):
                 batch.turn.acquire()  # until it is written, or until it is its turn to lead
@@ -121,6 +123,11 @@ class Journal:
         if batch.error is not None:
             raise batch.error
         return range(batch.first, batch.first + len(batch.lines))
+
+    def make(self, entries: Sequence[Appendable]) -> Make:
+        """What makes a group of these lines, for a store that commits it with that of another journal."""
+        batch = self._batch(entries, None, False, None)
+        return lambda first: self._group(first, [batch])
 
     def read(self, after: int = 0, limit: int = 1000, run: Run | None = None) -> list[Record]:
         """The records behind `after`, in order, at most `limit`, of one run if asked.
@@ -358,6 +365,7 @@ class Journal:
         marks: dict[int, Mark] = {}
         runs: list[tuple[Run, int]] = []
         expected: dict[Run, int] = {}
+        refused: list[Make] = []
         seen: set[Run] = set()
         seq = first
         for batch in batches:
@@ -374,6 +382,8 @@ class Journal:
                 seen.update(run for run, _ in batch.runs)
             if batch.mark is not None:
                 marks[len(frames)] = batch.mark
+            if batch.refused is not None:
+                refused.append(batch.refused)
             lines = iter(batch.lines)
             for head, count in batch.heads:
                 if count == 1:
@@ -386,7 +396,7 @@ class Journal:
                 seq += count
         if len(frames) > 1:
             frames[0] = frame.opening(frames[0], len(frames))
-        return Group(frames, runs, marks, expected)
+        return Group(frames, runs, marks, expected, refused)
 
     def _look_for_gaps(self, after: int, records: list[Record]) -> None:
         begin = max(after + 1, self.store.first)
@@ -417,6 +427,7 @@ class _Batch:
         "lifecycle",
         "lines",
         "mark",
+        "refused",
         "runs",
         "turn",
     )
@@ -436,6 +447,7 @@ class _Batch:
         self.error: BaseException | None = None
         self.expected: Mapping[Run, int] = {}
         self.guard: Callable[[int], bool] | None = None
+        self.refused: Make | None = None
         self.group: list[_Batch] = []
         self.after: _Batch | None = None
         self.turn = threading.Lock()

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from tracklog.journal.journal import Entry, Journal
-from tracklog.journal.stores import Store
+from tracklog.journal.stores import Make, Store
 from tracklog.model.event import Refusal
 
 MOST_STORED = 64 << 10
@@ -23,13 +23,21 @@ SEGMENTS = 8
 class Refused:
     """A journal of refusals, in the folder `refused` of a home."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, together: bool = False) -> None:
         self.journal = Journal(store)
+        self.together = together
+        """Whether refused lines are committed with the records of their batch."""
         self._mutex = threading.Lock()
 
     def keep(self, refusals: Iterable[tuple[bytes, Refusal]]) -> None:
         """Appends refused lines with their verdicts; the oldest go when there are too many."""
         self._append([_entry(line, refusal, *_whole(line)) for line, refusal in refusals])
+
+    def make(self, refusals: Iterable[tuple[bytes, Refusal]]) -> Make:
+        """What makes the group of these refusals, for a store that commits it with its own."""
+        return self.journal.make(
+            [_entry(line, refusal, *_whole(line)) for line, refusal in refusals]
+        )
 
     def add_beginning(self, line: bytes, refusal: Refusal, size: int, name: str) -> None:
         """Appends the beginning of a line that was too long to be held; its size and its SHA-256."""

@@ -66,6 +66,7 @@ class PostgresStore(PostgresReader):
         self._most = most
         """Bytes that are stored at most, then the oldest groups are dropped; 0 for any number."""
         self.retention = Retention(self, refused)
+        self._refused = refused
         self._readonly = readonly
         self._mutex = threading.RLock()
         self._writer: Connection | None = None
@@ -113,6 +114,9 @@ class PostgresStore(PostgresReader):
             row = row_of(group.frames, first, leaves)
             after = merkle.chain_after(chain, row.through, row.root)
             self._make_room(connection, row.through)
+            for refused in group.refused:
+                assert self._refused is not None, "refused lines have no refused lines"
+                self._refused.append_in(connection, refused)
         except psycopg.Error:
             raise
         except BaseException:
@@ -134,6 +138,20 @@ class PostgresStore(PostgresReader):
             self._is_committed(row)
         self._note(group, first, row.through, sync=sync)
         return first
+
+    def append_in(self, connection: Connection, make: Make) -> None:
+        """Send a group in a transaction of the caller, who commits; others wait for its end."""
+        head = connection.execute(
+            f"SELECT last, chain FROM {self.schema}.head FOR UPDATE".encode(), binary=True
+        ).fetchone()
+        assert head is not None, "it has one row"
+        first = int(head[0]) + 1
+        group = make(first)
+        row = row_of(group.frames, first, merkle.leaves(group.frames))
+        tables.make_partition(connection, self.schema, row.through)
+        after = merkle.chain_after(head[1], row.through, row.root)
+        self.insert(connection, row, group, after, synced=True)
+        self._finish(connection, row.through)
 
     def insert(
         self, connection: Connection, row: GroupRow, group: Group, after: bytes, *, synced: bool
@@ -169,12 +187,16 @@ class PostgresStore(PostgresReader):
     ) -> None:
         with connection.pipeline():
             self.insert(connection, row, group, after, synced=sync)
-            if self._most:
-                self.retention.trim(connection, self._most)
-            connection.execute("SELECT pg_notify(%s, %s)", (self.schema, str(row.through)))
+            self._finish(connection, row.through)
             done = connection.execute("COMMIT")
         if done.statusmessage != "COMMIT":
             raise psycopg.OperationalError(f"the commit was answered {done.statusmessage}")
+
+    def _finish(self, connection: Connection, through: int) -> None:
+        """Drop what is too much, and wake the readers when the transaction is committed."""
+        if self._most:
+            self.retention.trim(connection, self._most)
+        connection.execute("SELECT pg_notify(%s, %s)", (self.schema, str(through)))
 
     def _mark(
         self, connection: Connection, marks: Mapping[bytes, tuple[int, int, str, str]]
@@ -361,6 +383,7 @@ class PostgresStore(PostgresReader):
     def drop_writer(self) -> None:
         """Close the connection that appends; what it did not commit is undone."""
         writer, self._writer = self._writer, None
+        self._room = 0  # a partition that was made and not committed is not there
         if writer is not None:
             writer.close()
 
@@ -374,6 +397,7 @@ class PostgresStore(PostgresReader):
             self._doubted = True
 
     def _roll_back(self, connection: Connection) -> None:
+        self._room = 0
         try:
             connection.execute("ROLLBACK")
         except BaseException:  # noqa: BLE001  # closing does the same

@@ -71,6 +71,8 @@ class Storage(Protocol):
     """The records."""
     index_url: str
     """Where its index is, unless another place is given."""
+    refused_together: bool
+    """Whether the store commits the refused lines of a group with it; else they are stored before."""
     folder: Path
     """A folder of this machine: for caches, and for what belongs to the machine and not to the
     record, such as the offsets of imported files and the state of hosts."""

@@ -19,6 +19,8 @@ from tracklog.journal.verify import verify
 class FileStorage:
     """A home; read-only, nothing in it is changed but caches."""
 
+    refused_together = False
+
     def __init__(
         self,
         place: str,

@@ -24,6 +24,7 @@ class MemoryStorage:
     """A journal that ends with its object; its folder is a temporary one."""
 
     index_url = "sqlite::memory:"
+    refused_together = False
 
     def __init__(
         self,

@@ -28,6 +28,8 @@ FOLDER = "~/.local/share/tracklog/stores"
 class PostgresStorage:
     """A journal in a schema of a database, with its refused lines and its index beside it."""
 
+    refused_together = True
+
     def __init__(
         self,
         place: str,

@@ -38,6 +38,9 @@ class Group(NamedTuple):
     """The marks of the batches in it, by the place of the frame that carries each."""
     expected: Mapping[Run, int] = {}
     """For each run that was judged, the record up to which it was known."""
+    refused: "Sequence[Make]" = ()
+    """Refused lines of the same batches: what makes their groups in the journal of refused lines.
+    Only given to a store that commits both together."""
 
     def lasts(self, first: int) -> dict[Run, int]:
         """The last record of each run, when `first` is the number of the first frame."""
