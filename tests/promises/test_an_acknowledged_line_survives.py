@@ -123,9 +123,15 @@ class Server:
 
 
 @pytest.mark.parametrize("durability", ["sync", "os"])
-@pytest.mark.promise("A batch is recorded completely or not at all")
-@pytest.mark.promise("The same batch key with the same lines")
-@pytest.mark.promise("Batch keys hold for several collectors")
+@pytest.mark.promise(
+    "The accepted lines of a batch are recorded completely or not at all",
+)
+@pytest.mark.promise(
+    "A batch that is sent again with its key",
+)
+@pytest.mark.promise(
+    "Several collectors on one home know each other's batch keys",
+)
 def test_serve(tmp_path, tally, durability):
     """The retry goes to the one that is started next, or to another that runs beside it."""
     chance = random.Random(SEED)
@@ -168,9 +174,13 @@ def test_serve(tmp_path, tally, durability):
 
 
 @pytest.mark.parametrize("verb", ["record", "record --key", "follow --once"])
-@pytest.mark.promise("A batch is recorded completely or not at all")
+@pytest.mark.promise(
+    "The accepted lines of a batch are recorded completely or not at all",
+)
 @pytest.mark.promise("`follow` and `record FILE` store their offset")
-@pytest.mark.promise("`record --key KEY` continues")
+@pytest.mark.promise(
+    "`record --key KEY` does the same for a pipe",
+)
 def test_a_file(tmp_path, tally, verb):
     """Killed in the middle, begun again until it ends, and once more after that."""
     chance = random.Random(SEED)
@@ -201,7 +211,9 @@ def test_a_file(tmp_path, tally, verb):
     finished(tally, verb)
 
 
-@pytest.mark.promise("A batch is recorded completely or not at all")
+@pytest.mark.promise(
+    "The accepted lines of a batch are recorded completely or not at all",
+)
 def test_import(tmp_path, tally):
     chance = random.Random(SEED)
     home, path = tmp_path / "home", tmp_path / f"{SESSION}.jsonl"
@@ -258,7 +270,10 @@ process.exit((await new HttpSink(process.argv[1]).flush(100)) ? 0 : 1);
 
 
 @pytest.mark.parametrize("language", ["Python", "TypeScript"])
-@pytest.mark.promise("A line is in a private file before the call returns")
+@pytest.mark.promise(
+    "A line is in a private file before the call returns",
+    "It survives `kill -9` of the program",
+)
 def test_an_emitter(tmp_path, tally, language):
     """The collector is killed inside a write; the spool sends again what was not acknowledged."""
     chance = random.Random(SEED)

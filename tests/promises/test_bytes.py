@@ -70,7 +70,10 @@ def test_bytes_out_are_bytes_in(tmp_path):
     assert lines_of(tmp_path / "home", "r") == lines
 
 
-@pytest.mark.promise("What was redacted is named in the record")
+@pytest.mark.promise(
+    "A record names what was redacted in it",
+    "Lines of `kahn-ci`, `kahn-agent` and `ralph` are never redacted",
+)
 @pytest.mark.promise("Nothing is masked, cut or reformatted, unless")
 def test_redaction_is_on_record_and_leaves_kahn_lines_alone(tmp_path):
     native, kahn = noted("1", b'"%b"' % SECRET), tool("k", output=SECRET.decode())
@@ -90,7 +93,9 @@ def test_redaction_is_on_record_and_leaves_kahn_lines_alone(tmp_path):
                    for each in tmp_path.rglob("*") if each.is_file())  # fmt: skip  # one expression
 
 
-@pytest.mark.promise("A refused line is stored apart with its reasons")
+@pytest.mark.promise(
+    "A refused line is stored in a separate file, with the reasons",
+)
 def test_refused_lines_are_stored_apart(tmp_path):
     short, long = b'{"event":"agent_run_start"', b'{"long":"' + b"\xc3\xa9" * 50_000
     with Serving(tmp_path, "--durability", "os", "--max-line", 200_000) as server:
@@ -111,7 +116,9 @@ def test_refused_lines_are_stored_apart(tmp_path):
     path.unlink()
 
 
-@pytest.mark.promise("A refused line is stored apart with its reasons")
+@pytest.mark.promise(
+    "That file holds the last 32 MiB of refused lines",
+)
 def test_the_last_32_mib_of_refused_lines_are_stored(tmp_path):
     """Of each line about 90,000 bytes are stored: 500 of them are 45 MB."""
     with Serving(tmp_path, "--durability", "os") as server:

@@ -406,10 +406,16 @@ def _check_full(server, fill, free) -> None:
     assert "tracklog-as-of" not in answer.headers
 
 
-@pytest.mark.promise("A full disk, a failed write or a failed sync")
+@pytest.mark.promise(
+    "On a full disk, a failed write or a failed sync",
+)
 @pytest.mark.promise("After such an error no half-written record")
 @pytest.mark.promise("The next append works again")
-@pytest.mark.promise("If the index cannot be updated")
+@pytest.mark.promise(
+    "If the index cannot be updated",
+    "The header `Tracklog-As-Of` then names",
+    "If there is no index yet, the answer is 503",
+)
 def test_a_full_disk_is_read_from_and_recovers_without_a_restart(tmp_path):
     with small_disk(tmp_path / "disk") as disk, Serving(disk / "home") as server:
         filler = disk / "filler"
@@ -430,10 +436,16 @@ def test_a_full_disk_is_read_from_and_recovers_without_a_restart(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs a limit that can be changed")
-@pytest.mark.promise("A full disk, a failed write or a failed sync")
+@pytest.mark.promise(
+    "On a full disk, a failed write or a failed sync",
+)
 @pytest.mark.promise("After such an error no half-written record")
 @pytest.mark.promise("The next append works again")
-@pytest.mark.promise("If the index cannot be updated")
+@pytest.mark.promise(
+    "If the index cannot be updated",
+    "The header `Tracklog-As-Of` then names",
+    "If there is no index yet, the answer is 503",
+)
 def test_where_files_cannot_grow_they_are_read_from_all_the_same(tmp_path):
     with Serving(tmp_path / "home") as server:
 
@@ -444,7 +456,11 @@ def test_where_files_cannot_grow_they_are_read_from_all_the_same(tmp_path):
         _check_full(server, lambda: limit(1), lambda: limit(resource.RLIM_INFINITY))
 
 
-@pytest.mark.promise("If the index cannot be updated")
+@pytest.mark.promise(
+    "If the index cannot be updated",
+    "The header `Tracklog-As-Of` then names",
+    "If there is no index yet, the answer is 503",
+)
 def test_on_a_disk_that_was_full_before_the_first_question_no_answer_is_empty(tmp_path):
     with small_disk(tmp_path / "disk") as disk, Serving(disk / "home") as server:
         filler, home = disk / "filler", disk / "home"
@@ -470,7 +486,11 @@ def test_on_a_disk_that_was_full_before_the_first_question_no_answer_is_empty(tm
         assert [row["run"] for row in server.get("/api/runs").json()] == ["a"]
 
 
-@pytest.mark.promise("If the index cannot be updated")
+@pytest.mark.promise(
+    "If the index cannot be updated",
+    "The header `Tracklog-As-Of` then names",
+    "If there is no index yet, the answer is 503",
+)
 def test_while_another_process_makes_the_first_index_no_answer_is_empty(tmp_path):
     with Serving(tmp_path / "home") as server:
         assert server.post([start("a")]).status_code == 200
@@ -483,7 +503,11 @@ def test_while_another_process_makes_the_first_index_no_answer_is_empty(tmp_path
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs a limit that can be changed")
-@pytest.mark.promise("If the index cannot be updated")
+@pytest.mark.promise(
+    "If the index cannot be updated",
+    "The header `Tracklog-As-Of` then names",
+    "If there is no index yet, the answer is 503",
+)
 def test_where_there_is_no_room_for_a_first_index_that_is_the_answer(tmp_path):
     """And not an empty list, which would say that nothing was recorded."""
     with Serving(tmp_path / "home") as server:
@@ -496,7 +520,11 @@ def test_where_there_is_no_room_for_a_first_index_that_is_the_answer(tmp_path):
         assert [row["run"] for row in answer.json()] == ["a"]
 
 
-@pytest.mark.promise("If the index cannot be updated")
+@pytest.mark.promise(
+    "If the index cannot be updated",
+    "The header `Tracklog-As-Of` then names",
+    "If there is no index yet, the answer is 503",
+)
 @pytest.mark.promise("An answer of 200 to a `POST` means")
 def test_while_another_process_indexes_an_answer_says_how_far_it_goes(tmp_path):
     with Serving(tmp_path / "home") as server:
@@ -759,7 +787,9 @@ def test_what_is_acknowledged_is_in_every_answer_and_survives_a_kill(tmp_path):
         assert again.get("/api/events").json()["last"] == 2
 
 
-@pytest.mark.promise("A stream sends every record after its cursor")
+@pytest.mark.promise(
+    "A live stream sends every record after its cursor",
+)
 def test_a_stream_has_every_record_behind_its_cursor_once_and_in_order(server):
     last = server.get("/api/events").json()["last"]
     server.post([tool("stream", step=n) for n in range(50)])
@@ -781,7 +811,9 @@ def test_a_stream_has_every_record_behind_its_cursor_once_and_in_order(server):
     ]
 
 
-@pytest.mark.promise("A `gap` is sent only when")
+@pytest.mark.promise(
+    "The stream sends a `gap` only if",
+)
 def test_a_reset_is_told_when_the_journal_is_shorter_than_the_cursor(server):
     with server.raw(head("GET", "/api/stream?after=999999999")) as made:
         text = b""
@@ -790,7 +822,9 @@ def test_a_reset_is_told_when_the_journal_is_shorter_than_the_cursor(server):
     assert b"event: gap" not in text
 
 
-@pytest.mark.promise("Of several answers to one question the first")
+@pytest.mark.promise(
+    "If several people answer one question, the first answer",
+)
 def test_of_several_answers_the_first_counts_and_the_others_learn_who_won(server):
     server.post([start("ask"), asks("ask", "which")])
     first, second = (
@@ -829,7 +863,9 @@ def test_files_belong_to_the_user_alone_and_no_name_of_a_client_is_a_path(server
         assert "outside" not in path.name
 
 
-@pytest.mark.promise("Any other answer, and any without the header `Tracklog-Protocol`")
+@pytest.mark.promise(
+    "An answer with another status, or without the header `Tracklog-Protocol`",
+)
 def test_an_answer_that_is_not_200_has_recorded_nothing(server):
     line = tool("nothing")
     server.post([line], Idempotency_Key="taken")
@@ -850,7 +886,9 @@ def test_an_answer_that_is_not_200_has_recorded_nothing(server):
     assert server.get("/api/events").json()["last"] == last
 
 
-@pytest.mark.promise("A `gap` is sent only when records after the cursor were pruned")
+@pytest.mark.promise(
+    "The stream sends a `gap` only if records after the cursor were pruned",
+)
 def test_a_gap_is_sent_when_records_after_the_cursor_were_pruned(tmp_path):
     with Serving(tmp_path) as server:
         server.post([start("a"), tool("a")])
@@ -866,7 +904,11 @@ def test_a_gap_is_sent_when_records_after_the_cursor_were_pruned(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.promise("A slow reader falls behind and catches up; one that reads nothing")
+@pytest.mark.promise(
+    "A slow reader falls behind and catches up",
+    "A reader that reads nothing is disconnected",
+    "No writer waits for either of them",
+)
 def test_no_writer_waits_for_slow_readers_and_they_miss_nothing(tmp_path):
     """Fifteen megabytes are more than the buffers of a connection hold."""
     with Serving(tmp_path, "--durability", "os") as server:

@@ -197,7 +197,9 @@ def test_a_recorder_says_how_much_of_its_file_is_synced(tmp_path, syncs, word):
         process.stdin.close()
 
 
-@pytest.mark.promise("`record`, `serve`, `Home` and `Recorder` take the same four words")
+@pytest.mark.promise(
+    "You choose the durability with `--durability`",
+)
 def test_the_same_four_words_are_taken_everywhere(tmp_path):
     words = "sync|interval|lifecycle|os"
     for verb in ("record", "serve"):
@@ -220,7 +222,9 @@ except ValueError as error:
     assert b"one of" in done.stdout
 
 
-@pytest.mark.promise("A batch is recorded completely or not at all")
+@pytest.mark.promise(
+    "The accepted lines of a batch are recorded completely or not at all",
+)
 def test_after_power_loss_inside_a_batch_none_of_its_lines_is_there(tmp_path):
     """The end of the segment is missing, or a page in the middle of it holds zeros."""
     home = tmp_path / "home"
@@ -246,7 +250,9 @@ def test_after_power_loss_inside_a_batch_none_of_its_lines_is_there(tmp_path):
     assert run("verify", "--home", home).returncode == 0
 
 
-@pytest.mark.promise("A full disk, a failed write or a failed sync is an error to the caller")
+@pytest.mark.promise(
+    "On a full disk, a failed write or a failed sync the caller gets an error",
+)
 @pytest.mark.promise("After such an error no half-written record is ever read")
 @pytest.mark.promise("The next append works again as soon as the disk does")
 def test_a_failed_sync(tmp_path, syncs):

@@ -104,7 +104,9 @@ def aside(spool):
 # It never waits.
 
 
-@pytest.mark.promise("An emitter that reports to a collector never waits")
+@pytest.mark.promise(
+    "An emitter that sends its lines to a collector never waits",
+)
 def test_nobody_waits_for_an_emitter_that_is_being_closed(tmp_path):
     """Emitters of one program share a lock, and one that waits for the collector must not hold it."""
     with Rude(*["hang"] * 9) as hanging:
@@ -128,7 +130,9 @@ os._exit(0)
 # It never raises because of the collector.
 
 
-@pytest.mark.promise("An emitter that reports to a collector never waits")
+@pytest.mark.promise(
+    "An emitter that sends its lines to a collector never waits",
+)
 def test_a_warning_is_printed_once_for_each_kind_of_trouble_and_steers_no_terminal(tmp_path):
     evil = b"\x1b]0;owned\x07\x1b[2J\r\nsecond line"
     with Rude(*[(418, {}, evil)] * 4) as strange:
@@ -185,7 +189,9 @@ for each in made[:9]:
 }
 
 
-@pytest.mark.promise("An emitter that reports to a collector never waits")
+@pytest.mark.promise(
+    "An emitter that sends its lines to a collector never waits",
+)
 @pytest.mark.promise("All emitters of a program share that deadline")
 def test_the_copies_of_the_code_in_one_program_share_the_deadline_of_its_end(tmp_path):
     """Each copy has its own last turn; all of them together wait for one deadline."""
@@ -208,7 +214,9 @@ print(time.monotonic() - began)
 
 
 @pytest.mark.parametrize("code", CLOSINGS.values(), ids=CLOSINGS)
-@pytest.mark.promise("An emitter that reports to a collector never waits")
+@pytest.mark.promise(
+    "An emitter that sends its lines to a collector never waits",
+)
 @pytest.mark.promise("All emitters of a program share that deadline")
 def test_closing_and_the_end_take_one_deadline_however_many_emitters_there_are(code, tmp_path):
     with Rude(*["hang"] * 999) as hanging:
@@ -271,7 +279,10 @@ def steps(home):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("start", "emitting", "forwarding"), KILLED.values(), ids=KILLED)
-@pytest.mark.promise("A line is in a private file before the call returns")
+@pytest.mark.promise(
+    "A line is in a private file before the call returns",
+    "It survives `kill -9` of the program",
+)
 def test_a_program_that_is_killed_at_any_time_has_lost_and_doubled_nothing(
     start, emitting, forwarding, tmp_path
 ):
@@ -375,8 +386,14 @@ process.stdin.destroy();
 @pytest.mark.parametrize(
     ("start", "emitting"), [(program, PARTS), (node, NODE_PARTS)], ids=["Python", "TypeScript"]
 )
-@pytest.mark.promise("A line is in a private file before the call returns")
-@pytest.mark.promise("A line leaves that file only when the collector itself")
+@pytest.mark.promise(
+    "A line is in a private file before the call returns",
+    "It survives `kill -9` of the program",
+)
+@pytest.mark.promise(
+    "A line is removed from the file only when the collector itself",
+    "Any other answer, such as that of a proxy",
+)
 def test_a_collector_that_is_killed_between_write_and_answer_has_every_line_once(
     start, emitting, tmp_path
 ):
@@ -402,7 +419,10 @@ def test_a_collector_that_is_killed_between_write_and_answer_has_every_line_once
     assert files(tmp_path / "spool", "*") == []
 
 
-@pytest.mark.promise("A line is in a private file before the call returns")
+@pytest.mark.promise(
+    "A line is in a private file before the call returns",
+    "It survives `kill -9` of the program",
+)
 def test_what_an_earlier_program_left_comes_first(tmp_path):
     with Rude() as gone:
         url = gone.url
@@ -418,8 +438,13 @@ def test_what_an_earlier_program_left_comes_first(tmp_path):
 BATCH = "with native() as each:\n for number in range(20): emit(each, number)"
 
 
-@pytest.mark.promise("A line leaves that file only when the collector itself")
-@pytest.mark.promise("Any other answer, and any without the header")
+@pytest.mark.promise(
+    "A line is removed from the file only when the collector itself",
+    "Any other answer, such as that of a proxy",
+)
+@pytest.mark.promise(
+    "An answer with another status, or without the header",
+)
 def test_lines_wait_for_a_collector_that_is_too_old_to_name_its_protocol_and_it_is_said_once(
     tmp_path,
 ):
@@ -438,7 +463,10 @@ def test_lines_wait_for_a_collector_that_is_too_old_to_name_its_protocol_and_it_
     assert files(tmp_path, "*") == []
 
 
-@pytest.mark.promise("A line leaves that file only when the collector itself")
+@pytest.mark.promise(
+    "A line is removed from the file only when the collector itself",
+    "Any other answer, such as that of a proxy",
+)
 def test_the_page_of_a_portal_takes_nothing(tmp_path):
     page = (200, {"Tracklog-Protocol": None, "Content-Type": "text/html"}, b"<html>log in</html>")
     with Rude(*[page] * 99) as portal:
@@ -526,7 +554,10 @@ def test_where_everything_is_refused_everything_waits(status, tmp_path):
 FOREIGN = {"Tracklog-Protocol": None}
 
 
-@pytest.mark.promise("A line leaves that file only when the collector itself has acknowledged")
+@pytest.mark.promise(
+    "A line is removed from the file only when the collector itself has acknowledged",
+    "Any other answer, such as that of a proxy",
+)
 @pytest.mark.promise("Only the collector itself can refuse a line")
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 413, 415, 422])
 def test_lines_that_a_proxy_refuses_wait_for_the_collector(status, tmp_path):
@@ -610,7 +641,9 @@ def test_lines_in_a_dialect_that_the_collector_does_not_have_hold_up_no_others(t
 
 
 @pytest.mark.parametrize("url", ["hanging", NOBODY])
-@pytest.mark.promise("Where no private file can be made, lines wait in memory")
+@pytest.mark.promise(
+    "If no private file can be made, lines wait in memory",
+)
 def test_lines_that_only_memory_held_are_counted_to_the_last(url, tmp_path):
     (tmp_path / "spool").write_text("no folder")
     code = """
@@ -629,7 +662,9 @@ print(each._shared.sink.lost)
     assert err.count("kept in memory") == 1
 
 
-@pytest.mark.promise("Where no private file can be made, lines wait in memory")
+@pytest.mark.promise(
+    "If no private file can be made, lines wait in memory",
+)
 def test_lines_in_memory_are_counted_too_where_nobody_closes_the_emitter(tmp_path):
     (tmp_path / "spool").write_text("no folder")
     code = "each = native()\nfor number in range(100): emit(each, number)"
@@ -676,7 +711,9 @@ each_odd = pytest.mark.parametrize("make", ODD.values(), ids=ODD)
 
 
 @each_odd
-@pytest.mark.promise("Where no private file can be made, lines wait in memory")
+@pytest.mark.promise(
+    "If no private file can be made, lines wait in memory",
+)
 def test_where_no_spool_can_be_made_the_lines_are_sent_from_memory(make, tmp_path):
     make(tmp_path / "spool")
     with Rude() as kind:

@@ -14,7 +14,9 @@ LINES, WRITERS = 300, 3
 
 @pytest.mark.promise("`seq` starts at 1, has no gaps")
 @pytest.mark.promise("Many processes may write to one home at the same time")
-@pytest.mark.promise("A reader that asks for the records after the last number it has misses none")
+@pytest.mark.promise(
+    "A reader that always asks for the records after the last number",
+)
 def test_many_writers_share_one_series_and_a_reader_misses_none(tmp_path):
     """Three commands and two collectors write at the same time, each 300 lines in small batches."""
     home = tmp_path / "home"
@@ -82,7 +84,9 @@ def test_many_writers_share_one_series_and_a_reader_misses_none(tmp_path):
     assert run("verify", "--home", home).returncode == 0
 
 
-@pytest.mark.promise("A reader that asks for the records after the last number it has misses none")
+@pytest.mark.promise(
+    "A reader that always asks for the records after the last number",
+)
 def test_events_after_a_number(tmp_path):
     lines = [tool("r", step=n) for n in range(5)]
     run("record", "--home", tmp_path, input=b"\n".join(lines))

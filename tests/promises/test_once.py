@@ -66,7 +66,9 @@ def last(server: Serving) -> int:
 # Identities
 
 
-@pytest.mark.promise("An event with an identity (`fishbowl`, `openwop`, `awf`, `tracklog`)")
+@pytest.mark.promise(
+    "An event with an identity (in the dialects `fishbowl`, `openwop`, `awf` and `tracklog`)",
+)
 @pytest.mark.parametrize("dialect", WITH_IDENTITY)
 def test_an_event_with_an_identity_is_recorded_once(server, dialect):
     lines = [of_another_run(line, str(UUID(int=1))) for line in sample(dialect)]
@@ -80,7 +82,10 @@ def test_an_event_with_an_identity_is_recorded_once(server, dialect):
     assert last(server) == before
 
 
-@pytest.mark.promise("The same identity with a different line is refused, except in `awf`")
+@pytest.mark.promise(
+    "If a different line has the same identity, it is refused",
+    "Only in `awf` it is recorded, with a finding",
+)
 @pytest.mark.parametrize("dialect", WITH_IDENTITY)
 def test_the_same_identity_with_a_different_line(server, dialect):
     line = of_another_run(sample(dialect)[0])
@@ -98,7 +103,10 @@ def test_the_same_identity_with_a_different_line(server, dialect):
     assert "seq-dup" in [orjson.loads(finding)["name"] for finding in found]
 
 
-@pytest.mark.promise("Lines of `kahn-ci`, `kahn-agent` and `ralph` have no identity")
+@pytest.mark.promise(
+    "Lines of `kahn-ci`, `kahn-agent` and `ralph` have no identity",
+    "A line that is sent again is recognised only",
+)
 @pytest.mark.parametrize("dialect", WITHOUT)
 def test_equal_lines_without_an_identity_are_two_events(server, dialect):
     line = sample(dialect)[0]
@@ -114,7 +122,9 @@ def test_equal_lines_without_an_identity_are_two_events(server, dialect):
 # Batch keys
 
 
-@pytest.mark.promise("The same batch key with the same lines gets the first answer again")
+@pytest.mark.promise(
+    "A batch that is sent again with its key gets the first answer again",
+)
 @pytest.mark.parametrize("verbose", ["", "?verbose=true"])
 def test_a_key_with_the_same_lines_gets_the_first_answer(server, verbose):
     """Of each kind of verdict: accepted, a duplicate, a duplicate inside the batch, refused."""
@@ -140,7 +150,10 @@ def test_a_key_with_the_same_lines_gets_the_first_answer(server, verbose):
             assert answer.json() == first.json() | {"replayed": True}
 
 
-@pytest.mark.promise("A batch is the lines of one `POST`")
+@pytest.mark.promise(
+    "A batch is all lines of one `POST`",
+    "Its sender can give it a name, the batch key",
+)
 def test_a_key_is_sent_in_the_address_or_in_a_header(server):
     line, headers = tool("keys"), {"Content-Type": "application/x-ndjson"}
     before = last(server)
@@ -150,8 +163,12 @@ def test_a_key_is_sent_in_the_address_or_in_a_header(server):
     assert last(server) == before + 1
 
 
-@pytest.mark.promise("The same batch key with other lines is refused with 409")
-@pytest.mark.promise("Two batches have the same lines if")
+@pytest.mark.promise(
+    "A batch that has the key of another batch is refused with 409",
+)
+@pytest.mark.promise(
+    "Two batches are the same if",
+)
 def test_a_key_with_other_lines_is_409(server):
     lines = [tool("conflict", step=n) for n in range(3)]
     assert counts(server.post(lines, Idempotency_Key="c")) == (3, 0, 0)
@@ -171,7 +188,9 @@ def test_a_key_with_other_lines_is_409(server):
     assert answer.status_code == 409, "a refused line counts"
 
 
-@pytest.mark.promise("Batch keys hold for several collectors on one home, too")
+@pytest.mark.promise(
+    "Several collectors on one home know each other's batch keys",
+)
 def test_two_collectors_on_one_home_take_a_batch_once(server):
     with Serving(server.home, "--durability", "os") as second:
         before, answers = last(server), []
@@ -195,7 +214,8 @@ def test_two_collectors_on_one_home_take_a_batch_once(server):
 
 
 @pytest.mark.promise(
-    "A batch key is remembered only if at least one line of its batch was recorded"
+    "A batch key is remembered only if at least one line of its batch was recorded",
+    "A batch whose lines were all refused is checked again",
 )
 def test_a_key_under_which_all_was_refused_is_free(server):
     key = {"Idempotency_Key": "free"}
@@ -233,7 +253,9 @@ def test_the_last_100_000_keys_are_remembered(tmp_path):
 
 
 @pytest.mark.promise("The last 100,000 keys and file offsets are remembered")
-@pytest.mark.promise("`tracklog prune` drops whole old segments")
+@pytest.mark.promise(
+    "`tracklog prune` deletes the oldest segments",
+)
 def test_a_key_is_forgotten_with_its_records(tmp_path):
     batch = [start("old"), tool("old")]
     with Serving(tmp_path, "--durability", "os") as server:
@@ -261,7 +283,9 @@ def record(home: Path, *arguments: object, given: bytes = b"") -> bytes:
 
 @pytest.mark.promise("`follow` and `record FILE` store their offset in the journal")
 @pytest.mark.promise("`record --again` records the lines of a file once more")
-@pytest.mark.promise("A file that was replaced by another is read from its start")
+@pytest.mark.promise(
+    "A file that was replaced by another one is read from its start",
+)
 def test_a_file_is_continued_where_it_stopped(tmp_path):
     home, path = tmp_path / "home", tmp_path / "run.jsonl"
     lines = [tool("r", step=n) for n in range(6)]
@@ -290,7 +314,9 @@ def test_again_does_not_double_events_with_an_identity(tmp_path):
 
 
 @pytest.mark.promise("`follow` and `record FILE` store their offset in the journal")
-@pytest.mark.promise("A file that was replaced by another is read from its start")
+@pytest.mark.promise(
+    "A file that was replaced by another one is read from its start",
+)
 def test_a_followed_file_is_continued_where_it_stopped(tmp_path):
     home, folder = tmp_path / "home", tmp_path / "logs"
     folder.mkdir()
@@ -314,9 +340,15 @@ def test_a_followed_file_is_continued_where_it_stopped(tmp_path):
     assert lines_of(home, "r") == [*lines, *another]
 
 
-@pytest.mark.promise("A file that was replaced by another is read from its start")
-@pytest.mark.promise("It is another file if the bytes before the offset")
-@pytest.mark.promise("All of them are compared when a command starts")
+@pytest.mark.promise(
+    "A file that was replaced by another one is read from its start",
+)
+@pytest.mark.promise(
+    "A file counts as replaced if the bytes before the offset",
+)
+@pytest.mark.promise(
+    "All these bytes are compared when a command starts",
+)
 @pytest.mark.parametrize("verb", ["follow --once", "record"])
 @pytest.mark.parametrize("way", ["renamed onto it", "written in place"])
 @pytest.mark.parametrize("after", ["", "new3"])
@@ -336,7 +368,9 @@ def test_a_file_that_only_begins_alike_is_another_file(tmp_path, verb, way, afte
         assert lines_of(tmp_path / "home", "r") == [*before, *new]
 
 
-@pytest.mark.promise("All of them are compared when a command starts")
+@pytest.mark.promise(
+    "All these bytes are compared when a command starts",
+)
 @pytest.mark.parametrize("way", ["renamed onto it", "written in place"])
 def test_a_running_follow_notices_another_file(tmp_path, way):
     home, path, other = tmp_path / "home", tmp_path / "run.jsonl", tmp_path / "other"
@@ -362,8 +396,12 @@ def test_a_running_follow_notices_another_file(tmp_path, way):
         follow.wait(60)
 
 
-@pytest.mark.promise("`record --key KEY` continues a piped stream in the same way")
-@pytest.mark.promise("Without a key, lines of a pipe that have no identity are recorded again")
+@pytest.mark.promise(
+    "`record --key KEY` does the same for a pipe",
+)
+@pytest.mark.promise(
+    "Without a key, lines that have no identity are recorded again",
+)
 def test_a_pipe_is_continued_when_it_has_a_key(tmp_path):
     lines = [tool("r", step=n) for n in range(4)]
 

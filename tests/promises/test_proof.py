@@ -104,7 +104,9 @@ def test_the_first_bad_record_is_named(home, kind):
 
 
 @pytest.mark.promise("A damaged record stays in its place, and its number is never given")
-@pytest.mark.promise("Commands that write, such as `record` and `import`, verify a journal")
+@pytest.mark.promise(
+    "Commands that write, such as `record` and `import`, first verify a journal",
+)
 def test_damage_is_reported_and_never_renumbered(home, tmp_path):
     damaged = damage(home, 6)  # the last one, which a crash could have left
     done = run("record", "--home", home, "--json", input=tool("a", step=9) + b"\n")
@@ -125,7 +127,9 @@ def test_damage_is_reported_and_never_renumbered(home, tmp_path):
     assert [fault["seq"] for fault in proven(home)["faults"]] == [6]
 
 
-@pytest.mark.promise("Commands that write, such as `record` and `import`, verify a journal")
+@pytest.mark.promise(
+    "Commands that write, such as `record` and `import`, first verify a journal",
+)
 @pytest.mark.parametrize("code", [0, 3])
 def test_exec_warns_of_damage_when_its_command_has_ended(home, code):
     words = ("exec", "--home", home, "--", "/bin/sh", "-c", f"echo fine; exit {code}")
@@ -138,7 +142,9 @@ def test_exec_warns_of_damage_when_its_command_has_ended(home, code):
     assert b"`tracklog doctor` shows what to do" in done.stderr
 
 
-@pytest.mark.promise("Commands that write, such as `record` and `import`, verify a journal")
+@pytest.mark.promise(
+    "Commands that write, such as `record` and `import`, first verify a journal",
+)
 def test_a_journal_of_more_than_16_mib_is_not_verified_by_commands_that_write(tmp_path):
     big = [tool("a", step=n, output="x" * (6 << 20)) for n in range(3)]
     with Serving(tmp_path, "--durability", "os") as server:
@@ -149,7 +155,10 @@ def test_a_journal_of_more_than_16_mib_is_not_verified_by_commands_that_write(tm
     assert run("verify", "--home", tmp_path).returncode == 1
 
 
-@pytest.mark.promise("A chain cannot show that its own end was cut off")
+@pytest.mark.promise(
+    "A chain cannot show that its own end was cut off",
+    "So store the head that `verify` prints",
+)
 def test_a_cut_end_is_found_by_an_anchor(home):
     anchor = proven(home)["head"]
     for path in (segment(home), segment(home).with_suffix(".chain")):
@@ -160,14 +169,20 @@ def test_a_cut_end_is_found_by_an_anchor(home):
     assert not report["ok"]
 
 
-@pytest.mark.promise("A chain cannot show that its own end was cut off")
+@pytest.mark.promise(
+    "A chain cannot show that its own end was cut off",
+    "So store the head that `verify` prints",
+)
 def test_an_anchor_holds_while_the_journal_grows(home):
     anchor = proven(home)["head"]
     assert run("record", "--home", home, input=LINES[0] + b"\n").returncode == 0
     assert proven(home, "--anchor", anchor)["records"] == 7
 
 
-@pytest.mark.promise("Anyone who can write to the folder can also rewrite all of it")
+@pytest.mark.promise(
+    "Anyone who can write to the folder can rewrite all of it",
+    "Only an anchor that is stored elsewhere shows that",
+)
 def test_a_rewritten_journal_is_found_by_an_anchor_alone(home, tmp_path):
     anchor = proven(home)["head"]
     other = tmp_path / "other"
@@ -208,7 +223,9 @@ def test_an_exported_run_is_proven_without_tracklog(home, tmp_path):
     assert script(lines, proof, "--anchor", f"6:{'0' * 64}").returncode == 1
 
 
-@pytest.mark.promise("It does not show that no other line of the run was left out")
+@pytest.mark.promise(
+    "It does not show that the export is complete",
+)
 def test_a_line_can_be_left_out_of_an_export_and_not_of_the_journal(home, tmp_path):
     lines, proof = export(home, "a", tmp_path)
     body = orjson.loads(proof.read_bytes())
@@ -246,7 +263,10 @@ def native(name: str, **data: object) -> bytes:
     return orjson.dumps({**body, "origin": {"writer": "test", "fidelity": "observed"}})
 
 
-@pytest.mark.promise("`tracklog erase` removes the bytes of one record from every file")
+@pytest.mark.promise(
+    "`tracklog erase` removes the bytes of one record from every file",
+    "It leaves a tombstone with the hash",
+)
 @pytest.mark.promise("An erased event that has an identity is not recorded again")
 def test_an_erased_record_is_nowhere_and_the_rest_still_verifies(tmp_path):
     home, secret = tmp_path / "home", native("2", word=WORD)
@@ -284,7 +304,10 @@ def test_an_erased_record_is_nowhere_and_the_rest_still_verifies(tmp_path):
     assert [each for each in holders(home) if not each.startswith("refused")] == []
 
 
-@pytest.mark.promise("`tracklog erase` removes the bytes of one record from every file")
+@pytest.mark.promise(
+    "`tracklog erase` removes the bytes of one record from every file",
+    "It leaves a tombstone with the hash",
+)
 def test_several_records_are_erased_under_a_collector_that_goes_on_to_answer(tmp_path):
     of_run = (
         "events?run=n",
@@ -309,7 +332,9 @@ def test_several_records_are_erased_under_a_collector_that_goes_on_to_answer(tmp
     assert proven(tmp_path)["erased"] == [1, 2, 3]
 
 
-@pytest.mark.promise("`tracklog prune` drops whole old segments")
+@pytest.mark.promise(
+    "`tracklog prune` deletes the oldest segments",
+)
 def test_what_is_left_by_pruning_verifies(home):
     words = ("--older-than", "0d", "--open-too", "--json", "--home", home)
     promised = orjson.loads(run("prune", "--dry-run", *words).stdout)
@@ -343,7 +368,10 @@ DAMAGE = {
 }
 
 
-@pytest.mark.promise("A damaged chain stays as it is, too")
+@pytest.mark.promise(
+    "A damaged chain stays as it is, too",
+    "Only its last line is written again",
+)
 @pytest.mark.parametrize("damaged", DAMAGE)
 @pytest.mark.parametrize("record", [False, True])
 def test_damage_of_the_last_chain_line_is_reported_for_good(home, damaged, record):
@@ -364,11 +392,13 @@ def test_damage_of_the_last_chain_line_is_reported_for_good(home, damaged, recor
     assert segment(home).read_bytes().startswith(frames)
     assert proven(home)["faults"][0]["seq"] == 6
     done = run("verify", "--home", home)
-    assert (b"NOT whole" in done.stdout, b": proven" in done.stdout) == (True, False)
+    assert (b"NOT intact" in done.stdout, b": proven" in done.stdout) == (True, False)
 
 
 @pytest.mark.promise("A damaged record stays in its place, and its number")
-@pytest.mark.promise("Commands that write, such as `record` and `import`, verify a journal")
+@pytest.mark.promise(
+    "Commands that write, such as `record` and `import`, first verify a journal",
+)
 def test_a_record_whose_chain_line_is_damaged_too_keeps_its_number(home):
     lines = segment(home).read_bytes().split(b"\n")
     lines[5] = b"x" + lines[5][1:]
@@ -382,7 +412,9 @@ def test_a_record_whose_chain_line_is_damaged_too_keeps_its_number(home):
     assert proven(home)["faults"][0]["seq"] == 6
 
 
-@pytest.mark.promise("Commands that write, such as `record` and `import`, verify a journal")
+@pytest.mark.promise(
+    "Commands that write, such as `record` and `import`, first verify a journal",
+)
 @pytest.mark.parametrize("left", [0, 1, -2])
 def test_a_segment_that_was_cut_is_warned_of(tmp_path, left):
     """Of records that were on disk; others are what a loss of power takes.
@@ -422,7 +454,9 @@ CHAINS_LOST = {
 }
 
 
-@pytest.mark.promise("What no chain proves is not called proven")
+@pytest.mark.promise(
+    "Two kinds of records are not called proven",
+)
 @pytest.mark.parametrize("left", CHAINS_LOST)
 def test_one_verdict_is_given_when_the_chain_was_lost(home, left):
     """Whatever stands there in its place; its first line is on disk before any record is."""
@@ -434,9 +468,9 @@ def test_one_verdict_is_given_when_the_chain_was_lost(home, left):
         done = run("verify", "--home", home)
         assert done.returncode == 0, done.stdout
         assert b"cannot be proven any more" in done.stdout
-        assert b"7 records: whole, but not all proven" in done.stdout
+        assert b"7 records: intact, but not all proven" in done.stdout
         assert b": proven" not in done.stdout
-    assert b"whole, but not all proven" in run("doctor", "--home", home).stdout
+    assert b"intact, but not all proven" in run("doctor", "--home", home).stdout
     assert proven(home)["unproven"] == [1]
     assert run("doctor", "--accept", "--home", home).returncode == 0
     assert proven(home)["unproven"] == []
@@ -445,7 +479,10 @@ def test_one_verdict_is_given_when_the_chain_was_lost(home, left):
 # Recovery, and homes of format 1
 
 
-@pytest.mark.promise("What recovery after a crash moved to `quarantine` is reported")
+@pytest.mark.promise(
+    "After a crash, recovery moves incomplete data",
+    "`verify` and `doctor` report it until",
+)
 def test_what_recovery_moved_is_reported_until_it_is_accepted(home):
     with segment(home).open("ab") as file:
         file.write(b'{"seq":7,"received":"2026-05-05T09:00:00.000Z","dialect":"kahn-agent",')

@@ -125,9 +125,15 @@ def post(key: str, lines: list[bytes]) -> bytes:
     return head("POST", f"/api/events/kahn-agent?batch={key}", *headers) + body
 
 
-@pytest.mark.promise("Batch keys hold for several collectors on one home, too")
-@pytest.mark.promise("The same batch key with the same lines gets the first answer again")
-@pytest.mark.promise("The same batch key with other lines is refused with 409")
+@pytest.mark.promise(
+    "Several collectors on one home know each other's batch keys",
+)
+@pytest.mark.promise(
+    "A batch that is sent again with its key gets the first answer again",
+)
+@pytest.mark.promise(
+    "A batch that has the key of another batch is refused with 409",
+)
 def test_a_key_that_is_sent_to_both_at_once_is_recorded_once(pair, tally):
     """Every fifth time they get other lines; every tenth time both are asked again."""
     recorded = []
@@ -158,8 +164,12 @@ def test_a_key_that_is_sent_to_both_at_once_is_recorded_once(pair, tally):
     tally.done("two collectors, one key")
 
 
-@pytest.mark.promise("Batch keys hold for several collectors on one home, too")
-@pytest.mark.promise("The same batch key with the same lines gets the first answer again")
+@pytest.mark.promise(
+    "Several collectors on one home know each other's batch keys",
+)
+@pytest.mark.promise(
+    "A batch that is sent again with its key gets the first answer again",
+)
 def test_a_key_survives_a_failover_in_the_middle(pair, tally):
     """One of the two is killed while it works on the batch; the other one gets it again, or too."""
     chance, recorded = random.Random(SEED), []

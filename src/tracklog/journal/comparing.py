@@ -50,8 +50,8 @@ class Report:
     def verdict(self) -> str:
         """In a word or two."""
         if self.faults:
-            return "NOT whole"
-        return "whole, but not all proven" if self.unproven else "proven"
+            return "NOT intact"
+        return "intact, but not all proven" if self.unproven else "proven"
 
 
 def anchor_of(text: str) -> Head:
