@@ -348,7 +348,8 @@ def hosts(folder: Path) -> Costs:
 
     (folder / "flow").mkdir()
     loaded = flow.read(flow.flow(folder / "flow"))
-    ground = flow.Ground(
+    context = flow.HostContext if hasattr(flow, "HostContext") else flow.Ground  # at e370156
+    ground = context(
         display=flow.Display(lambda _text: None),
         audit=flow.Audit(folder / "audit.jsonl"),
         environment=os.environ,

@@ -1,15 +1,15 @@
 """The schemas of typed answers, derived from their dataclasses and the docstrings of their fields."""
 
-import ast
 import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
-from textwrap import dedent
 from typing import Any, get_args
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
 from typing_extensions import is_typeddict
+
+from tracklog.model.field_docs import field_docs
 
 
 def results_of(results: Mapping[str, Any]) -> tuple[dict[str, JsonSchemaValue], JsonSchemaValue]:
@@ -32,7 +32,8 @@ def _complete(schema: JsonSchemaValue, kind: type) -> None:
     """Describe the fields; an answer has every field of its dataclass."""
     properties = schema.get("properties", {})
     for name, text in field_docs(kind).items():
-        properties[name]["description"] = text
+        if text:
+            properties[name]["description"] = text.replace("\n", " ")
     if is_dataclass(kind):
         schema["required"] = list(properties)
         for each in properties.values():
@@ -66,22 +67,3 @@ def _untitled(value: Any) -> Any:
 
 def _is_shape(kind: type) -> bool:
     return is_dataclass(kind) or is_typeddict(kind)
-
-
-def field_docs(kind: type) -> dict[str, str]:
-    """The docstrings below the fields of a class, base classes included."""
-    docs: dict[str, str] = {}
-    for each in reversed(kind.__mro__):
-        if not _is_shape(each):
-            continue
-        [body] = ast.parse(dedent(inspect.getsource(each))).body
-        assert isinstance(body, ast.ClassDef)
-        for field, below in zip(body.body, body.body[1:], strict=False):
-            if (
-                isinstance(field, ast.AnnAssign)
-                and isinstance(field.target, ast.Name)
-                and isinstance(below, ast.Expr)
-                and isinstance(below.value, ast.Constant)
-            ):
-                docs[field.target.id] = inspect.cleandoc(str(below.value.value)).replace("\n", " ")
-    return docs

@@ -13,10 +13,12 @@ from datetime import date
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema
 
 from tracklog.model.event import Body, Envelope, Event, Finding
 from tracklog.model.fact import Fact, Linked, Noted, Returned, Said, Spent
+from tracklog.model.field_docs import field_docs
 
 
 class Shape(BaseModel):
@@ -27,8 +29,16 @@ class Shape(BaseModel):
         strict=True,
         allow_inf_nan=False,
         defer_build=True,
-        use_attribute_docstrings=True,
     )
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Describe the fields by their docstrings; at import, as pydantic can, it takes long."""
+        for name, text in field_docs(cls, Shape).items():
+            field = cls.__pydantic_fields__.get(name)
+            if field is not None and field.description is None and text:
+                field.description = text
+        return handler(source)
 
 
 class ClosedShape(Shape):

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
@@ -35,11 +35,11 @@ class Plugs(Generic[T]):
 
     def names(self) -> list[str]:
         """The name of every plug, without importing any."""
-        return sorted(self._files() | _offered(self.group).keys())
+        return sorted(self._files | _offered(self.group).keys())
 
     def load(self, name: str) -> Any:
         """The object that a plug's file or entry point gives, unchecked; None where there is none."""
-        if name in self._files():
+        if name in self._files:
             try:
                 module = import_module(f"{self.folder}.{name.replace('-', '_')}")
             except OSError as error:
@@ -48,6 +48,7 @@ class Plugs(Generic[T]):
         offered = _offered(self.group).get(name)
         return offered.load() if offered else None
 
+    @cached_property
     def _files(self) -> set[str]:
         paths = import_module(self.folder).__path__
         for path in paths:  # iter_modules takes a folder that cannot be read for an empty one
@@ -124,6 +125,10 @@ def _unreadable(what: str, error: OSError) -> BadPlug:
     return BadPlug(f"{what} cannot be read: {reason}", f"let this user read {where}")
 
 
+_installed = cache(entry_points)
+"""Every entry point of this environment; a search for one group reads all packages too."""
+
+
 @cache
 def _offered(group: str) -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=group)}
+    return {point.name: point for point in _installed().select(group=group)}

@@ -759,11 +759,6 @@ class ProviderUsagePayload(Closed):
 class KnownEvent(Frame):
     """An envelope whose payload is understood."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        # these classes are built below, where there is no source code to read
-        use_attribute_docstrings=False
-    )
-
 
 WANTED = "An object with the keys of this type; `tracklog schema openwop` has them."
 
