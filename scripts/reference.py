@@ -307,7 +307,7 @@ def _http() -> str:
         "`GET /api/openapi.json` is the same as an OpenAPI 3.1 document.",
         'An error is `{"error": …, "hint": …}`: what is wrong, and what to do next.',
         f"Every answer has the header `{HEADER}: {VERSION}`: {ABOUT_HEADER[0].lower()}{ABOUT_HEADER[1:]}",
-        "[Who may ask the collector](../how-to/security.md) is about tokens and origins.\n",
+        "[Who may use the collector](../how-to/security.md) is about tokens and origins.\n",
     ]
     made = document(ROUTES)
     for route in ROUTES:
