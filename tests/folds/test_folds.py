@@ -329,6 +329,27 @@ def test_a_conversation_read_from_a_file_is_lost_only_in_the_middle_of_a_turn(tu
     assert heard_live == ("failed" if status == "failed" else "lost")
 
 
+@pytest.mark.parametrize(
+    ("last", "status"),
+    [
+        (ANSWER, "done"),
+        (Said(role="assistant", blocks=({"type": "text", "text": "", "withheld": True},)), "done"),
+        (Said(role="assistant", blocks=()), "lost"),
+        (CALL, "lost"),
+        (RETURN, "lost"),
+        (PROMPT, "lost"),
+    ],
+)
+def test_a_conversation_reported_without_begin_and_end_is_lost_only_in_the_middle_of_a_turn(
+    last, status
+):
+    facts = [replace(fact, fidelity="reported") for fact in (PROMPT, last)]
+    assert run_after(numbered(facts))["status"] == status
+    assert run_after(numbered(facts), lost_after=10**6)["status"] == "working"
+    begun = [Began(what="run", fidelity="reported"), *facts]
+    assert run_after(numbered(begun))["status"] == "lost"
+
+
 def test_copied_history_is_shown_and_never_counted():
     facts = [
         Called(tool="t", call_id="1", input={}, copied=True),

@@ -101,9 +101,9 @@ class Door:
     def facts(self, kind):
         return [line for line in self.lines() if line["fact"] == kind]
 
-    def runs(self):
+    def runs(self, now="2026-05-05T17:00:00.000Z"):
         self.home.index.catch_up()
-        return ask(self.home, "runs", now="2026-05-05T17:00:00.000Z")
+        return ask(self.home, "runs", now=now)
 
     def costs(self):
         self.home.index.catch_up()

@@ -129,7 +129,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
         state.agents.setdefault(agent, "")
         if fact.step is not None:
             _turned(state.turns.setdefault(agent, [None, 0]), text_of(fact.step))
-    if is_read(position, fact) and _is_latest(state, position):
+    if (is_read(position, fact) or _is_endless(state, fact)) and _is_latest(state, position):
         _rested(state, fact)
     match fact:
         case Began():
@@ -241,12 +241,20 @@ def _is_latest(state: State, position: Position) -> bool:
     return at is None or last is None or at >= last
 
 
+def _is_endless(state: State, fact: Fact) -> bool:
+    """Whether an agent reports a conversation without its begin: then it reports no end either."""
+    return fact.fidelity == "reported" and not state.begun
+
+
 def _rested(state: State, fact: Fact) -> None:
     """A turn ends with an answer, or with an event of its end; then a person is expected to go on."""
     match fact:
         case Said(role="assistant"):
             blocks = fact.blocks if isinstance(fact.blocks, tuple | list) else ()
-            answered = any(isinstance(each, Mapping) and each.get("text") for each in blocks)
+            answered = any(
+                isinstance(each, Mapping) and (each.get("text") or each.get("withheld") is True)
+                for each in blocks
+            )
             state.rests = answered and state.steps.get(word(fact.step) or "") != "working"
         case Ended(what="step"):
             state.rests = True

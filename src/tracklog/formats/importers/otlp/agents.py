@@ -134,7 +134,12 @@ def _responded(heard: AgentEvent) -> None:
 def _said(heard: AgentEvent, role: Any, words: str | None, used: str) -> None:
     withheld = words is None or (words.startswith("<") and "REDACTED" in words)
     withheld = withheld or words == "[REDACTED]"
-    blocks = () if withheld else ({"type": "text", "text": heard.account.lifted(words)},)
+    blocks: tuple[dict[str, Any], ...] = ()
+    if not withheld:
+        blocks = ({"type": "text", "text": heard.account.lifted(words)},)
+    elif role == "assistant":
+        # That there was an answer ends the turn, whatever its words are.
+        blocks = ({"type": "text", "text": "", "withheld": True},)
     fact = Said(
         role=role,
         blocks=blocks,
@@ -238,9 +243,7 @@ def _returned(heard: AgentEvent) -> None:
     put = account.lifted(parse(given))
     call = account.ids_of(tool, put, id, f"{account.kept[:16]}/0")
     ok, step = heard.flag("success"), heard.text("prompt.id", "prompt_id")
-    # Codex counts a command as a success whatever its exit code is.
-    exited = _EXITED.search(heard.text("output") or "") if heard.name.startswith("codex.") else None
-    exit_code = int(exited[1]) if exited else None
+    exit_code = _exit_code(heard)
     called = Called(
         tool=tool,
         call_id=call.id,
@@ -265,6 +268,15 @@ def _returned(heard: AgentEvent) -> None:
         step=step,
     )
     heard.say(returned)
+
+
+def _exit_code(heard: AgentEvent) -> int | None:
+    """The exit code of a command: Codex and Gemini count it as a success whatever its code is."""
+    if heard.name.startswith("codex."):
+        exited = _EXITED.search(heard.text("output") or "")
+        return int(exited[1]) if exited else None
+    about = parse(heard.attrs.get("metadata"))
+    return count(about.get("exitCode")) if isinstance(about, dict) else None
 
 
 _EXITED = re.compile(r"^Process exited with code ([0-9]{1,9})$", re.MULTILINE)

@@ -2,6 +2,7 @@
 and others; the newest name first, whatever the schema URL is.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,6 +64,10 @@ USAGE: Mapping[str, tuple[str, ...]] = {
     ),
     "total_tokens": ("llm.usage.total_tokens", "llm.token_count.total"),
 }
+
+USAGE_OBJECT = "metadata.usage_object"
+"""Where LiteLLM prints the usage as a Python object; only this has the cached tokens."""
+_CACHED = re.compile(r"'cached_tokens': ([0-9]{1,15})")
 
 COSTS = ("llm.cost.total", "gen_ai.cost.total_cost")
 
@@ -232,6 +237,8 @@ def usage(attrs: Attrs) -> Usage:
         amount = None if _COUNTED[name] in found else count(attrs[name])
         if amount is not None:
             found[_COUNTED[name]] = amount
+    if "cached_tokens" not in found and (inner := _CACHED.search(str(attrs.get(USAGE_OBJECT)))):
+        found["cached_tokens"] = int(inner[1])
     forgot = ""
     given = found.get("input_tokens")
     cached = found.get("cached_tokens", 0) + found.get("cache_write_tokens", 0)

@@ -74,9 +74,12 @@ def talk(attrs: Attrs) -> Conversation:
         found.input = _flat(attrs, "gen_ai.prompt", "user") or _openinference(
             attrs, "llm.input_messages"
         )
-    if not found.output:
-        found.output = _flat(attrs, "gen_ai.completion", "assistant") or _openinference(
-            attrs, "llm.output_messages"
+    if not any(message.parts for message in found.output):
+        # LiteLLM sends a message without parts, and the tool call under the old names.
+        found.output = (
+            _flat(attrs, "gen_ai.completion", "assistant")
+            or _openinference(attrs, "llm.output_messages")
+            or found.output
         )
     return found
 
@@ -128,11 +131,21 @@ def message_of(given: Any, role: str) -> ModelMessage | None:
     role = text(given.get("role")) or role
     reason = text(given.get("finish_reason"))
     name = text(given.get("name"))
-    if isinstance(given.get("parts"), list):
-        parts = [_part(each) for each in given["parts"]]
-    else:
+    if not isinstance(given.get("parts"), list):
         parts = _content(given, role)
+    elif given.get("tool_call_id") or given.get("tool_calls"):
+        # LiteLLM puts parts beside the keys of the API of OpenAI.
+        parts = _content({**given, "content": _only_text(given["parts"])}, role)
+    else:
+        parts = [_part(each) for each in given["parts"]]
     return ModelMessage(role, parts, finish(reason) if reason else None, name)
+
+
+def _only_text(parts: list[Any]) -> Any:
+    """The text of an only part; the parts where there are more."""
+    part = parts[0] if len(parts) == 1 else None
+    is_text = isinstance(part, dict) and part.get("type") == "text"
+    return part.get("content") if is_text and part is not None else parts
 
 
 def _content(given: Mapping[str, Any], role: str) -> list[Any]:
@@ -145,6 +158,8 @@ def _content(given: Mapping[str, Any], role: str) -> list[Any]:
     calls = parse(given.get("tool_calls"))
     if isinstance(calls, str) and calls:
         return [*parts, {"type": "text", "content": calls}]  # cut by a limit
+    if not calls and isinstance(given.get("function_call"), dict):
+        calls = [given["function_call"]]  # the older form, of one call without an id
     return parts + [_call(each) for each in (calls if isinstance(calls, list) else [])]
 
 

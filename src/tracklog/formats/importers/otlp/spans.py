@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tracklog.formats.importers import count
 from tracklog.formats.importers.otlp import genai, messages
 from tracklog.formats.importers.otlp.account import Account, Used
 from tracklog.formats.importers.otlp.agents import tell_event
@@ -220,10 +221,12 @@ def _executed(
         cut_short(account, ["gen_ai.tool.call.arguments"], start)
     if span.pending:
         return call.id
+    exit_code = count(attrs.get("process.exit.code"))
     returned = Returned(
         call_id=call.id,
         tool=called.tool,
-        ok=not span.failed and message.get("status") != "error",
+        ok=not span.failed and message.get("status") != "error" and not exit_code,
+        exit_code=exit_code,
         output=account.lifted(output),
         error=account.lifted(error_of(span)) if span.failed else None,
         seconds=span.seconds,

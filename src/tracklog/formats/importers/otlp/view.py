@@ -1,5 +1,6 @@
 """A span or a log record as it is read: its attributes, its times, its place in the trace."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,6 +26,9 @@ _BY_EVENT = {prefix: tool for tool, (prefix, _) in AGENTS.items()}
 _RUN_KEYS = frozenset(RUN_KEYS)
 
 NO_SPAN = "0" * 16
+
+_AUTOGEN = re.compile(r"autogen [a-z]+ .*\.\(([0-9a-f-]{36})\)-[AT]", re.DOTALL)
+"""AutoGen gives every message a trace of its own; the name of the span has the id of the chat."""
 
 
 class Attrs(dict[str, Any]):
@@ -127,6 +131,8 @@ class SpanView(View):
             above = text(self.attrs.get("logfire.pending_parent_id")) or NO_SPAN
             self.id, self.parent = self.parent, "" if above == NO_SPAN else above
             self.pending = True
+        if not self.keys and (chat := _AUTOGEN.fullmatch(self.name)):
+            self.keys.append(("autogen.chat", chat[1]))
         self.record = f"{self.trace}/{self.id}"
         self.cause = f"{self.trace}/{self.parent}" if self.parent else None
 
