@@ -114,18 +114,48 @@ def test_verbs_that_change_the_record(places):
     assert pruned["records"] == 0
 
 
+def test_a_database_is_examined_and_backed_up_like_a_folder(places, tmp_path):
+    _, database = places
+    one, other = (
+        {each["name"]: each for each in map(json.loads, run("doctor", "--json", *p).splitlines())}
+        for p in places
+    )
+    assert set(one) - set(other) == {"quarantine"}
+    assert {each["state"] for each in other.values()} == {"ok"}
+    assert other["chain"]["message"] == one["chain"]["message"]
+    head = json.loads(run("backup", tmp_path / "copy", "--json", *database))["head"]
+    assert json.loads(run("verify", "--json", *database))["head"] == head
+    run("verify", "--anchor", head, "--home", tmp_path / "copy")
+    events = [
+        run("tail", "--json", "-n", "99", *p) for p in (database, ("--home", tmp_path / "copy"))
+    ]
+    assert events[0] == events[1]
+
+
+def test_doctor_names_what_is_wrong_with_a_database(places, tmp_path):
+    _, database = places
+    with psycopg.connect(postgres().url, autocommit=True) as connection:
+        schema = f"tracklog_{servers.tenant(tmp_path)}_0"
+        connection.execute(f"UPDATE {schema}.groups SET root = sha256(root) WHERE first = 1")
+    checks = {
+        each["name"]: each
+        for each in map(json.loads, run("doctor", "--json", *database, code=1).splitlines())
+    }
+    assert checks["chain"]["state"] == "error"
+    assert "tracklog verify --store URL" in checks["chain"]["remedy"]
+    url = database[1].replace(servers.tenant(tmp_path), "nobody")
+    (_, check) = map(json.loads, run("doctor", "--json", "--store", url, code=1).splitlines())
+    assert (check["name"], check["state"]) == ("home", "error")
+    assert "tracklog store init" in check["remedy"]
+    assert postgres().password not in str(checks) + str(check)
+
+
 def test_what_needs_a_folder_says_what_to_do(places):
     _, database = places
-    for verb in (("doctor",), ("backup", "/nowhere")):
-        done = subprocess.run(
-            [sys.executable, "-m", "tracklog", *verb, *map(str, database)],
-            capture_output=True,
-            check=False,
-            text=True,
-        )
-        assert done.returncode == 2
-        assert "this works on a folder" in done.stderr
-        assert postgres().password not in done.stderr
+    flow = next((SAMPLES.parents[1] / "examples" / "workflow").glob("*.y*ml"))
+    said = run("host", "workflow", "run", flow, *database, code=2, errors=True)
+    assert "this works on a folder" in said
+    assert postgres().password not in said
 
 
 @pytest.fixture

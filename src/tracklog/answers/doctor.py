@@ -1,4 +1,4 @@
-"""Examine a home: what is wrong with it, and the command that repairs it."""
+"""Examine a record: what is wrong with it, and the command that repairs it."""
 
 import getpass
 import os
@@ -15,7 +15,6 @@ from tracklog import __version__
 from tracklog.home.home import Home
 from tracklog.journal.frame import stamp
 from tracklog.journal.segments import check_format, quarantine
-from tracklog.journal.verify import verify
 from tracklog.model.errors import TracklogError
 
 LOW = 1 << 30
@@ -33,31 +32,63 @@ class Check:
     """The command that repairs it, or what to do."""
 
 
-def doctor(home: Path, now: float) -> Iterator[Check]:
-    """Every check, in order; a home that is not there is no error."""
+def doctor(place: Path | str, now: float, folders: Path | None = None) -> Iterator[Check]:
+    """Every check of a record, in a folder or at a URL, in order.
+
+    A folder without a record is no error. `folders` is where the folders of databases are.
+    """
     yield Check("version", "ok", f"tracklog {__version__}, Python {platform.python_version()}")
-    here = _home(home)
-    yield here
-    if here.state != "ok":
-        return
-    yield _permissions(home)
-    yield _space(home)
+    if isinstance(place, Path):
+        here = _home(place)
+        yield here
+        if here.state != "ok":
+            return
+        yield from _folder(place)
     try:
-        report = verify(home)
+        home = Home(place, readonly=True, folders=folders)
+    except TracklogError as error:
+        yield Check("home", "error", error.message, error.hint)
+        return
+    except OSError as error:
+        yield _unreadable(error, place)
+        return
+    with home:
+        if not isinstance(place, Path):
+            yield Check("home", "ok", f"records {home.store.first:,} to {home.store.last:,}")
+            yield from _folder(home.path)
+        yield from _record(home, place, now)
+
+
+def _folder(folder: Path) -> Iterator[Check]:
+    yield _permissions(folder)
+    yield _space(folder)
+
+
+def _record(home: Home, place: Path | str, now: float) -> Iterator[Check]:
+    """The checks that are the same for every kind of storage."""
+    try:
+        report = home.storage.verify()
     except TracklogError as error:
         yield Check("chain", "error", error.message, error.hint)
         return
     except OSError as error:
-        message = f"{error.filename} cannot be read: {error.strerror}"
-        yield Check("chain", "error", message, f"chmod -R u+rwX {quote(str(home))}")
+        yield _unreadable(error, place)
         return
     if report.ok:
         records = "1 record" if report.records == 1 else f"{report.records:,} records"
         yield Check("chain", "ok", f"{records} {report.verdict}")
         yield from (Check("note", "ok", note) for note in report.notes)
     else:
-        yield Check("chain", "error", str(report.faults[0]), _rebuild_chain(home))
-    yield from _inside(home, now)
+        yield Check("chain", "error", str(report.faults[0]), _restore(place))
+    if isinstance(place, Path):
+        yield _quarantine(place)
+    yield _index(home, place)
+    yield _clock(home, now)
+
+
+def _unreadable(error: OSError, place: Path | str) -> Check:
+    message = f"{error.filename} cannot be read: {error.strerror}"
+    return Check("chain", "error", message, f"chmod -R u+rwX {quote(str(place))}")
 
 
 def accept(home: Path, now: float) -> list[Path]:
@@ -68,14 +99,22 @@ def accept(home: Path, now: float) -> list[Path]:
     return pieces
 
 
-def _rebuild_chain(home: Path) -> str:
+def _restore(place: Path | str) -> str:
     """What to do about records that were changed: nothing can compute them back."""
-    there = quote(str(home))
+    names = f"`tracklog verify {_option(place)}` names every bad record"
+    if not isinstance(place, Path):
+        return f"{names}; restore the database from a backup"
+    there = quote(str(place))
     return (
-        f"`tracklog verify --home {there}` names every bad record; copy the folder "
-        f"{quote(str(home / 'journal'))} back from a backup (`tracklog backup` makes one), or, "
-        f"without a backup, `mv {there} {quote(f'{home}.damaged')}` and begin a new record"
+        f"{names}; copy the folder "
+        f"{quote(str(place / 'journal'))} back from a backup (`tracklog backup` makes one), or, "
+        f"without a backup, `mv {there} {quote(f'{place}.damaged')}` and begin a new record"
     )
+
+
+def _option(place: Path | str) -> str:
+    """The option of a command that names this record; a URL may hold a password."""
+    return f"--home {quote(str(place))}" if isinstance(place, Path) else "--store URL"
 
 
 def _home(home: Path) -> Check:
@@ -125,37 +164,31 @@ def _space(home: Path) -> Check:
     return Check("space", "warning", message, remedy)
 
 
-def _inside(home: Path, now: float) -> Iterator[Check]:
-    if torn := quarantine.pieces(home):
-        message = (
-            "a piece was set aside" if len(torn) == 1 else f"{len(torn)} pieces were set aside"
-        )
-        there = quote(str(home))
-        remedy = (
-            f"`ls -l {there}/quarantine` to look, then `tracklog doctor --accept --home {there}`"
-        )
-        yield Check("quarantine", "warning", message, remedy)
-    else:
-        yield Check("quarantine", "ok", "nothing was set aside that was not accepted")
-    with Home(home, readonly=True) as opened:
-        last = opened.journal.read(opened.journal.last - 1, 1)
-        yield _index(opened)
-    ahead = bool(last) and last[0].received > stamp(now + 60)
-    if ahead:
-        message = f"the last record was received at {last[0].received}, which is in the future"
-        yield Check("clock", "error", message, "`date -u` shows this machine's clock; set it")
-    else:
-        yield Check("clock", "ok", "not behind the last record")
+def _quarantine(home: Path) -> Check:
+    torn = quarantine.pieces(home)
+    if not torn:
+        return Check("quarantine", "ok", "nothing was set aside that was not accepted")
+    message = "a piece was set aside" if len(torn) == 1 else f"{len(torn)} pieces were set aside"
+    there = quote(str(home))
+    remedy = f"`ls -l {there}/quarantine` to look, then `tracklog doctor --accept --home {there}`"
+    return Check("quarantine", "warning", message, remedy)
 
 
-def _index(home: Home) -> Check:
-    there = quote(str(home.path))
-    if not (home.path / "index.db").exists():
-        return Check("index", "ok", "not built yet: the first question builds it")
+def _index(home: Home, place: Path | str) -> Check:
     try:
         cursor, last = home.index.index.cursor, home.journal.last
     except TracklogError as error:
-        return Check("index", "warning", error.message, f"tracklog rebuild --home {there}")
+        return Check("index", "warning", error.message, f"tracklog rebuild {_option(place)}")
+    if not cursor:
+        return Check("index", "ok", "not built yet: the first question builds it")
     if cursor == last:
         return Check("index", "ok", f"up to the last record, {last:,}")
     return Check("index", "ok", f"up to record {cursor:,} of {last:,}: it catches up when asked")
+
+
+def _clock(home: Home, now: float) -> Check:
+    last = home.journal.read(home.journal.last - 1, 1)
+    if not last or last[0].received <= stamp(now + 60):
+        return Check("clock", "ok", "not behind the last record")
+    message = f"the last record was received at {last[0].received}, which is in the future"
+    return Check("clock", "error", message, "`date -u` shows this machine's clock; set it")

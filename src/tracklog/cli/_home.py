@@ -219,13 +219,17 @@ def folder_of(place: Place) -> Path:
     return place.folder if isinstance(place, RemoteStore) else place
 
 
+def url_and_folders(place: Place) -> tuple[Path | str, Path | None]:
+    """What opens a record: its folder, or its URL and the folder for the caches of databases."""
+    return (place.url, place.stores) if isinstance(place, RemoteStore) else (place, None)
+
+
 def opened(place: Place, **options: Any) -> "Home":
     """The record at a place."""
     from tracklog.home.home import Home
 
-    if isinstance(place, RemoteStore):
-        return Home(place.url, folders=place.stores, **options)
-    return Home(place, **options)
+    url, folders = url_and_folders(place)
+    return Home(url, folders=folders, **options)
 
 
 def reading(home: Place) -> "Home":

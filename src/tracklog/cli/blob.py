@@ -26,11 +26,6 @@ Exit code: 0 found, 2 not found or damaged.""",
 )
 def command(sha256: str, home: _home.Place, output: Path | None) -> None:
     """Print the bytes of a blob."""
-    from tracklog.journal.blobs import Blobs
-
-    if isinstance(home, _home.RemoteStore):
-        with _home.reading(home) as opened:
-            content = opened.blobs.get(sha256)
-    else:
-        content = Blobs(home).get(sha256)
+    with _home.reading(home) as opened:
+        content = opened.blobs.get(sha256)
     _writing.put([content], output)

@@ -1,8 +1,7 @@
-"""`tracklog doctor`: find problems of a home, with the command that fixes each."""
+"""`tracklog doctor`: find problems of a record, with the command that fixes each."""
 
 import sys
 import time
-from pathlib import Path
 
 import click
 
@@ -28,19 +27,19 @@ Exit code: 0 no problem, 1 something is wrong.""",
     is_flag=True,
     help="Accept the data that recovery after a crash set aside.",
 )
-def command(home: Path, as_json: bool, accepting: bool) -> None:
-    """Check the home: permissions, free space, the chain, the clock, versions.
+def command(home: _home.Place, as_json: bool, accepting: bool) -> None:
+    """Check the record: permissions, free space, the chain, the clock, versions.
 
     Data that recovery after a crash set aside is reported here and by `verify` until --accept.
     """
     from tracklog.answers.doctor import accept, doctor
 
-    home = _home.local(home, "`tracklog store status URL` looks at a database")
-    wrong = False
+    folder, wrong = _home.folder_of(home), False
     if accepting:
-        for path in accept(home, time.time()):
-            click.echo(f"accepted {path.name}, on record in {home / 'accepted'}", err=True)
-    for check in doctor(home, time.time()):
+        for path in accept(folder, time.time()):
+            click.echo(f"accepted {path.name}, on record in {folder / 'accepted'}", err=True)
+    place, folders = _home.url_and_folders(home)
+    for check in doctor(place, time.time(), folders):
         wrong = wrong or check.state == "error"
         if as_json:
             terminal.put_json(check)

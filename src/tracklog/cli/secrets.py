@@ -3,7 +3,6 @@
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -43,7 +42,7 @@ def command(run: str | None, home: Path, as_json: bool) -> None:
             except NoSuchBlob:
                 return None
 
-        aside = () if run else refused_leaks(_refused(home))
+        aside = () if run else refused_leaks(opened.refused)
         for leak in chain(leaks(iter(opened.journal.records(run=wanted)), blob), aside):
             count += 1
             if as_json:
@@ -56,20 +55,3 @@ def command(run: str | None, home: Path, as_json: bool) -> None:
     if not count:
         click.echo("no secrets found", err=True)
     sys.exit(1 if count else 0)
-
-
-def _refused(home: _home.Place) -> list[dict[str, Any]]:
-    """The refused lines that are stored; reading changes nothing."""
-    from tracklog.home import registry
-    from tracklog.journal.refused import Refused
-
-    if isinstance(home, _home.RemoteStore):
-        storage = registry.storage(home.url, readonly=True, folders=home.stores)
-    elif (home / "refused").is_dir():
-        storage = registry.storage(home, readonly=True)
-    else:
-        return []
-    try:
-        return list(Refused(storage.refused))
-    finally:
-        storage.close()

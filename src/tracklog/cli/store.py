@@ -97,7 +97,7 @@ def copy(source: str, target: str, as_json: bool) -> None:
     Both are URLs: file:DIR or postgresql://... A folder must be new. A copy to a database may be
     repeated: it continues where the last one ended. Stop the writers of SOURCE before the last one.
     """
-    from tracklog.journal.copying import copy_to_folder
+    from tracklog.journal.backup import backup
 
     place = _home.stored_at(target, Path())
     opened = _storage(source, readonly=True)
@@ -106,7 +106,7 @@ def copy(source: str, target: str, as_json: bool) -> None:
             if isinstance(place, _home.RemoteStore):
                 head = _copy_to_database(opened, target, progress)
             else:
-                head = copy_to_folder(opened, place, progress)
+                head = backup(opened, place, progress)
     finally:
         opened.close()
     if as_json:
@@ -117,17 +117,16 @@ def copy(source: str, target: str, as_json: bool) -> None:
 
 def _copy_to_database(source: "Storage", url: str, progress: "Progress") -> "Head":
     _address(url)
-    from tracklog.journal.copying import copy, parts
+    from tracklog.journal.copying import copy, copy_blobs
     from tracklog.journal.postgres.adopting import PostgresReceiver
     from tracklog.journal.storages.postgresql import PostgresStorage
 
     target = _storage(url)
     assert isinstance(target, PostgresStorage)
     try:
-        head = copy(source, PostgresReceiver(target.store), progress)
-        refused = source.refused
-        PostgresReceiver(target.refused).adopt(refused.origin(), parts(refused, refused.head()))
-        target.blobs.put_all(source.blobs.get(name) for name in source.blobs.list())
+        head = copy(source.store, PostgresReceiver(target.store), progress)
+        copy(source.refused, PostgresReceiver(target.refused))
+        copy_blobs(source.blobs, target.blobs)
         report = target.verify(head)
         if not report.ok:
             raise TracklogError(f"the copy does not verify: {report.faults[0]}", "copy it again")

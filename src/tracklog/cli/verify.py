@@ -35,12 +35,10 @@ def command(transcripts: tuple[Path, ...], home: Path, anchor: str | None, as_js
     if transcripts:
         results = [_transcript(path, anchor, as_json) for path in transcripts]
         sys.exit(0 if all(results) else 1)
-    from tracklog.journal.verify import anchor_of, verify
+    from tracklog.journal.comparing import anchor_of
 
     with _home.reading(home) as opened:
-        at = anchor_of(anchor) if anchor else None
-        is_remote = isinstance(home, _home.RemoteStore)
-        report = opened.storage.verify(at) if is_remote else verify(opened.path, at)
+        report = opened.storage.verify(anchor_of(anchor) if anchor else None)
     if as_json:
         faults = [{"seq": fault.seq, "why": fault.why} for fault in report.faults]
         row: dict[str, Any] = {"ok": report.ok, "records": report.records, "first": report.first}

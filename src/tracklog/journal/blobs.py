@@ -14,6 +14,7 @@ from tracklog.journal.packs import Packs
 from tracklog.model.errors import BlobDamaged, NoSuchBlob
 
 _SMALL = 256 << 10  # bytes, from which on a blob has a file of its own
+_TOGETHER = 8 << 20  # bytes of small blobs that are synced together
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -26,14 +27,22 @@ class Blobs:
         self.packs = Packs(Path(home) / "blobs" / "packs", self.disk)
 
     def put_all(self, contents: Iterable[bytes]) -> None:
-        """Keeps them all, the small ones with one sync; on disk on return."""
+        """Store them all, many small ones with one sync; on disk on return."""
         small: dict[str, bytes] = {}
+        size = 0
         for content in contents:
             if len(content) >= _SMALL:
                 self.put(content)
-            else:
-                small[sha256(content).hexdigest()] = content
-        new = self.packs.news(small)
+                continue
+            small[sha256(content).hexdigest()] = content
+            size += len(content)
+            if size > _TOGETHER:
+                self._put_small(small)
+                small, size = {}, 0
+        self._put_small(small)
+
+    def _put_small(self, contents: dict[str, bytes]) -> None:
+        new = self.packs.news(contents)
         new = {name: each for name, each in new.items() if not self._is_alone(name)}
         if new:
             self.packs.put(new)

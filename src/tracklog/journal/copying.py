@@ -1,23 +1,22 @@
 """Copy a journal from one storage to another: the same bytes, the same numbers, the same chain."""
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol
 
 import orjson
 
 from tracklog.journal import merkle
-from tracklog.journal.blobs import Blobs as FileBlobs
-from tracklog.journal.frame import record, run_of, seq_of, stamp
+from tracklog.journal.disk import Disk, write_file
+from tracklog.journal.frame import leaf_of, record, run_of, seq_of
 from tracklog.journal.merkle import NOTHING, Head, Link
-from tracklog.journal.segments import FORMAT, chain_path, segment_path
-from tracklog.journal.storages import Storage
+from tracklog.journal.segments import chain_path, segment_path
+from tracklog.journal.storages import Blobs
 from tracklog.journal.stores import Group, Store
-from tracklog.journal.verify import verify
-from tracklog.model.errors import BadBackup
+from tracklog.model.errors import BadBackup, NoSuchBlob
 
 SEGMENT = 64 << 20
 """Bytes from which on the next group begins a new segment."""
@@ -46,45 +45,41 @@ class Receiver(Protocol):
         """The end of the chain."""
 
 
-def copy(source: Storage, target: Receiver, progress: Progress | None = None) -> Head:
-    """Copy the records of a storage, and prove that the copy has the same head."""
-    store = source.store
-    head = store.head()
-    target.adopt(store.origin(), _counted(parts(store, head), head.through, progress))
-    if target.head() != head:
+def copy(source: Store, target: Receiver, progress: Progress | None = None) -> Head:
+    """Copy the records of a store as they are now, and prove that the copy has the same head."""
+    last = source.last  # before the head: what is behind that one has no link
+    head = source.head()
+    target.adopt(source.origin(), _counted(_parts(source, head, last), last, progress))
+    if last <= head.through and target.head() != head:
         raise BadBackup(
             f"the copy ends with {target.head()}, and the original with {head}",
             "run `tracklog verify` on both",
         )
-    return head
+    return target.head()
 
 
-def copy_to_folder(source: Storage, folder: Path, progress: Progress | None = None) -> Head:
-    """Copy a storage to a new folder, which is a home."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BadBackup(f"{folder} is there already", "name a folder that is new or empty")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    head = copy(source, FolderReceiver(folder / "journal"), progress)
-    refused = source.refused
-    FolderReceiver(folder / "refused").adopt(refused.origin(), parts(refused, refused.head()))
-    blobs = FileBlobs(folder)
-    for name in source.blobs.list():
-        blobs.put(source.blobs.get(name))
-    # The format is written last: without it the folder is no home.
-    _write(folder / "format", b"%d\n" % FORMAT)
-    report = verify(folder, head)
-    if not report.ok:
-        raise BadBackup(f"the copy does not verify: {report.faults[0]}", "the original is damaged")
-    return head
+def copy_blobs(source: Blobs, target: Blobs) -> None:
+    """Copy every large value; one that is removed meanwhile is left out."""
+    target.put_all(_contents(source))
 
 
-def parts(store: Store, head: Head) -> Iterator[Part]:
-    """The links of a journal up to a head, each with its frames."""
+def _contents(blobs: Blobs) -> Iterator[bytes]:
+    for name in blobs.list():
+        with contextlib.suppress(NoSuchBlob):
+            yield blobs.get(name)
+
+
+def _parts(store: Store, head: Head, last: int) -> Iterator[Part]:
+    """The links of a journal up to a head, each with its frames.
+
+    A crash may leave complete groups without links, up to record `last`: they get the links that
+    recovery gives them.
+    """
     frames = _frames(store)
     frame = next(frames, None)
     for link in store.links():
         if link.through > head.through:
-            return
+            break
         group: list[bytes] = []
         while link.kind == "group" and frame is not None and seq_of(frame) <= link.through:
             group.append(frame)
@@ -93,7 +88,14 @@ def parts(store: Store, head: Head) -> Iterator[Part]:
             group = [each for each in store.read(link.seq - 1, 1) if seq_of(each) == link.seq]
         yield Part(link, group)
         if (link.through, link.chain.hex()) == head:
-            return
+            break
+    chain = bytes.fromhex(head.chain)
+    while frame is not None and head.through < seq_of(frame) <= last:
+        entry = record(frame)
+        group = [frame, *islice(frames, max(0, (entry.group if entry else 0) - 1))]
+        link = merkle.group_link(chain, seq_of(group[-1]), [leaf_of(each) for each in group])
+        yield Part(link, group)
+        chain, frame = link.chain, next(frames, None)
 
 
 def group_of(part: Part) -> Group:
@@ -133,11 +135,11 @@ class FolderReceiver:
         self._folder.mkdir(mode=0o700, parents=True)
         through, chain = origin.through, bytes.fromhex(origin.chain)
         if through:
-            note = {"through": through, "chain": origin.chain, "at": stamp(0)}
-            _write(self._folder / "pruned", orjson.dumps(note) + b"\n")
+            note = {"through": through, "chain": origin.chain, "at": ""}
+            write_file(Disk(), self._folder / "pruned", orjson.dumps(note) + b"\n")
         segment: IO[bytes] | None = None
         links: IO[bytes] | None = None
-        with ExitStack() as files:
+        with contextlib.ExitStack() as files:
             for link, frames in parts:
                 check_link(chain, link)
                 is_group = link.kind == "group"
@@ -154,6 +156,7 @@ class FolderReceiver:
                 through, chain = link.through, link.chain
             if segment is not None and links is not None:
                 _finish(segment, links)
+        Disk().sync_folder(self._folder)
         self._head = Head(through, chain.hex())
 
 
@@ -180,9 +183,3 @@ def _finish(*files: IO[bytes]) -> None:
         file.flush()
         os.fsync(file.fileno())
         file.close()
-
-
-def _write(path: Path, content: bytes) -> None:
-    with _new(path) as file:
-        file.write(content)
-        _finish(file)

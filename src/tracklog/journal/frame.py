@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import orjson
 
+from tracklog.journal import merkle
+
 Run = tuple[str, str]
 """A run is known by its family and its id."""
 
@@ -122,6 +124,12 @@ def seq_of(frame: bytes) -> int:
     comma = frame.find(b",", 7, 28)
     digits = frame[7:comma]
     return int(digits) if frame.startswith(b'{"seq":') and digits.isdigit() else 0
+
+
+def leaf_of(frame: bytes) -> bytes:
+    """The leaf of a frame in its chain; of a tombstone, that of the frame that it replaced."""
+    entry = record(frame) if b',"erased":{' in frame else None
+    return bytes.fromhex(entry.erased.leaf) if entry and entry.erased else merkle.leaf(frame)
 
 
 def run_of(frame: bytes) -> Run | None:

@@ -146,12 +146,16 @@ def group(
 
 def is_link(link: Link, before: bytes | None, leaves: Sequence[bytes]) -> bool:
     """Whether a group's link is that of these leaves; without `before` its chain is not compared."""
+    if before is None:
+        return root(leaves) == link.root
+    return link._replace(synced=True) == group_link(before, link.through, leaves)
+
+
+def group_link(before: bytes, through: int, leaves: Sequence[bytes]) -> Link:
+    """The link of a commit group."""
     top = root(leaves)
     short = b"".join(leaf[:SHORT] for leaf in leaves)
-    if before is None:
-        return top == link.root
-    after = chain_after(before, link.through, top)
-    return (link.leaves, link.root, link.chain) == (short, top, after)
+    return Link("group", through, chain_after(before, through, top), root=top, leaves=short)
 
 
 def erased(

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict  # pydantic asks for this one before Pyt
 
 from tracklog.journal import merkle
 from tracklog.journal.comparing import Fault
-from tracklog.journal.frame import EVENT, Run, record, seq_of
+from tracklog.journal.frame import EVENT, Run, leaf_of, record, seq_of
 from tracklog.journal.merkle import Head, Link
 from tracklog.journal.stores import Store
 from tracklog.model.errors import BadFormat, NoSuchRecord, NotProven
@@ -124,10 +124,7 @@ def _paths(
     leaves: list[bytes] = []
     after = before
     while after < through and (group := store.read(after, through - after)):
-        for frame in group:
-            entry = record(frame) if b',"erased":{' in frame else None
-            erased = entry.erased if entry else None
-            leaves.append(bytes.fromhex(erased.leaf) if erased else merkle.leaf(frame))
+        leaves += map(leaf_of, group)
         after = seq_of(group[-1])
     if len(leaves) != through - before:
         raise NotProven(

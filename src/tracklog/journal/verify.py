@@ -79,7 +79,8 @@ class _Verifying(Comparing):
         cut = pruned(self.folder)
         if cut is not None and known and known[0] == cut.through + 1:
             self.begin(Head(cut.through, cut.chain.hex()))
-            self.report.notes.append(f"records up to {cut.through} were pruned at {cut.at}")
+            at = f" at {cut.at}" if cut.at else ""  # a copy does not know when
+            self.report.notes.append(f"records up to {cut.through} were pruned{at}")
 
     def _segment(self, first: int, size: int, chain_size: int, *, last: bool) -> None:
         segment = os.open(segment_path(self.folder, first), os.O_RDONLY | os.O_CLOEXEC)
