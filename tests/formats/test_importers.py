@@ -111,22 +111,22 @@ def test_run_ids_are_those_of_the_vectors(tool, native, agent, run):
 
 
 def test_line_ids_are_those_of_the_vectors():
-    tell = LineWriter("codex", "1", "somewhere")
-    tell.run = "ccaa664d-f560-4adf-a669-7ce101fa96c2"
+    out = LineWriter("codex", "1", "somewhere")
+    out.run = "ccaa664d-f560-4adf-a669-7ce101fa96c2"
     data = b'{ "type": "x" }'
-    tell.about(Raw(0, data, orjson.loads(data)))
-    assert tell.tell(Noted(label="x")) == "b4b7b0087dfc6123ffefc3e73d4cc525"
-    assert tell.tell(Noted(label="x")) == line_id("codex", "1", tell.run, data, n=1)
+    out.about(Raw(0, data, orjson.loads(data)))
+    assert out.write(Noted(label="x")) == "b4b7b0087dfc6123ffefc3e73d4cc525"
+    assert out.write(Noted(label="x")) == line_id("codex", "1", out.run, data, n=1)
 
 
 def test_equal_records_without_time_and_key_are_told_apart_and_others_are_not():
-    tell = LineWriter("codex", "1", "somewhere")
-    tell.run = "r"
+    out = LineWriter("codex", "1", "somewhere")
+    out.run = "r"
     data = b'{"type":"x"}'
     ids = []
     for bare in (True, True, False, False):
-        tell.about(Raw(0, data, orjson.loads(data)), bare=bare)
-        ids.append(tell.tell(Noted(label="x")))
+        out.about(Raw(0, data, orjson.loads(data)), bare=bare)
+        ids.append(out.write(Noted(label="x")))
     assert ids == [line_id("codex", "1", "r", data, k) for k in (0, 1, 0, 0)]
 
 

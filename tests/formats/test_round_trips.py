@@ -338,6 +338,6 @@ def test_a_forged_line_of_ours_makes_no_line_that_the_intake_refuses(fact, name,
     if found is not None:
         teller = LineWriter("test", "1", "")
         teller.about_hash("0" * 64, {"writer": "test", "fidelity": "observed"})
-        found.tell(teller, run="r")
+        found.write(teller, run="r")
         (line,) = teller.take()
         assert isinstance(DOORS["tracklog"](line), Event)

@@ -138,9 +138,9 @@ class SourceFile:
 class Reader(ABC):
     """Reads one source, record by record; subclass it and map the records."""
 
-    def __init__(self, source: SourceFile, tell: LineWriter, state: dict[str, Any]) -> None:
+    def __init__(self, source: SourceFile, out: LineWriter, state: dict[str, Any]) -> None:
         self.source = source
-        self.tell = tell
+        self.out = out
         self.state = state
         """Everything it remembers: JSON values."""
         self.final = True
@@ -155,11 +155,11 @@ class Reader(ABC):
 
     def unidentified(self) -> str:
         """The run of a source in which no record names it."""
-        return run_id(self.tell.writer, self.source.path.stem)
+        return run_id(self.out.writer, self.source.path.stem)
 
     @abstractmethod
     def record(self, raw: Raw) -> None:
-        """Map one record, and count it in `self.tell.report`."""
+        """Map one record, and count it in `self.out.report`."""
 
     def finish(self) -> None:  # noqa: B027  # most have nothing waiting
         """Write what waited for records that did not come; nothing is read after it."""

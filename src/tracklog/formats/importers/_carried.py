@@ -17,25 +17,25 @@ class Carried(NamedTuple):
     at: str | None
     fidelity: Fidelity
 
-    def tell(self, tell: LineWriter, *, run: str | None = None) -> None:
-        tell.tell(self.body, at=self.at, fidelity=self.fidelity, run=run)
+    def write(self, out: LineWriter, *, run: str | None = None) -> None:
+        out.write(self.body, at=self.at, fidelity=self.fidelity, run=run)
 
 
-def carried(told: Any) -> Carried | None:
+def carried(fields: Any) -> Carried | None:
     """The fact in a carried object; None for an object that is invalid or would make no line.
 
     A file may contain anything, and claim to be one of our exports.
     """
-    name = told.get("fact") if isinstance(told, dict) else None
+    name = fields.get("fact") if isinstance(fields, dict) else None
     if not isinstance(name, str) or name not in native.FIELDS:
         return None
     _, known = native.FIELDS[name]
-    fidelity = told.get("fidelity", "observed")
-    body = {"fact": name} | {key: value for key, value in told.items() if key in known}
+    fidelity = fields.get("fidelity", "observed")
+    body = {"fact": name} | {key: value for key, value in fields.items() if key in known}
     origin = {"writer": "import", "fidelity": fidelity}
     try:
         line = orjson.dumps({"id": "1", "run": "1", "origin": origin, **body})
         native.KINDS[name].model_validate_json(line)
     except (TypeError, ValueError):
         return None
-    return Carried(body, moment(told.get("at")), fidelity)
+    return Carried(body, moment(fields.get("at")), fidelity)

@@ -181,29 +181,29 @@ class ExchangeReader(Reader):
         if not request and not response and not error:
             bare = not (body.get("id") or body.get("created_at") or body.get("timestamp"))
             kind = word(body.get("type")) or word(body.get("object")) or "record"
-            self.tell.unknown(kind, self.tell.about(raw, bare=bare))
+            self.out.unknown(kind, self.out.about(raw, bare=bare))
             return
-        self.tell.report.mapped["exchange" if request and response else "body"] += 1
+        self.out.report.mapped["exchange" if request and response else "body"] += 1
         at = time_of(response.get("created_at"), response.get("created"), body.get("timestamp"))
         id = word(response.get("id"))
         prints = [self.print_of(each) for each in self.messages(request)]
         known = None if named(response) else self.chains.of_prefix(prints)
-        chain = known or self.chains.of_run(self.run_of(response) or self.tell.run)
-        value = self.tell.about(raw, key=id, bare=not id and not at)
+        chain = known or self.chains.of_run(self.run_of(response) or self.out.run)
+        value = self.out.about(raw, key=id, bare=not id and not at)
         request, response = self.bodies(obj(value))
         model = word(response.get("model")) or word(request.get("model"))
         clock = "response" if at else None
         for fact in [*self._opening(chain, model, response), *self._asked(chain, request)]:
-            self.tell.tell(fact, run=chain.run, at=at, clock=clock)
+            self.out.write(fact, run=chain.run, at=at, clock=clock)
         if response:
             self._answered(chain, [response], id, at, previous(response))
         elif error:
             text = word(obj(error).get("message")) or word(obj(error).get("type")) or word(error)
-            told = obj(value)
+            fields = obj(value)
             noted = Noted(
-                label="error", text=text, data=told.get("error", told if failed else None)
+                label="error", text=text, data=fields.get("error", fields if failed else None)
             )
-            self.tell.tell(noted, run=chain.run, at=at)
+            self.out.write(noted, run=chain.run, at=at)
 
     def gather(
         self, raw: Raw, kind: str, id: str | None, *, fresh: bool = False, last: bool = False
@@ -213,12 +213,12 @@ class ExchangeReader(Reader):
         if group and (fresh or (id and group["id"] and group["id"] != id)):
             self.flush()
             group = None
-        value = self.tell.about(raw, key=id)
+        value = self.out.about(raw, key=id)
         if group is None:
-            group = self.state["group"] = {"id": id, "events": [], "mark": self.tell.mark()}
+            group = self.state["group"] = {"id": id, "events": [], "mark": self.out.mark()}
         group["id"] = group["id"] or id
         group["events"].append(value)
-        self.tell.report.mapped[kind] += 1
+        self.out.report.mapped[kind] += 1
         if last:
             self.flush()
 
@@ -228,20 +228,20 @@ class ExchangeReader(Reader):
         if not group:
             return
         events, id = group["events"], group["id"]
-        self.tell.again(group["mark"])
+        self.out.again(group["mark"])
         inner = [obj(each.get("response")) or obj(each.get("message")) for each in events]
         response = {**next((each for each in reversed(inner) if each), events[-1]), "id": id}
         at = time_of(response.get("created_at"), events[0].get("created"))
-        chain = self.chains.of_run(self.run_of(response) or self.tell.run)
+        chain = self.chains.of_run(self.run_of(response) or self.out.run)
         n = None
         if not whole:  # it may continue: it has positions of its own, and counts only until then
             n = UNFINISHED + 1000 * len(events)
-            self.tell.draft(len(events))
+            self.out.draft(len(events))
         opening = self._opening(chain, word(response.get("model")), response)
         if word(response.get("instructions")):
             opening += self.said({"role": "system", "content": response["instructions"]})
         for fact in opening:
-            self.tell.tell(fact, run=chain.run, at=at, n=n)
+            self.out.write(fact, run=chain.run, at=at, n=n)
             n = None
         self._answered(chain, events, id, at, previous(response), n)
 
@@ -255,19 +255,19 @@ class ExchangeReader(Reader):
 
     def _asked(self, chain: Chain, request: Body) -> list[Fact]:
         """The messages of a request that its conversation does not have yet."""
-        told = self.messages(request)
-        prints = [self.print_of(each) for each in told]
+        fields = self.messages(request)
+        prints = [self.print_of(each) for each in fields]
         same = 0
         while same < min(len(prints), len(chain.heard)) and prints[same] == chain.heard[same]:
             same += 1
         linked = previous(request) is not None
         facts = [
             fact
-            for print_, message in zip(prints[same:], told[same:], strict=True)
+            for print_, message in zip(prints[same:], fields[same:], strict=True)
             if linked or print_ not in chain.heard[same:]
             for fact in self.said(message)
         ]
-        if told:
+        if fields:
             chain.heard[:] = (chain.heard + prints)[-HEARD:] if linked else prints
         return facts
 
@@ -281,7 +281,7 @@ class ExchangeReader(Reader):
         n: int | None = None,
     ) -> None:
         reply = reply_of(self.speaks, bodies)
-        report = self.tell.report
+        report = self.out.report
         report.unknown.update(reply.report.unrecognised)
         if opaque := sum("opaque" in each for each in reply.blocks):
             report.opaque["reasoning"] += opaque
@@ -291,7 +291,7 @@ class ExchangeReader(Reader):
         if id and (spent := spent_fact(reply, id, self.name)):
             facts.append(spent)
         for fact in facts:
-            self.tell.tell(fact, run=chain.run, at=at, cause=cause, n=n)
+            self.out.write(fact, run=chain.run, at=at, cause=cause, n=n)
             n = None
         chain.heard += [self.print_of(each) for each in self.echo(bodies, reply)]
         if cause:  # no request repeats the messages before it

@@ -150,7 +150,7 @@ class LineWriter:
         self._raw, self._hashed, self._n = None, f"{found}\n{before}\n".encode(), 0
         self._origin = dict(origin)
 
-    def tell(
+    def write(
         self,
         fact: Fact | Body,
         at: str | None = None,
@@ -219,12 +219,12 @@ class LineWriter:
                     "application/octet-stream",
                     raw.data[:100].decode("utf-8", "replace"),
                 )
-            self.tell(Noted(label="finding", kind=name, text=words, data=found))
+            self.write(Noted(label="finding", kind=name, text=words, data=found))
 
     def unknown(self, kind: str, value: Any, **more: Any) -> None:
         """Store a complete record of a type that the mapping does not know."""
         self.report.unknown[kind] += 1
-        self.tell(Noted(label=kind or "record", kind=kind, data=value), **more)
+        self.write(Noted(label=kind or "record", kind=kind, data=value), **more)
 
     def quote(self, dialect: str, line: bytes) -> None:
         """Add a line that the source carries in another dialect, unchanged."""

@@ -109,7 +109,7 @@ class SourceReading:
         others: "Others | None" = None,
         put: Put = hashed,
         redact: Redact | None = None,
-        told_path: str | None = None,
+        path_of: str | None = None,
     ) -> None:
         self.importer = importer
         self.path = path
@@ -126,7 +126,7 @@ class SourceReading:
         """
         self._others = others
         self._put, self._redact = put, redact
-        self._told_path = told_path or _spelled(path)
+        self._path_of = path_of or _spelled(path)
 
     def lines(
         self, after: SourcePosition | None = None, *, final: bool = True
@@ -141,7 +141,7 @@ class SourceReading:
             head = file.read(HEAD)
             form = self.importer.form(plain(self.path), head)
             place = self._place(file, after, found, form)
-            yield from self._told(file, place, found, head, form, final)
+            yield from self._lines_of(file, place, found, head, form, final)
 
     def _place(
         self, file: BinaryIO, after: SourcePosition | None, found: SourceStatus, form: str
@@ -162,7 +162,7 @@ class SourceReading:
             return fresh
         return replace(after.copy(), device=found.device, inode=found.inode)
 
-    def _told(
+    def _lines_of(
         self,
         file: BinaryIO,
         place: SourcePosition,
@@ -173,27 +173,27 @@ class SourceReading:
     ) -> Iterator[LineBatch]:
         from tracklog.formats.importers import NoOthers, SourceFile  # noqa: PLC0415  # the folder imports us
 
-        tell = LineWriter(
+        out = LineWriter(
             self.importer.name,
             self.importer.mapping,
-            self._told_path,
+            self._path_of,
             put=self._put,
             redact=self._redact,
             report=self.report,
             kept=place.kept,
         )
-        tell.run, self.runs = place.run, tell.runs
+        out.run, self.runs = place.run, out.runs
         torn = place.kept.pop("torn", None)
         source = SourceFile(plain(self.path), head, self._others or NoOthers())
-        reader = self.importer.reader(source, tell, place.state)
+        reader = self.importer.reader(source, out, place.state)
         reader.final = final
         held: list[Raw] = []
         seen, record = place.offset, reader.record
         for raw in self._records(file, place, form, final):
             if raw.through > seen:
                 seen = raw.through
-            lines = len(tell.lines)
-            if not tell.run:
+            lines = len(out.lines)
+            if not out.run:
                 held.append(raw)
                 if not self._identified(reader, held):
                     continue
@@ -205,36 +205,36 @@ class SourceReading:
             else:
                 record(raw)
             if torn is not None and raw.offset >= torn and raw.value is not DAMAGED:
-                if not any(_is_behind(line, torn) for line in tell.lines[lines:]):
+                if not any(_is_behind(line, torn) for line in out.lines[lines:]):
                     self.completed = raw.offset  # no line states it
                 torn = None
-            place.offset, place.run = raw.through, tell.run
-            if tell.size >= STEP:
+            place.offset, place.run = raw.through, out.run
+            if out.size >= STEP:
                 settled = self._settled(file, place, found)
-                bodies = tell.bodies
-                yield LineBatch(tell.take(), settled, seen, bodies, tell.take_quoted())
+                bodies = out.bodies
+                yield LineBatch(out.take(), settled, seen, bodies, out.take_quoted())
         if torn is not None:
             place.kept.setdefault("torn", torn)
         self._settled(file, place, found)
         # Lines from here on are written again, with the same ids, if more comes.
         kept = place.copy()
         if final:
-            if held and not tell.run:
-                tell.run = reader.unidentified()
+            if held and not out.run:
+                out.run = reader.unidentified()
                 for each in held:
                     _read(reader, each)
-            if tell.run:
+            if out.run:
                 reader.finish()
-        self.timeless = tell.timeless - tell.timed
-        bodies = tell.bodies
-        yield LineBatch(tell.take(), kept, seen, bodies, tell.take_quoted())
+        self.timeless = out.timeless - out.timed
+        bodies = out.bodies
+        yield LineBatch(out.take(), kept, seen, bodies, out.take_quoted())
 
     def _identified(self, reader: "Reader", held: list[Raw]) -> bool:
         """Whether the last held record names the run, or enough were held to give up."""
         run = None if held[-1].value is DAMAGED else reader.identify(held[-1])
         if run is None and len(held) >= HELD:
             run = reader.unidentified()
-        reader.tell.run = run or ""
+        reader.out.run = run or ""
         return bool(run)
 
     def _records(
@@ -273,8 +273,8 @@ def _is_behind(line: bytes, offset: int) -> bool:
 
 def _read(reader: "Reader", raw: Raw) -> None:
     if raw.flaws:
-        reader.tell.about(raw, lift=False)
-        reader.tell.flaws(raw)
+        reader.out.about(raw, lift=False)
+        reader.out.flaws(raw)
     if raw.value is not DAMAGED:
         reader.record(raw)
 

@@ -45,9 +45,9 @@ class SnapshotReader(Reader):
     def record(self, raw: Raw) -> None:
         value = raw.value
         if not isinstance(value, dict):
-            self.tell.unknown("value", self.tell.about(raw, bare=True))
+            self.out.unknown("value", self.out.about(raw, bare=True))
             return
-        self.tell.run = self.identify(raw) or self.tell.run
+        self.out.run = self.identify(raw) or self.out.run
         if GONE in value:
             self._gone(value[GONE], "the conversation is not in its store any more")
             return
@@ -61,7 +61,7 @@ class SnapshotReader(Reader):
         # Equal content under two keys is two records.
         data = orjson.dumps([key, value], default=str, option=orjson.OPT_SORT_KEYS)
         raw = Raw(0, data, value, exact=False)
-        return self.tell.about(raw, key=key, revised=True)
+        return self.out.about(raw, key=key, revised=True)
 
     def put(
         self,
@@ -71,7 +71,7 @@ class SnapshotReader(Reader):
         **more: Any,
     ) -> str:
         """Write a fact of the current record."""
-        return self.tell.tell(fact, at=at, extra=extra or None, **more)
+        return self.out.write(fact, at=at, extra=extra or None, **more)
 
     def _gone(self, about: Body, text: str) -> None:
         self.about(f"gone/{about['digest']}", about)
@@ -79,7 +79,7 @@ class SnapshotReader(Reader):
 
 
 def open_run(
-    tell: LineWriter,
+    out: LineWriter,
     system: str,
     native: Any,
     *,
@@ -107,13 +107,13 @@ def open_run(
         cwd=word(cwd),
         git={"branch": branch} if word(branch) else None,
     )
-    tell.tell(began, at=at, extra=extra or None)
+    out.write(began, at=at, extra=extra or None)
     if word(native):
-        tell.tell(Linked(kind="alias", system=system, alias=native), at=at)
+        out.write(Linked(kind="alias", system=system, alias=native), at=at)
     if word(title):
-        tell.tell(Noted(label="title", text=title), at=at)
+        out.write(Noted(label="title", text=title), at=at)
     if parent:
-        tell.tell(Linked(kind="sub-run", parent=parent, call_id=call), at=at)
+        out.write(Linked(kind="sub-run", parent=parent, call_id=call), at=at)
 
 
 class Stored(NamedTuple):

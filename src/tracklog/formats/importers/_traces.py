@@ -38,37 +38,37 @@ class TraceReader(SnapshotReader):
     def record(self, raw: Raw) -> None:
         read = list(self.traces_of(raw.value))
         if not read:
-            self.tell.unknown("value", self.tell.about(raw, bare=True))
+            self.out.unknown("value", self.out.about(raw, bare=True))
         for trace in read:
-            self.tell.run = self.run_of(trace) or self.tell.run
+            self.out.run = self.run_of(trace) or self.out.run
             self.conversation(trace)
 
     def new(self, message: Any, model: str | None = None, id: str | None = None) -> Iterator[Fact]:
         """The facts of a message that was not written before."""
-        told = plain_message(message)
+        fields = plain_message(message)
         print_ = fingerprint(
-            told["role"], told["content"], told["tool_calls"], told["tool_call_id"]
+            fields["role"], fields["content"], fields["tool_calls"], fields["tool_call_id"]
         )
         if print_ in self.seen:
             return
         self.seen.add(print_)
-        if told["role"] in TOOLS:
-            native = word(told["tool_call_id"])
+        if fields["role"] in TOOLS:
+            native = word(fields["tool_call_id"])
             if native and ("answered", native) not in self.calls:
                 yield Returned(
-                    call_id=native, tool=word(told["name"]), ok=True, output=told["content"]
+                    call_id=native, tool=word(fields["name"]), ok=True, output=fields["content"]
                 )
             return
-        role = ROLES.get(str(told["role"]), "user")
-        blocks = reply_of("claude", [{"type": "message", "content": told["content"]}]).blocks
-        if isinstance(told["content"], dict):
-            blocks = [text_block(told["content"])]
+        role = ROLES.get(str(fields["role"]), "user")
+        blocks = reply_of("claude", [{"type": "message", "content": fields["content"]}]).blocks
+        if isinstance(fields["content"], dict):
+            blocks = [text_block(fields["content"])]
         by = role == "assistant"
         for fact in spoken(blocks, role=role, message_id=id, model=model if by else None):
             if isinstance(fact, Called):
                 self.calls.append((fact.tool, fact.call_id))
             yield fact
-        for place, call in enumerate(items(told["tool_calls"])):
+        for place, call in enumerate(items(fields["tool_calls"])):
             each = obj(call)
             inner = obj(each.get("function")) or each
             native = word(each.get("id"))
@@ -91,10 +91,10 @@ class TraceReader(SnapshotReader):
 
 def plain_message(message: Any) -> Body:
     """A message of any provider or of LangChain in one shape."""
-    told = obj(message)
-    inner = obj(told.get("kwargs"))
+    fields = obj(message)
+    inner = obj(fields.get("kwargs"))
     if inner:
-        kind = items(told.get("id"))[-1:] or [inner.get("type")]
+        kind = items(fields.get("id"))[-1:] or [inner.get("type")]
         calls = inner.get("tool_calls") or obj(inner.get("additional_kwargs")).get("tool_calls")
         return {"role": kind[0], "content": inner.get("content"), "tool_calls": calls,
                 "tool_call_id": inner.get("tool_call_id"), "name": inner.get("name")}  # fmt: skip
@@ -106,12 +106,12 @@ def plain_message(message: Any) -> Body:
             "tool_call_id": None,
             "name": None,
         }
-    role = told.get("role") or told.get("type") or "user"
-    content = told.get("content", told.get("text"))
-    if content is None and not told.get("tool_calls"):
-        content = {key: each for key, each in told.items() if key not in ("role", "type")}
-    return {"role": role, "content": content, "tool_calls": told.get("tool_calls"),
-            "tool_call_id": told.get("tool_call_id"), "name": told.get("name")}  # fmt: skip
+    role = fields.get("role") or fields.get("type") or "user"
+    content = fields.get("content", fields.get("text"))
+    if content is None and not fields.get("tool_calls"):
+        content = {key: each for key, each in fields.items() if key not in ("role", "type")}
+    return {"role": role, "content": content, "tool_calls": fields.get("tool_calls"),
+            "tool_call_id": fields.get("tool_call_id"), "name": fields.get("name")}  # fmt: skip
 
 
 def said(text: Any, role: Role = "user") -> Said:

@@ -63,58 +63,58 @@ class ChatReader(Reader):
             self._session(started, number, text)
 
     def _session(self, started: str, number: int, text: str) -> None:
-        self.tell.run = run_of(started, number)
+        self.out.run = run_of(started, number)
         at = moment(started.replace(" ", "T"))
         blocks = list(blocks_of(text))
         head = "\n".join(each.text for each in blocks[:3] if each.kind == "printed")
         model, version = MODEL.search(head), VERSION.search(head)
         self._model = model[1] if model else None
         self._about("start", {"started": started, "head": head})
-        open_run(self.tell, NAME, f"{started}/{number}" if number else started, at=at,
+        open_run(self.out, NAME, f"{started}/{number}" if number else started, at=at,
                  model=self._model, version=version[1] if version else None)  # fmt: skip
-        self.tell.report.mapped["session"] += 1
+        self.out.report.mapped["session"] += 1
         for place, block in enumerate(blocks):
             self._about(f"block/{place}", block._asdict())
-            self.tell.report.mapped[block.kind] += 1
-            text = self.tell.lift.text(block.text)
+            self.out.report.mapped[block.kind] += 1
+            text = self.out.lift.text(block.text)
             if block.kind == "typed":
-                self.tell.tell(Said(role="user", blocks=(text_block(text),)))
+                self.out.write(Said(role="user", blocks=(text_block(text),)))
             elif block.kind == "answer":
                 said = Said(role="assistant", blocks=(text_block(text),), model=self._model)
-                self.tell.tell(said)
+                self.out.write(said)
             else:
                 self._printed(place, block.text)
 
     def _about(self, key: str, value: Any) -> None:
         data = orjson.dumps([key, value])
-        self.tell.about(Raw(0, data, value, exact=False), key=key, revised=True)
+        self.out.about(Raw(0, data, value, exact=False), key=key, revised=True)
 
     def _printed(self, place: int, text: str) -> None:
         """What the program printed: notes, and the counts of a request."""
         label = "result" if RESULT.search(text) else "error" if ERROR.match(text) else "output"
-        lifted = self.tell.lift.text(text)
+        lifted = self.out.lift.text(text)
         if isinstance(lifted, str):
-            self.tell.tell(Noted(label=label, kind="printed", text=lifted))
+            self.out.write(Noted(label=label, kind="printed", text=lifted))
         else:
-            self.tell.tell(Noted(label=label, kind="printed", data=lifted))
-        for number, told in enumerate(TOKENS.finditer(text)):
-            sent, written, hit, received, cost = told.groups()
+            self.out.write(Noted(label=label, kind="printed", data=lifted))
+        for number, fields in enumerate(TOKENS.finditer(text)):
+            sent, written, hit, received, cost = fields.groups()
             known = usage(
-                {"printed": told[0]},
+                {"printed": fields[0]},
                 input_tokens=_amount(sent),
                 cached_tokens=_amount(hit),
                 cache_write_tokens=_amount(written),
                 output_tokens=_amount(received),
             )
             spent = Spent(
-                key=f"{self.tell.run}/{place}/{number}",
+                key=f"{self.out.run}/{place}/{number}",
                 model=self._model,
                 usage=known,
                 cost_usd=float(cost) if cost and float(cost) > 0 else None,
-                group=self.tell.run,
+                group=self.out.run,
                 bound="lower",
             )
-            self.tell.tell(spent)
+            self.out.write(spent)
 
 
 def run_of(started: str, number: int) -> str:
@@ -176,16 +176,16 @@ class AnalyticsReader(Reader):
     """Reads the analytics of sessions: exact counts, which replace those of the chat history."""
 
     def identify(self, raw: Raw) -> str | None:
-        told = obj(raw.value)
-        return self._run(told) if {"event", "time"} <= told.keys() else None
+        fields = obj(raw.value)
+        return self._run(fields) if {"event", "time"} <= fields.keys() else None
 
-    def _run(self, told: dict[str, Any]) -> str:
-        started = count(told.get("time")) or 0
+    def _run(self, fields: dict[str, Any]) -> str:
+        started = count(fields.get("time")) or 0
         for start, number in self._chats():
             apart = abs(start[1] - started)
             if apart < 15 * 3600 and min(apart % QUARTER, QUARTER - apart % QUARTER) <= 5:
                 return run_of(start[0], number)
-        return run_id(NAME, f"{told.get('user_id')}/{started}")
+        return run_id(NAME, f"{fields.get('user_id')}/{started}")
 
     def _chats(self) -> list[tuple[tuple[str, int], int]]:
         """The sessions of the chat history beside; their times have no zone."""
@@ -196,28 +196,28 @@ class AnalyticsReader(Reader):
         return [((start, _seconds(start)), number) for start, number, _ in found]
 
     def record(self, raw: Raw) -> None:
-        value = self.tell.about(raw, bare=True)
-        told = obj(value)
-        name, given = word(told.get("event")), obj(told.get("properties"))
-        at = moment(told.get("time"))
+        value = self.out.about(raw, bare=True)
+        fields = obj(value)
+        name, given = word(fields.get("event")), obj(fields.get("properties"))
+        at = moment(fields.get("time"))
         if name is None:
-            self.tell.unknown("record", value)
+            self.out.unknown("record", value)
             return
         if name == "launched" or not self.state.get("run"):
-            self.state["run"] = self.tell.run = self._run(told)
-            open_run(self.tell, NAME, f"{told.get('user_id')}/{told.get('time')}", at=at)
-        self.tell.run = self.state["run"]
-        self.tell.report.mapped[name] += 1
+            self.state["run"] = self.out.run = self._run(fields)
+            open_run(self.out, NAME, f"{fields.get('user_id')}/{fields.get('time')}", at=at)
+        self.out.run = self.state["run"]
+        self.out.report.mapped[name] += 1
         if name == "message_send":
             self._sent(given, at)
         elif name.endswith("exception"):
             text = word(given.get("exception"))
-            self.tell.tell(Noted(label="error", kind=name, text=text, data=given), at=at)
+            self.out.write(Noted(label="error", kind=name, text=text, data=given), at=at)
         elif name == "exit":
             reason = word(given.get("reason"))
-            self.tell.tell(Ended(what="run", outcome="exit", reason=reason), at=at)
+            self.out.write(Ended(what="run", outcome="exit", reason=reason), at=at)
         else:
-            self.tell.tell(Noted(label=name, kind=name, data=given or None), at=at)
+            self.out.write(Noted(label=name, kind=name, data=given or None), at=at)
 
     def _sent(self, given: dict[str, Any], at: str | None) -> None:
         model, cost = word(given.get("main_model")), given.get("cost")
@@ -226,17 +226,17 @@ class AnalyticsReader(Reader):
             input_tokens=count(given.get("prompt_tokens")),
             output_tokens=count(given.get("completion_tokens")),
         )
-        mark = self.tell.mark()
+        mark = self.out.mark()
         spent = Spent(
-            key=f"{self.tell.run}/{mark['hash'][:16]}/{mark['k']}",
+            key=f"{self.out.run}/{mark['hash'][:16]}/{mark['k']}",
             model=None if model == "None" else model,
             usage=known,
             cost_usd=cost if isinstance(cost, int | float) and cost > 0 else None,
             calls=1,
-            group=self.tell.run,
+            group=self.out.run,
             whole=True,
         )
-        self.tell.tell(spent, at=at)
+        self.out.write(spent, at=at)
 
 
 def _seconds(started: str) -> int:
@@ -262,9 +262,9 @@ def companion(path: Path, head: bytes) -> bool:
     return path.name == LLM and head.startswith(b"TO LLM ") and path.with_name(CHAT).is_file()
 
 
-def reader(source: SourceFile, tell: LineWriter, state: dict[str, Any]) -> Reader:
+def reader(source: SourceFile, out: LineWriter, state: dict[str, Any]) -> Reader:
     reads = AnalyticsReader if source.path.suffix == ".jsonl" else ChatReader
-    return reads(source, tell, state)
+    return reads(source, out, state)
 
 
 def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape

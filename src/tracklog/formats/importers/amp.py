@@ -41,28 +41,28 @@ class AmpReader(SnapshotReader):
         uri = word(tree.get("uri"))
         cwd = unquote(urlparse(uri).path) if uri else word(tree.get("displayName"))
         branch = word(obj(tree.get("repository")).get("ref"))
-        open_run(self.tell, NAME, value.get("id"), at=at, cwd=cwd,
+        open_run(self.out, NAME, value.get("id"), at=at, cwd=cwd,
                  branch=branch and branch.removeprefix("refs/heads/"), title=value.get("title"),
                  extra=without(about, *THREAD[:-1]))  # fmt: skip
-        self.tell.report.mapped["thread"] += 1
+        self.out.report.mapped["thread"] += 1
         for place, message in enumerate(items(value.get("messages"))):
-            told = obj(message)
-            state = word(obj(told.get("state")).get("type"))
+            fields = obj(message)
+            state = word(obj(fields.get("state")).get("type"))
             if state in ("running", "streaming") and not self.final:
                 continue  # it is being written
-            id = told.get("messageId")
+            id = fields.get("messageId")
             self._message(f"message/{id if id is not None else place}", message, state)
 
     def _message(self, key: str, message: Any, state: str | None) -> None:
         value = obj(self.about(key, message))
-        role, told = word(value.get("role")), obj(value.get("usage"))
+        role, fields = word(value.get("role")), obj(value.get("usage"))
         if role not in ("user", "assistant", "system"):
-            self.tell.unknown(role or "message", value)
+            self.out.unknown(role or "message", value)
             return
-        self.tell.report.mapped[role] += 1
+        self.out.report.mapped[role] += 1
         meta = obj(value.get("meta"))
-        at = moment(told.get("timestamp")) or moment(meta.get("sentAt"))
-        model = word(told.get("model"))
+        at = moment(fields.get("timestamp")) or moment(meta.get("sentAt"))
+        model = word(fields.get("model"))
         extra: Body | None = without(value, *MESSAGE)
         facts: list[Fact] = []
         plain: list[Any] = []
@@ -82,29 +82,27 @@ class AmpReader(SnapshotReader):
         for fact in facts:
             self.put(fact, at, extra)
             extra = None
-        self._spent(key, told, model, at)
+        self._spent(key, fields, model, at)
         if state in ("cancelled", "error"):
             passed = False if state == "error" else None
             self.put(Ended(what="step", step=key, outcome=state, passed=passed), at)
 
-    def _spent(self, key: str, told: Body, model: str | None, at: str | None) -> None:
-        fresh, output = count(told.get("inputTokens")), count(told.get("outputTokens"))
+    def _spent(self, key: str, fields: Body, model: str | None, at: str | None) -> None:
+        fresh, output = count(fields.get("inputTokens")), count(fields.get("outputTokens"))
         if fresh is None and output is None:
             return
-        read = count(told.get("cacheReadInputTokens")) or 0
-        written = count(told.get("cacheCreationInputTokens")) or 0
-        total = count(told.get("totalInputTokens"))
+        read = count(fields.get("cacheReadInputTokens")) or 0
+        written = count(fields.get("cacheCreationInputTokens")) or 0
+        total = count(fields.get("totalInputTokens"))
         known = usage(
-            told,
+            fields,
             input_tokens=total if total is not None else (fresh or 0) + read + written,
             cached_tokens=read,
             # Of these models the whole prompt that is not cached stands there.
             cache_write_tokens=None if (model or "").startswith("gpt-") else written,
             output_tokens=output,
         )
-        spent = Spent(
-            key=f"{self.tell.run}/{key}", model=model, usage=known, calls=1, bound="lower"
-        )
+        spent = Spent(key=f"{self.out.run}/{key}", model=model, usage=known, calls=1, bound="lower")
         self.put(spent, at)
 
 

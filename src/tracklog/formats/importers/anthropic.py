@@ -42,7 +42,7 @@ class AnthropicReader(ExchangeReader):
         kind = word(body.get("type")) or ""
         if kind in CONVENIENCES and "id" not in body and "role" not in body:
             # Events that an SDK adds to those of the API repeat them.
-            self.tell.report.ignored[f"{kind}: a copy, by the SDK"] += 1
+            self.out.report.ignored[f"{kind}: a copy, by the SDK"] += 1
         elif kind in EVENTS and not (kind == "error" and "group" not in self.state):
             id = word(obj(body.get("message")).get("id"))
             fresh, last = kind == "message_start", kind == "message_stop"
@@ -71,8 +71,8 @@ class AnthropicReader(ExchangeReader):
         return _print(message)
 
     def said(self, message: Any) -> list[Fact]:
-        told = obj(message)
-        role, content = told.get("role"), told.get("content")
+        fields = obj(message)
+        role, content = fields.get("role"), fields.get("content")
         blocks = reply_of(self.speaks, [{"type": "message", "content": content}]).blocks
         if role in ("assistant", None):
             return list(spoken(blocks))
@@ -87,8 +87,8 @@ class AnthropicReader(ExchangeReader):
 
 
 def _print(message: Any) -> str:
-    told = obj(message)
-    content = told.get("content")
+    fields = obj(message)
+    content = fields.get("content")
     parts = [content] if isinstance(content, str) else items(content)
     said = [
         (obj(p).get("text") or obj(p).get("id") or obj(p).get("tool_use_id") or obj(p).get("type"))
@@ -96,7 +96,7 @@ def _print(message: Any) -> str:
         else p
         for p in parts
     ]
-    return fingerprint(told.get("role"), said)
+    return fingerprint(fields.get("role"), said)
 
 
 SIGNS = (

@@ -65,7 +65,7 @@ class AntigravityReader(SnapshotReader):
         native = conversation_of(self.source.path)
         self.about("conversation", {"id": native, "model": model, "at": at})
         folder = folder_of(self.source.path, native)
-        open_run(self.tell, NAME, native, at=at, model=model, cwd=folder)
+        open_run(self.out, NAME, native, at=at, model=model, cwd=folder)
 
     def _steps(self, value: Body) -> None:
         steps = [obj(each) for each in items(value["steps"])]
@@ -98,7 +98,7 @@ class AntigravityReader(SnapshotReader):
         value = self.about(key, step)
         kind, at = word(value.get("type")) or "STEP", moment(value.get("created_at"))
         content, extra = value.get("content"), without(value, *STEP)
-        self.tell.report.mapped[kind] += 1
+        self.out.report.mapped[kind] += 1
         if kind == "USER_INPUT":
             typed = REQUEST.search(content) if isinstance(content, str) else None
             if typed and isinstance(content, str):
@@ -161,7 +161,7 @@ class AntigravityReader(SnapshotReader):
         if value["texts"]:
             for index, kind, text, thought, at in value["texts"]:
                 self.about(f"step/{index}", [kind, text, thought])
-                self.tell.report.mapped[f"step of type {kind}"] += 1
+                self.out.report.mapped[f"step of type {kind}"] += 1
                 blocks = [thought_block(thought)] if thought else []
                 blocks += [text_block(text)] if text else []
                 role = "user" if kind == TYPED else "assistant"
@@ -169,29 +169,29 @@ class AntigravityReader(SnapshotReader):
                             model=models[0] if models and role == "assistant" else None)  # fmt: skip
                 self.put(said, at)
         for name, number in value["unread"].items():
-            self.tell.report.ignored[f"step of type {name}: protobuf without a schema"] += number
+            self.out.report.ignored[f"step of type {name}: protobuf without a schema"] += number
         for (index, data), model in zip(rows, models, strict=True):
             self._call(index, data, model)
 
     def _call(self, index: int, data: bytes, model: str | None) -> None:
-        told = {
+        fields = {
             name: integer_at(data, 1, 4, number)
             for name, number in (("fresh", 2), ("output", 3), ("cached", 5), ("thinking", 9))
         }
         id = text_at(data, 1, 4, 11)
         at = _time(data, 1, 9, 4)
-        self.about(f"call/{index}", {**told, "id": id, "model": model, "at": at})
-        self.tell.report.mapped["gen_metadata"] += 1
-        if told["fresh"] is None and told["output"] is None:
+        self.about(f"call/{index}", {**fields, "id": id, "model": model, "at": at})
+        self.out.report.mapped["gen_metadata"] += 1
+        if fields["fresh"] is None and fields["output"] is None:
             return
         known = usage(
             None,
-            input_tokens=(told["fresh"] or 0) + (told["cached"] or 0),
-            cached_tokens=told["cached"] or 0,
-            output_tokens=told["output"],
-            reasoning_tokens=told["thinking"],
+            input_tokens=(fields["fresh"] or 0) + (fields["cached"] or 0),
+            cached_tokens=fields["cached"] or 0,
+            output_tokens=fields["output"],
+            reasoning_tokens=fields["thinking"],
         )
-        key = f"{self.tell.run}/{id or index}"
+        key = f"{self.out.run}/{id or index}"
         self.put(Spent(key=key, model=model, usage=known, calls=1), at)
 
 

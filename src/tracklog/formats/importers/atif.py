@@ -62,22 +62,22 @@ class AtifReader(Reader):
         for value in raw.value if isinstance(raw.value, list) else [raw.value]:
             if isinstance(value, dict) and isinstance(value.get("steps"), list):
                 native = _native(value)
-                self._trajectory(raw, value, run_id(NAME, native) if native else self.tell.run)
+                self._trajectory(raw, value, run_id(NAME, native) if native else self.out.run)
             else:
                 part = _part(raw, value)
-                self.tell.unknown("record", self.tell.about(part, bare=True))
+                self.out.unknown("record", self.out.about(part, bare=True))
 
     def _trajectory(self, raw: Raw, value: dict[str, Any], run: str, parent: str = "") -> _Sum:
-        self.tell.report.mapped["trajectory"] += 1
+        self.out.report.mapped["trajectory"] += 1
         native = _native(value) or run
         head = {key: each for key, each in value.items() if key not in ("steps", "final_metrics")}
         head.pop("subagent_trajectories", None)
-        told = self.tell.about(_part(raw, head), key=native)
+        fields = self.out.about(_part(raw, head), key=native)
         steps = value["steps"]
         times = [moment(step.get("timestamp")) for step in steps if isinstance(step, dict)]
         first = next((at for at in times if at), None)
         ours = "mapping" in _ours(value)
-        self._open(told, run, parent, first, ours=ours)
+        self._open(fields, run, parent, first, ours=ours)
         spent: dict[str, int] = {}
         at: str | None = None
         for place, step in enumerate(steps):
@@ -93,14 +93,14 @@ class AtifReader(Reader):
         return _Sum(spent, whole)
 
     def _open(
-        self, told: dict[str, Any], run: str, parent: str, at: str | None, *, ours: bool
+        self, fields: dict[str, Any], run: str, parent: str, at: str | None, *, ours: bool
     ) -> None:
         """Write its beginning and its names; one of our exports has its beginning in a step."""
-        agent = told.get("agent")
+        agent = fields.get("agent")
         agent = agent if isinstance(agent, dict) else {}
         name, version = word(agent.get("name")), word(agent.get("version"))
         software = {"name": name} | ({"version": version} if version else {}) if name else None
-        extra = {key: each for key, each in told.items() if key not in TRAJECTORY}
+        extra = {key: each for key, each in fields.items() if key not in TRAJECTORY}
         known = ("name", "version", "model_name")
         if rest := {key: each for key, each in agent.items() if key not in known}:
             extra["agent"] = rest
@@ -109,21 +109,21 @@ class AtifReader(Reader):
         )
         clock = "first step" if at else None
 
-        def tell(fact: Fact, extra: dict[str, Any] | None = None) -> None:
-            self.tell.tell(fact, run=run, at=at, extra=extra, clock=clock)
+        def write(fact: Fact, extra: dict[str, Any] | None = None) -> None:
+            self.out.write(fact, run=run, at=at, extra=extra, clock=clock)
 
         if not ours:
-            tell(began, extra or None)
+            write(began, extra or None)
         for key in ("trajectory_id", "session_id"):
             # The session's id belongs to its root, although sub-agents repeat it.
-            if (alias := word(told.get(key))) and not (parent and key == "session_id"):
-                tell(Linked(kind="alias", system=NAME, alias=alias))
+            if (alias := word(fields.get(key))) and not (parent and key == "session_id"):
+                write(Linked(kind="alias", system=NAME, alias=alias))
         if parent and not ours:
-            tell(Linked(kind="sub-run", parent=parent))
-        if ref := told.get("continued_trajectory_ref"):
+            write(Linked(kind="sub-run", parent=parent))
+        if ref := fields.get("continued_trajectory_ref"):
             inner = ref.get("trajectory_id") if isinstance(ref, dict) else ref
             other = inner if isinstance(inner, str) else orjson.dumps(ref, default=str).decode()
-            tell(Linked(kind="resume", child=other))
+            write(Linked(kind="resume", child=other))
 
     def _step(
         self,
@@ -135,19 +135,19 @@ class AtifReader(Reader):
         spent: dict[str, int],
     ) -> str | None:
         if not isinstance(raw.value, dict):
-            self.tell.unknown("step", self.tell.about(raw, bare=True), run=run)
+            self.out.unknown("step", self.out.about(raw, bare=True), run=run)
             return None
         step_id = raw.value.get("step_id", place + 1)
-        step = self.tell.about(raw, key=f"{native}/{step_id}")
-        self.tell.report.mapped["step"] += 1
+        step = self.out.about(raw, key=f"{native}/{step_id}")
+        self.out.report.mapped["step"] += 1
         own = moment(step.get("timestamp"))
         if (ours := _carried(step)) is not None:
             for each in ours:
-                each.tell(self.tell, run=run)
+                each.write(self.out, run=run)
             return own
         clock = "previous" if own is None and before else None
         for fact, extra in _facts(step, native, step_id, run):
-            self.tell.tell(fact, run=run, at=own or before, extra=extra, clock=clock)
+            self.out.write(fact, run=run, at=own or before, extra=extra, clock=clock)
             if isinstance(fact, Spent) and not fact.copied:
                 for key, amount in (fact.usage or {}).items():
                     if key != "raw":
@@ -158,18 +158,18 @@ class AtifReader(Reader):
         """Compare the stated totals with the sum of the steps; they are never added."""
         if not isinstance(final, dict):
             return
-        self.tell.about(_part(raw, {"run": run, "final_metrics": final}), key=f"{run}/totals")
-        self.tell.tell(Noted(label="totals", kind="final_metrics", data=final), run=run, at=at)
+        self.out.about(_part(raw, {"run": run, "final_metrics": final}), key=f"{run}/totals")
+        self.out.write(Noted(label="totals", kind="final_metrics", data=final), run=run, at=at)
         wrong = {
-            theirs: {"told": told, "steps": summed.own.get(ours, 0)}
+            theirs: {"told": total, "steps": summed.own.get(ours, 0)}
             for theirs, ours in TOTALS.items()
-            if (told := count(final.get(theirs))) is not None
-            and told not in (summed.own.get(ours, 0), summed.whole.get(ours, 0))
+            if (total := count(final.get(theirs))) is not None
+            and total not in (summed.own.get(ours, 0), summed.whole.get(ours, 0))
         }
         if wrong:
             text = f"the totals differ from the sum of the steps: {', '.join(sorted(wrong))}"
             found = {"name": "totals-differ", **wrong}
-            self.tell.tell(Noted(label="finding", text=text, data=found), run=run, at=at)
+            self.out.write(Noted(label="finding", text=text, data=found), run=run, at=at)
 
 
 def _native(value: dict[str, Any]) -> str | None:
@@ -248,21 +248,21 @@ def _carried(step: dict[str, Any]) -> list[Carried] | None:
 def _ours(holder: Any) -> dict[str, Any]:
     """The keys that our exports add."""
     extra = holder.get("extra") if isinstance(holder, dict) else None
-    told = extra.get("tracklog") if isinstance(extra, dict) else None
-    return told if isinstance(told, dict) else {}
+    fields = extra.get("tracklog") if isinstance(extra, dict) else None
+    return fields if isinstance(fields, dict) else {}
 
 
 def _called(call: Any, synthetic: str, common: dict[str, Any]) -> Fact:
-    told = call if isinstance(call, dict) else {"arguments": call}
-    id, given = word(told.get("tool_call_id")), told.get("arguments")
-    extra = told.get("extra")
+    fields = call if isinstance(call, dict) else {"arguments": call}
+    id, given = word(fields.get("tool_call_id")), fields.get("arguments")
+    extra = fields.get("extra")
     form = extra.get("arguments_form") if isinstance(extra, dict) else None
     if form == "none":
         given = None
     elif form == "value" and isinstance(given, dict) and given.keys() == {"value"}:
         given = given["value"]
     return Called(
-        tool=word(told.get("function_name")) or "unknown",
+        tool=word(fields.get("function_name")) or "unknown",
         call_id=id or synthetic,
         input=given,
         synthetic_id=id is None,
@@ -271,16 +271,16 @@ def _called(call: Any, synthetic: str, common: dict[str, Any]) -> Fact:
 
 
 def _returned(result: Any, common: dict[str, Any], run: str) -> Iterator[Told]:
-    told = result if isinstance(result, dict) else {"content": result}
-    content, id = told.get("content"), word(told.get("source_call_id"))
-    extra = told.get("extra")
+    fields = result if isinstance(result, dict) else {"content": result}
+    content, id = fields.get("content"), word(fields.get("source_call_id"))
+    extra = fields.get("extra")
     failed = extra.get("is_error") if isinstance(extra, dict) else None
     if id is None:
-        yield Said(role="world", blocks=tuple(_parts(content)), **common), _rest(told, RESULT)
+        yield Said(role="world", blocks=tuple(_parts(content)), **common), _rest(fields, RESULT)
     else:
         ok = not failed if isinstance(failed, bool) else None
-        yield Returned(call_id=id, ok=ok, output=content, **common), _rest(told, RESULT)
-    for ref in _listed(told.get("subagent_trajectory_ref")):
+        yield Returned(call_id=id, ok=ok, output=content, **common), _rest(fields, RESULT)
+    for ref in _listed(fields.get("subagent_trajectory_ref")):
         named = ref if isinstance(ref, dict) else {}
         child = word(named.get("trajectory_id"))
         other = run_id(NAME, child) if child else word(named.get("trajectory_path"))

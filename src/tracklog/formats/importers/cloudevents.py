@@ -46,16 +46,16 @@ class CloudeventsReader(Reader):
             if isinstance(value, dict) and "specversion" in value:
                 self._event(part, value)
             else:
-                self.tell.unknown("record", self.tell.about(part, bare=True))
+                self.out.unknown("record", self.out.about(part, bare=True))
 
     def _event(self, raw: Raw, event: dict[str, Any]) -> None:
         kind = word(event.get("type")) or "event"
         if kind.startswith(OURS) and (line := _line(raw, event)) is not None:
-            self.tell.report.mapped["line"] += 1
-            self.tell.quote(kind.removeprefix(OURS).partition(".")[0], line)
+            self.out.report.mapped["line"] += 1
+            self.out.quote(kind.removeprefix(OURS).partition(".")[0], line)
             return
         if kind.startswith(OURS) and not {"data", "data_base64"} & event.keys():
-            self.tell.report.ignored[_absent(kind)] += 1  # a note would create a run of its own
+            self.out.report.ignored[_absent(kind)] += 1  # a note would create a run of its own
             return
         # Source and id identify the record, whatever else an intermediary added.
         source, id = word(event.get("source")), word(event.get("id"))
@@ -63,9 +63,9 @@ class CloudeventsReader(Reader):
         if source and id:
             named = raw._replace(value=[source, id], exact=True)
         bare = not (source and id) and not event.get("time")
-        self.tell.about(named, key=f"{source} {id}" if source and id else None, bare=bare)
-        value = self.tell.lift.value(event)
-        self.tell.report.mapped["event"] += 1
+        self.out.about(named, key=f"{source} {id}" if source and id else None, bare=bare)
+        value = self.out.lift.value(event)
+        self.out.report.mapped["event"] += 1
         content = value.get("data")
         if "data_base64" in event:
             content = self._decoded(event)
@@ -74,11 +74,11 @@ class CloudeventsReader(Reader):
         cause = word(event.get("causationid"))
         at = moment(event.get("time"))
         noted = Noted(label=kind, kind=kind, data=content)
-        self.tell.tell(noted, run=run, at=at, cause=cause, extra=extra)
+        self.out.write(noted, run=run, at=at, cause=cause, extra=extra)
         named_before = self.state.setdefault("named", {})
         if run not in named_before:
             remember(named_before, run, 1, LONG)
-            self.tell.tell(Linked(kind="alias", system=NAME, alias=_native(event)), run=run, at=at)
+            self.out.write(Linked(kind="alias", system=NAME, alias=_native(event)), run=run, at=at)
 
     def _decoded(self, event: dict[str, Any]) -> Any:
         said = event["data_base64"]
@@ -87,9 +87,9 @@ class CloudeventsReader(Reader):
         except (binascii.Error, ValueError):
             content = None
         if content is None:
-            return self.tell.lift.value(said)
+            return self.out.lift.value(said)
         media = word(event.get("datacontenttype")) or "application/octet-stream"
-        return self.tell.lift.blob(content, media)
+        return self.out.lift.blob(content, media)
 
 
 def _absent(kind: str) -> str:

@@ -49,10 +49,10 @@ class CrushReader(SnapshotReader):
         began = moment(value.get("created_at"))
         path = self.source.path
         folder = str(path.parent.parent) if path.parent.name == ".crush" else None
-        open_run(self.tell, NAME, id, at=began, cwd=folder, title=value.get("title"),
+        open_run(self.out, NAME, id, at=began, cwd=folder, title=value.get("title"),
                  parent=run_id(NAME, parent) if parent else None,
                  call=call or None, extra={"message": message} if call else None)  # fmt: skip
-        self.tell.report.mapped["session"] += 1
+        self.out.report.mapped["session"] += 1
         model = None
         for row in items(value.get("messages")):
             model = self._message(obj(row)) or model
@@ -67,7 +67,7 @@ class CrushReader(SnapshotReader):
         key = f"message/{row.get('id')}"
         value = self.about(key, {**without(row, "parts", "updated_at"), "parts": parts})
         at = moment(row.get("created_at"))
-        self.tell.report.mapped[role or "message"] += 1
+        self.out.report.mapped[role or "message"] += 1
         blocks: list[Body] = []
 
         def speak() -> None:
@@ -80,28 +80,29 @@ class CrushReader(SnapshotReader):
                 blocks.clear()
 
         for part in items(value.get("parts")):
-            kind, told = word(part.get("type")), obj(part.get("data"))
+            kind, fields = word(part.get("type")), obj(part.get("data"))
             if kind == "text":
-                blocks.append(text_block(told.get("text")))
+                blocks.append(text_block(fields.get("text")))
             elif kind == "reasoning":
-                blocks.append(thought_block(told.get("thinking"), told.get("signature")))
+                blocks.append(thought_block(fields.get("thinking"), fields.get("signature")))
             elif kind == "tool_call":
                 speak()
-                call = Called(tool=word(told.get("name")) or "unknown", call_id=word(told.get("id")) or key,
-                              input=parsed(told.get("input")))  # fmt: skip
+                call = Called(tool=word(fields.get("name")) or "unknown", call_id=word(fields.get("id")) or key,
+                              input=parsed(fields.get("input")))  # fmt: skip
                 self.put(call, at)
             elif kind == "tool_result":
                 speak()
-                back = Returned(call_id=word(told.get("tool_call_id")) or key, tool=word(told.get("name")),
-                                ok=told.get("is_error") is not True, output=told.get("content"))  # fmt: skip
-                self.put(back, at, without(told, "tool_call_id", "name", "is_error", "content"))
+                back = Returned(call_id=word(fields.get("tool_call_id")) or key, tool=word(fields.get("name")),
+                                ok=fields.get("is_error") is not True, output=fields.get("content"))  # fmt: skip
+                self.put(back, at, without(fields, "tool_call_id", "name", "is_error", "content"))
             elif kind == "shell_command":
                 speak()
                 said = Said(
-                    role="user", blocks=({"type": "command", "command": told.get("command") or ""},)
+                    role="user",
+                    blocks=({"type": "command", "command": fields.get("command") or ""},),
                 )
                 self.put(said, at)
-                self.put(Noted(label="result", kind=kind, data=without(told, "command")), at)
+                self.put(Noted(label="result", kind=kind, data=without(fields, "command")), at)
             elif kind != "finish":
                 blocks.append(foreign_block(kind or "part", part))
         speak()
@@ -118,18 +119,18 @@ class CrushReader(SnapshotReader):
             self.put(Ended(what="step", step=key, outcome=why, passed=passed, reason=text), at)
 
     def _spent(self, value: Body, model: str | None) -> None:
-        told = {
+        fields = {
             name: value[name]
             for name in ("prompt_tokens", "completion_tokens", "cost")
             if value.get(name)
         }
-        if not told:
+        if not fields:
             return
-        self.about("usage", told)
-        cost = told.get("cost")
-        known = usage(told, input_tokens=count(told.get("prompt_tokens")),
-                      output_tokens=count(told.get("completion_tokens")))  # fmt: skip
-        spent = Spent(key=f"{self.tell.run}/session", model=model, usage=known, bound="lower",
+        self.about("usage", fields)
+        cost = fields.get("cost")
+        known = usage(fields, input_tokens=count(fields.get("prompt_tokens")),
+                      output_tokens=count(fields.get("completion_tokens")))  # fmt: skip
+        spent = Spent(key=f"{self.out.run}/session", model=model, usage=known, bound="lower",
                       cost_usd=cost if isinstance(cost, int | float) else None)  # fmt: skip
         self.put(spent, moment(value.get("updated_at")))
 

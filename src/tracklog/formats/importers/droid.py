@@ -37,91 +37,91 @@ class DroidReader(Reader):
     """Reads one session, as its file or as a printed stream."""
 
     def identify(self, raw: Raw) -> str | None:
-        told = obj(raw.value)
-        native = self._native(told)
+        fields = obj(raw.value)
+        native = self._native(fields)
         return run_id(NAME, native) if native else None
 
-    def _native(self, told: Body) -> str | None:
-        if told.get("type") == "session_start":
-            return word(told.get("id")) or self.source.path.stem
-        return word(told.get("sessionId")) or word(told.get("session_id"))
+    def _native(self, fields: Body) -> str | None:
+        if fields.get("type") == "session_start":
+            return word(fields.get("id")) or self.source.path.stem
+        return word(fields.get("sessionId")) or word(fields.get("session_id"))
 
     def record(self, raw: Raw) -> None:
         id = word(obj(raw.value).get("id"))
         kind = word(obj(raw.value).get("type"))
         key = f"{kind}/{id}" if id and kind in ("tool_call", "tool_result") else id
-        value = self.tell.about(
+        value = self.out.about(
             raw, key=key, bare=id is None and not obj(raw.value).get("timestamp")
         )
-        told = obj(value)
-        at = moment(told.get("timestamp"))
+        fields = obj(value)
+        at = moment(fields.get("timestamp"))
         if kind is None:
-            self.tell.unknown("record", value)
+            self.out.unknown("record", value)
             return
-        self.tell.report.mapped[kind] += 1
+        self.out.report.mapped[kind] += 1
         if kind == "session_start":
-            self._open(told, at)
-        elif kind == "system" and told.get("subtype") == "init":
-            self.state["model"] = word(told.get("model"))
-            open_run(self.tell, NAME, self._native(told), at=at, model=told.get("model"),
-                     cwd=told.get("cwd"), extra=without(told, "type", "id", "timestamp", "cwd", "model",
+            self._open(fields, at)
+        elif kind == "system" and fields.get("subtype") == "init":
+            self.state["model"] = word(fields.get("model"))
+            open_run(self.out, NAME, self._native(fields), at=at, model=fields.get("model"),
+                     cwd=fields.get("cwd"), extra=without(fields, "type", "id", "timestamp", "cwd", "model",
                                                          "sessionId", "session_id"))  # fmt: skip
         elif kind == "message":
-            self._message(id, told, at)
+            self._message(id, fields, at)
         elif kind == "tool_call":
-            native = word(told.get("id")) or word(told.get("toolCallId"))
-            name = word(told.get("toolName")) or word(told.get("toolId")) or "unknown"
-            given = parsed(told.get("parameters"))
-            self.tell.tell(Called(tool=name, call_id=native or "call", input=given,
+            native = word(fields.get("id")) or word(fields.get("toolCallId"))
+            name = word(fields.get("toolName")) or word(fields.get("toolId")) or "unknown"
+            given = parsed(fields.get("parameters"))
+            self.out.write(Called(tool=name, call_id=native or "call", input=given,
                                   synthetic_id=native is None), at=at)  # fmt: skip
         elif kind == "tool_result":
-            native = word(told.get("id")) or word(told.get("toolCallId"))
-            wrong = told.get("isError") is True
-            back = Returned(call_id=native or "call", tool=word(told.get("toolId")), ok=not wrong,
-                            output=told.get("value", told.get("content")), error=told.get("error"),
+            native = word(fields.get("id")) or word(fields.get("toolCallId"))
+            wrong = fields.get("isError") is True
+            back = Returned(call_id=native or "call", tool=word(fields.get("toolId")), ok=not wrong,
+                            output=fields.get("value", fields.get("content")), error=fields.get("error"),
                             synthetic_id=native is None)  # fmt: skip
-            self.tell.tell(back, at=at)
+            self.out.write(back, at=at)
         elif kind == "completion":
-            self._completed(told, at)
+            self._completed(fields, at)
         elif kind == "error":
-            text = word(told.get("message"))
-            data = without(told, "type", "message", "timestamp")
-            self.tell.tell(Noted(label="error", kind="error", text=text, data=data), at=at)
+            text = word(fields.get("message"))
+            data = without(fields, "type", "message", "timestamp")
+            self.out.write(Noted(label="error", kind="error", text=text, data=data), at=at)
         elif kind == "agent_turn_outcome":
-            why = word(told.get("reason"))
+            why = word(fields.get("reason"))
             passed = False if why in ("error", "failed") else None
-            step = word(told.get("turnId")) or "turn"
-            self.tell.tell(Ended(what="step", step=step, outcome=why, passed=passed), at=at)
+            step = word(fields.get("turnId")) or "turn"
+            self.out.write(Ended(what="step", step=step, outcome=why, passed=passed), at=at)
         else:
             label = "compaction" if kind == "compaction_state" else kind
-            text = word(told.get("summaryText"))
-            data = without(told, "type", "id", "timestamp")
-            self.tell.tell(Noted(label=label, kind=kind, text=text, data=data or None), at=at)
+            text = word(fields.get("summaryText"))
+            data = without(fields, "type", "id", "timestamp")
+            self.out.write(Noted(label=label, kind=kind, text=text, data=data or None), at=at)
 
-    def _open(self, told: Body, at: str | None) -> None:
+    def _open(self, fields: Body, at: str | None) -> None:
         settings = obj(read_json(settings_of(self.source.path)))
         self.state["model"] = word(settings.get("model"))
-        caller, call = word(told.get("callingSessionId")), word(told.get("callingToolUseId"))
+        caller, call = word(fields.get("callingSessionId")), word(fields.get("callingToolUseId"))
         self.state["called"] = caller is not None
         open_run(
-            self.tell,
+            self.out,
             NAME,
-            self._native(told),
+            self._native(fields),
             at=at,
-            version=told.get("version"),
+            version=fields.get("version"),
             model=settings.get("model"),
-            cwd=told.get("cwd"),
-            title=word(told.get("sessionTitle")) or told.get("title"),
+            cwd=fields.get("cwd"),
+            title=word(fields.get("sessionTitle")) or fields.get("title"),
             parent=run_id(NAME, caller) if caller else None,
             call=call,
-            extra=without(told, *START) or None,
+            extra=without(fields, *START) or None,
         )
-        forked = word(told.get("parent"))
+        forked = word(fields.get("parent"))
         if forked and not caller:
-            self.tell.tell(Linked(kind="fork", parent=run_id(NAME, forked)), at=at)
+            self.out.write(Linked(kind="fork", parent=run_id(NAME, forked)), at=at)
 
-    def _message(self, id: str | None, told: Body, at: str | None) -> None:
-        message = obj(told.get("message")) or told
+    def _message(self, id: str | None, fields: Body, at: str | None) -> None:
+        message = obj(fields.get("message")) or fields
         role, content = word(message.get("role")), message.get("content", message.get("text"))
         model = word(message.get("modelId")) or self.state.get("model")
         extra = without(
@@ -130,7 +130,7 @@ class DroidReader(Reader):
         seen = word(message.get("visibility"))
         if seen == "user_only":
             blocks = reply_of("claude", [{"type": "message", "content": content}]).blocks
-            self.tell.tell(Noted(label="notice", data={"content": blocks, **extra}), at=at)
+            self.out.write(Noted(label="notice", data={"content": blocks, **extra}), at=at)
             return
         hidden = seen == "llm_only" or bool(message.get("hookEventName"))
         hidden = (
@@ -144,36 +144,36 @@ class DroidReader(Reader):
             blocks, reminders = _split(blocks)
             for text in reminders:
                 said = Said(role="user", blocks=(text_block(text),), injected=True)
-                self.tell.tell(said, at=at)
+                self.out.write(said, at=at)
         by_model = role == "assistant"
         speaks: Role = "assistant" if by_model else "system" if role == "system" else "user"
         for fact in spoken(blocks, role=speaks, message_id=id, model=model if by_model else None):
             if isinstance(fact, Said) and fact.role == "user" and hidden:
-                self.tell.tell(replace(fact, injected=True), at=at, extra=extra or None)
+                self.out.write(replace(fact, injected=True), at=at, extra=extra or None)
             else:
-                self.tell.tell(fact, at=at, extra=extra or None)
+                self.out.write(fact, at=at, extra=extra or None)
             extra = {}
 
-    def _completed(self, told: Body, at: str | None) -> None:
-        final = word(told.get("finalText"))
+    def _completed(self, fields: Body, at: str | None) -> None:
+        final = word(fields.get("finalText"))
         if final:
-            self.tell.tell(Noted(label="result", kind="completion", text=final), at=at)
-        self._spent("completion", obj(told.get("usage")), at)
-        self.tell.tell(Ended(what="step", step="turn", outcome="completed"), at=at)
+            self.out.write(Noted(label="result", kind="completion", text=final), at=at)
+        self._spent("completion", obj(fields.get("usage")), at)
+        self.out.write(Ended(what="step", step="turn", outcome="completed"), at=at)
 
     def finish(self) -> None:
         """The counts of a session stand in the settings beside it, as one sum that is rewritten."""
         settings = obj(read_json(settings_of(self.source.path)))
-        told = obj(settings.get("tokenUsage"))
-        if told and self.tell.run:
-            data = orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
-            self.tell.about(Raw(0, data, told, exact=False), key="tokenUsage", revised=True)
-            self._spent("usage", told, None)
+        fields = obj(settings.get("tokenUsage"))
+        if fields and self.out.run:
+            data = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+            self.out.about(Raw(0, data, fields, exact=False), key="tokenUsage", revised=True)
+            self._spent("usage", fields, None)
 
-    def _spent(self, key: str, told: Body, at: str | None) -> None:
+    def _spent(self, key: str, fields: Body, at: str | None) -> None:
         def first(*names: str) -> int | None:
             return next(
-                (found for name in names if (found := count(told.get(name))) is not None), None
+                (found for name in names if (found := count(fields.get(name))) is not None), None
             )
 
         fresh = first("inputTokens", "input_tokens")
@@ -183,7 +183,7 @@ class DroidReader(Reader):
         if fresh is None and output is None:
             return
         known = usage(
-            told,
+            fields,
             input_tokens=(fresh or 0) + read + written,
             cached_tokens=read,
             cache_write_tokens=written,
@@ -191,7 +191,7 @@ class DroidReader(Reader):
             reasoning_tokens=first("thinkingTokens"),
         )
         model = self.state.get("model")
-        self.tell.tell(Spent(key=f"{self.tell.run}/{key}", model=model, usage=known), at=at)
+        self.out.write(Spent(key=f"{self.out.run}/{key}", model=model, usage=known), at=at)
 
 
 def _split(blocks: list[Body]) -> tuple[list[Body], list[str]]:

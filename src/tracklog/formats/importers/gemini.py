@@ -36,7 +36,7 @@ OWN = ("id", "timestamp", "type", "content", "thoughts", "tokens", "toolCalls", 
 CALL = ("id", "name", "args", "status", "timestamp", "result")
 
 
-class _Told(NamedTuple):
+class _Message(NamedTuple):
     fact: Fact
     at: str | None
     extra: dict[str, Any] | None = None
@@ -58,7 +58,7 @@ class GeminiReader(Reader):
     def record(self, raw: Raw) -> None:
         value = raw.value
         if not isinstance(value, dict):
-            self.tell.unknown("value", self.tell.about(raw, bare=True))
+            self.out.unknown("value", self.out.about(raw, bare=True))
         elif "$set" in value:
             self._set(raw, value["$set"])
         elif "$rewindTo" in value:
@@ -68,7 +68,7 @@ class GeminiReader(Reader):
         elif word(value.get("id")):
             self._message(raw)
         else:
-            self.tell.unknown(word(value.get("type")) or "record", self.tell.about(raw, bare=True))
+            self.out.unknown(word(value.get("type")) or "record", self.out.about(raw, bare=True))
 
     def _is_document(self) -> bool:
         return form(self.source.path, self.source.head) == "document"
@@ -78,7 +78,7 @@ class GeminiReader(Reader):
         return raw._replace(value=value, exact=True, flaws=())
 
     def _begin(self, raw: Raw, value: dict[str, Any]) -> None:
-        self.tell.report.mapped["session"] += 1
+        self.out.report.mapped["session"] += 1
         native = word(value.get("sessionId"))
         if native and native != self.state.get("session"):
             self.state["session"] = native
@@ -89,7 +89,7 @@ class GeminiReader(Reader):
 
     def _open(self, raw: Raw, value: dict[str, Any], native: str) -> None:
         named = self._part(raw, {key: value[key] for key in META if key in value})
-        self.tell.about(named, key=native)
+        self.out.about(named, key=native)
         at, folders = moment(value.get("startTime")), _listed(value.get("directories"))
         began = Began(
             what="run",
@@ -100,21 +100,21 @@ class GeminiReader(Reader):
         extra = {key: each for key, each in value.items() if key not in known}
         if "projectHash" in value:
             extra["projectHash"] = value["projectHash"]
-        self.tell.tell(began, at=at, extra=extra)
-        self.tell.tell(Linked(kind="alias", system=NAME, alias=native), at=at)
+        self.out.write(began, at=at, extra=extra)
+        self.out.write(Linked(kind="alias", system=NAME, alias=native), at=at)
         parent = self.source.path.parent.name
         if self.source.path.parent.parent.name == "chats" and parent != native:
-            self.tell.tell(Linked(kind="sub-run", parent=run_id(NAME, parent)), at=at)
+            self.out.write(Linked(kind="sub-run", parent=run_id(NAME, parent)), at=at)
 
     def _title(self, raw: Raw, summary: Any) -> None:
         if word(summary) and summary != self.state.get("title"):
             self.state["title"] = summary
             named = {"sessionId": self.state.get("session", ""), "summary": summary}
-            self.tell.about(self._part(raw, named), key="summary")
-            self.tell.tell(Noted(label="title", kind="summary", text=summary))
+            self.out.about(self._part(raw, named), key="summary")
+            self.out.write(Noted(label="title", kind="summary", text=summary))
 
     def _set(self, raw: Raw, said: Any) -> None:
-        self.tell.report.mapped["$set"] += 1
+        self.out.report.mapped["$set"] += 1
         said = said if isinstance(said, dict) else {"value": said}
         if isinstance(said.get("messages"), list):
             self._rebuild(raw, said["messages"])
@@ -125,8 +125,8 @@ class GeminiReader(Reader):
             if key not in ("messages", "summary", "lastUpdated", "sessionId", "startTime")
         }
         if rest:
-            self.tell.about(raw, bare=True)
-            self.tell.tell(Noted(label="metadata", kind="$set", data=self.tell.lift.value(rest)))
+            self.out.about(raw, bare=True)
+            self.out.write(Noted(label="metadata", kind="$set", data=self.out.lift.value(rest)))
 
     def _rebuild(self, raw: Raw, messages: list[Any]) -> None:
         """A checkpoint holds the complete conversation. Messages that it lacks are withdrawn, with
@@ -138,30 +138,30 @@ class GeminiReader(Reader):
         gone = next((id for id in self._live if id not in ids), None)
         back: set[str] = set()
         if gone is not None:
-            self.tell.about(raw, bare=True, lift=False)
+            self.out.about(raw, bare=True, lift=False)
             back = set(self._withdraw(gone, "$set"))
-            mark = self.tell.mark()
+            mark = self.out.mark()
         self._live.clear()
         for message in messages:
             if (id := _id(message)) not in back:
                 self._message(self._part(raw, message))
                 continue
             remember(self._live, id, 1, LONG)
-            self.tell.again({**mark, "origin": {**mark["origin"], "record": id}})
-            for each in _all_of(self.tell.lift.value(message), id):
-                self.tell.tell(each.fact, at=each.at, extra=each.extra)
-            mark = self.tell.mark()
+            self.out.again({**mark, "origin": {**mark["origin"], "record": id}})
+            for each in _all_of(self.out.lift.value(message), id):
+                self.out.write(each.fact, at=each.at, extra=each.extra)
+            mark = self.out.mark()
 
     def _rewind(self, raw: Raw, id: Any) -> None:
-        self.tell.report.mapped["$rewindTo"] += 1
-        self.tell.about(raw, bare=True)
+        self.out.report.mapped["$rewindTo"] += 1
+        self.out.about(raw, bare=True)
         if self._live:
             known = isinstance(id, str) and id in self._live
             self._withdraw(id if known else next(iter(self._live)), "$rewindTo")
 
     def _withdraw(self, id: str, kind: str) -> list[str]:
         """Withdraw a message and all after it."""
-        self.tell.tell(Noted(label="withdrawn", kind=kind, data={"from": id}))
+        self.out.write(Noted(label="withdrawn", kind=kind, data={"from": id}))
         live = list(self._live)
         gone = live[live.index(id) :]
         for each in gone:
@@ -179,37 +179,38 @@ class GeminiReader(Reader):
         message = raw.value
         id = _id(message)
         if not isinstance(message, dict) or not id:
-            self.tell.unknown("message", self.tell.about(raw, bare=True))
+            self.out.unknown("message", self.out.about(raw, bare=True))
             return
         if id not in self._live:
             remember(self._live, id, 1, LONG)
-        value = self.tell.about(raw, key=id)
+        value = self.out.about(raw, key=id)
         kind = word(value.get("type")) or "message"
         known = kind in KINDS
-        self.tell.report.mapped[kind] += known
+        self.out.report.mapped[kind] += known
         prints = self.state.setdefault("prints", {})
-        told: list[str] = prints.get(id) or []
+        seen: list[str] = prints.get(id) or []
         for n, each in enumerate(_all_of(value, id)):
             print_ = _print(each)
-            if print_ in told:
+            if print_ in seen:
                 continue
-            told.append(print_)
+            seen.append(print_)
             if not known:
-                self.tell.report.unknown[kind] += 1
-            self.tell.tell(each.fact, at=each.at, extra=each.extra, n=n)
-        remember(prints, id, told, LONG)
+                self.out.report.unknown[kind] += 1
+            self.out.write(each.fact, at=each.at, extra=each.extra, n=n)
+        remember(prints, id, seen, LONG)
 
 
-def _all_of(value: dict[str, Any], id: str) -> list[_Told]:
+def _all_of(value: dict[str, Any], id: str) -> list[_Message]:
     """All facts of a message, of whatever type."""
     kind = word(value.get("type")) or "message"
     if kind in KINDS:
         return _facts(value, id, kind)
-    return [_Told(Noted(label=kind, kind=kind, data=value), moment(value.get("timestamp")))]
+    return [_Message(Noted(label=kind, kind=kind, data=value), moment(value.get("timestamp")))]
 
 
-def _print(told: _Told) -> str:
-    return sha256(repr(told).encode("utf-8", "replace")).hexdigest()[:16]
+def _print(message: _Message) -> str:
+    text = f"_Told{repr(message).removeprefix(_Message.__name__)}"  # as states hold it since 0.1
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _id(message: Any) -> str:
@@ -220,32 +221,32 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _facts(value: dict[str, Any], id: str, kind: str) -> list[_Told]:
+def _facts(value: dict[str, Any], id: str, kind: str) -> list[_Message]:
     """All facts of a message, in order, including those written before."""
     at = moment(value.get("timestamp"))
     extra = {key: each for key, each in value.items() if key not in OWN} or None
     blocks, returns = _parts(value.get("content"))
     if kind in ("info", "warning", "error"):
         text = "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
-        return [_Told(Noted(label=kind, kind=kind, text=text), at, extra)]
+        return [_Message(Noted(label=kind, kind=kind, text=text), at, extra)]
     if kind == "user":
-        facts = [_Told(fact, at) for fact in returns]
+        facts = [_Message(fact, at) for fact in returns]
         if blocks or not facts:
             said = Said(role="user", blocks=tuple(blocks), message_id=id)
-            facts.insert(0, _Told(said, at, extra))
+            facts.insert(0, _Message(said, at, extra))
         return facts
     model = word(value.get("model"))
     blocks = [*map(thought_of, _listed(value.get("thoughts"))), *blocks]
     calls = [each for each in _listed(value.get("toolCalls")) if isinstance(each, dict)]
-    facts = [_Told(fact, at) for fact in returns]
+    facts = [_Message(fact, at) for fact in returns]
     if blocks or not calls:
         said = Said(role="assistant", blocks=tuple(blocks), message_id=id, model=model)
-        facts.insert(0, _Told(said, at, extra))
+        facts.insert(0, _Message(said, at, extra))
     for place, call in enumerate(calls):
         facts += _call(call, f"{id}/{place}", at)
     if spent := message_tokens(value.get("tokens")):
         cost = Spent(key=id, provider="gcp.gemini", model=model, usage=spent, calls=1)
-        facts.append(_Told(cost, at))
+        facts.append(_Message(cost, at))
     return facts
 
 
@@ -261,26 +262,26 @@ def _parts(content: Any) -> tuple[list[dict[str, Any]], list[Fact]]:
     return blocks, returns
 
 
-def _answered(told: dict[str, Any]) -> Returned:
-    response = told.get("response")
+def _answered(fields: dict[str, Any]) -> Returned:
+    response = fields.get("response")
     error = response.get("error") if isinstance(response, dict) else None
     output = response.get("output", response) if isinstance(response, dict) else response
     return Returned(
-        call_id=word(told.get("id")) or "unknown",
-        tool=word(told.get("name")),
+        call_id=word(fields.get("id")) or "unknown",
+        tool=word(fields.get("name")),
         ok=error is None,
         output=None if error is not None else output,
         error=error,
-        synthetic_id=not word(told.get("id")),
+        synthetic_id=not word(fields.get("id")),
     )
 
 
-def _call(call: dict[str, Any], synthetic: str, at: str | None) -> list[_Told]:
+def _call(call: dict[str, Any], synthetic: str, at: str | None) -> list[_Message]:
     id, name = word(call.get("id")), word(call.get("name")) or "unknown"
     extra = {key: each for key, each in call.items() if key not in CALL}
     shown = extra.pop("resultDisplay", None)
     facts = [
-        _Told(
+        _Message(
             Called(
                 tool=name,
                 call_id=id or synthetic,
@@ -293,32 +294,32 @@ def _call(call: dict[str, Any], synthetic: str, at: str | None) -> list[_Told]:
     ]
     if agent := word(call.get("agentId")):
         child = run_id(NAME, agent)
-        facts.append(_Told(Linked(kind="sub-run", child=child, call_id=id or synthetic), at))
+        facts.append(_Message(Linked(kind="sub-run", child=child, call_id=id or synthetic), at))
     results = _listed(call.get("result"))
     if not results:
         return facts  # it refers to nothing
     answers = [each for each in results if isinstance(each, dict)]
     answer: dict[str, Any]
     answer = next((each["functionResponse"] for each in answers if _has_response(each)), {})
-    told = _answered(answer)
+    returned = _answered(answer)
     status = word(call.get("status"))
     ok = {"success": True, "error": False}.get(status or "")
-    output = told.output if answer else results
+    output = returned.output if answer else results
     later = moment(call.get("timestamp")) or at
     back = Returned(
         call_id=id or synthetic,
         tool=name,
         ok=ok,
         output=output,
-        error=told.error,
+        error=returned.error,
         status=status,
         synthetic_id=id is None,
     )
-    facts.append(_Told(back, later, {"resultDisplay": shown} if shown else None))
+    facts.append(_Message(back, later, {"resultDisplay": shown} if shown else None))
     if isinstance(output, str) and CUT.search(output):
         found = {"name": "tool_output_truncated"}
         text = f"the output of {name} was cut before it was written"
-        facts.append(_Told(Noted(label="finding", text=text, data=found), later))
+        facts.append(_Message(Noted(label="finding", text=text, data=found), later))
     return facts
 
 

@@ -62,13 +62,13 @@ class GooseReader(SnapshotReader):
             super().record(raw)
         elif "role" in value:
             key = word(value.get("id"))
-            self._message(self.tell.about(raw, key=key, bare=key is None), f"{raw.offset}", False)
+            self._message(self.out.about(raw, key=key, bare=key is None), f"{raw.offset}", False)
         elif "working_dir" in value:
-            about = self.tell.about(raw, key="session")
+            about = self.out.about(raw, key="session")
             self._begin({"id": self.source.path.stem, **about})
             self._total(about)
         else:
-            self.tell.unknown("record", self.tell.about(raw, bare=True))
+            self.out.unknown("record", self.out.about(raw, bare=True))
 
     def conversation(self, value: Body) -> None:
         fixed = {key: parsed(each) for key, each in value.items() if key not in CHANGING
@@ -79,8 +79,8 @@ class GooseReader(SnapshotReader):
             self.about("title", title)
             self.put(Noted(label="title", text=title), moment(value.get("created_at")))
         messages = [obj(each) for each in items(value.get("conversation"))]
-        told = [obj(obj(each.get("metadata")).get("usage")) for each in messages]
-        asked = sum(count(each.get("inputTokens")) or 0 for each in told)
+        fields = [obj(obj(each.get("metadata")).get("usage")) for each in messages]
+        asked = sum(count(each.get("inputTokens")) or 0 for each in fields)
         ledger = items(value.get("ledger"))
         total = _accumulated(value)
         known = sum(count(obj(row).get("input_tokens")) or 0 for row in ledger)
@@ -91,9 +91,9 @@ class GooseReader(SnapshotReader):
         if by_message:
             return
         for row in ledger:
-            told_row = self.about(f"ledger/{obj(row).get('id')}", row)
-            self._spent(f"ledger/{told_row.get('id')}", told_row, word(told_row.get("model")),
-                        moment(told_row.get("created_timestamp")), lower=True)  # fmt: skip
+            entry = self.about(f"ledger/{obj(row).get('id')}", row)
+            self._spent(f"ledger/{entry.get('id')}", entry, word(entry.get("model")),
+                        moment(entry.get("created_timestamp")), lower=True)  # fmt: skip
         if not ledger and total:
             self._spent("total", self.about("total", total), None, None, lower=True)
 
@@ -102,7 +102,7 @@ class GooseReader(SnapshotReader):
         self.state["model"] = word(config.get("model_name")) or word(value.get("model"))
         parent = word(value.get("parent_session_id"))
         open_run(
-            self.tell,
+            self.out,
             NAME,
             value.get("id"),
             at=moment(value.get("created_at")),
@@ -111,20 +111,20 @@ class GooseReader(SnapshotReader):
             parent=run_id(NAME, parent) if parent else None,
             extra=without(value, "id", "working_dir", "created_at"),
         )
-        self.tell.report.mapped["session"] += 1
+        self.out.report.mapped["session"] += 1
 
     def _total(self, value: Body) -> None:
         if total := _accumulated(value):
             self._spent("total", total, None, None, lower=True)
 
     def _message(self, value: Any, key: str, spent: bool) -> None:
-        told = obj(value)
-        role = word(told.get("role"))
+        fields = obj(value)
+        role = word(fields.get("role"))
         if role not in ("user", "assistant"):
-            self.tell.unknown(role or "message", value)
+            self.out.unknown(role or "message", value)
             return
-        self.tell.report.mapped[role] += 1
-        at, meta = moment(told.get("created")), obj(told.get("metadata"))
+        self.out.report.mapped[role] += 1
+        at, meta = moment(fields.get("created")), obj(fields.get("metadata"))
         inference = obj(meta.get("inference"))
         model = word(inference.get("requestedModel")) or self.state.get("model")
         hidden = meta.get("turnContext") is True or meta.get("userVisible") is False
@@ -143,7 +143,7 @@ class GooseReader(SnapshotReader):
                 extra = None
                 blocks.clear()
 
-        content = told.get("content")
+        content = fields.get("content")
         for part in [content] if isinstance(content, str) else items(content):
             kind = word(obj(part).get("type"))
             if kind in ("toolRequest", "frontendToolRequest"):
@@ -180,24 +180,24 @@ class GooseReader(SnapshotReader):
     def _returned(self, part: Body, at: str | None) -> None:
         result = obj(part.get("toolResult"))
         value, status = result.get("value"), word(result.get("status"))
-        told = obj(value)
-        structured = obj(told.get("structuredContent"))
+        fields = obj(value)
+        structured = obj(fields.get("structuredContent"))
         exit_code = structured.get("exit_code")
-        wrong = status == "error" or told.get("isError") is True
+        wrong = status == "error" or fields.get("isError") is True
         back = Returned(
             call_id=word(part.get("id")) or "unknown",
             ok=not wrong,
-            output=told.get("content") if told else value,
+            output=fields.get("content") if fields else value,
             error=result.get("error"),
             status=status,
             exit_code=exit_code if isinstance(exit_code, int) else None,
         )
-        self.put(back, at, without(told, "content", "isError"))
+        self.put(back, at, without(fields, "content", "isError"))
 
     def _spent(
         self,
         key: str,
-        told: Body,
+        fields: Body,
         model: str | None,
         at: str | None,
         provider: str | None = None,
@@ -206,12 +206,12 @@ class GooseReader(SnapshotReader):
     ) -> None:
         def first(*names: str) -> int | None:
             return next(
-                (found for name in names if (found := count(told.get(name))) is not None), None
+                (found for name in names if (found := count(fields.get(name))) is not None), None
             )
 
-        cost = told.get("cost")
+        cost = fields.get("cost")
         known = usage(
-            told,
+            fields,
             input_tokens=first("inputTokens", "input_tokens"),
             cached_tokens=first("cacheReadTokens", "cache_read_tokens", "cache_read_input_tokens"),
             cache_write_tokens=first("cacheWriteTokens", "cache_write_tokens",
@@ -220,7 +220,7 @@ class GooseReader(SnapshotReader):
         )  # fmt: skip
         if known:
             paid = cost if isinstance(cost, int | float) and cost > 0 else None
-            spent = Spent(key=f"{self.tell.run}/{key}", model=model or self.state.get("model"),
+            spent = Spent(key=f"{self.out.run}/{key}", model=model or self.state.get("model"),
                           provider=provider, usage=known, cost_usd=paid,
                           bound="lower" if lower else None)  # fmt: skip
             self.put(spent, at)
@@ -238,16 +238,16 @@ def _accumulated(value: Body) -> Body:
 
 
 def _block(part: Any) -> Body:
-    told = obj(part)
-    kind = word(told.get("type"))
+    fields = obj(part)
+    kind = word(fields.get("type"))
     if isinstance(part, str):
         return text_block(part)
     if kind == "text":
-        return text_block(told.get("text"))
+        return text_block(fields.get("text"))
     if kind == "thinking":
-        return thought_block(told.get("thinking"), told.get("signature"))
+        return thought_block(fields.get("thinking"), fields.get("signature"))
     if kind == "redactedThinking":
-        return thought_block(None, told.get("data"))
+        return thought_block(None, fields.get("data"))
     return foreign_block(kind or "part", part)
 
 

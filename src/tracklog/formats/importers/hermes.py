@@ -67,7 +67,7 @@ class HermesReader(SnapshotReader):
         child = value.get("source") in CHILDREN
         self.model = word(value.get("model"))
         open_run(
-            self.tell,
+            self.out,
             NAME,
             native,
             at=began,
@@ -78,7 +78,7 @@ class HermesReader(SnapshotReader):
             extra=without(about, "id", "session_id", "model", "cwd", "system_prompt", "git_branch",
                           "billing_base_url", "base_url"),
         )  # fmt: skip
-        self.tell.report.mapped["session"] += 1
+        self.out.report.mapped["session"] += 1
         if parent and not child:
             self.put(
                 Linked(kind="resume", parent=run_id(NAME, parent), reason="compression"), began
@@ -97,10 +97,10 @@ class HermesReader(SnapshotReader):
     def _messages(self, messages: list[Any]) -> None:
         rewound: str | None = None
         for place, message in enumerate(messages):
-            told = obj(message)
-            id = told.get("id")
+            fields = obj(message)
+            id = fields.get("id")
             key = f"message/{id if id is not None else place}"
-            gone = told.get("active") in (0, False)
+            gone = fields.get("active") in (0, False)
             if rewound and not gone:
                 self._withdraw(rewound)
                 rewound = None
@@ -120,7 +120,7 @@ class HermesReader(SnapshotReader):
         if value.get("compacted") in (1, True):
             extra["compacted"] = True
         content = value.get("content")
-        self.tell.report.mapped[role or "message"] += 1
+        self.out.report.mapped[role or "message"] += 1
         if role == "tool":
             self._returned(value, content, at, extra)
         elif role == "assistant":
@@ -148,9 +148,9 @@ class HermesReader(SnapshotReader):
 
     def _returned(self, value: Body, content: Any, at: str | None, extra: Body) -> None:
         """A failure has no mark of its own: the output is JSON with an error."""
-        told = parsed(content)
-        error = obj(told).get("error")
-        code = obj(told).get("exit_code")
+        fields = parsed(content)
+        error = obj(fields).get("error")
+        code = obj(fields).get("exit_code")
         exit_code = code if isinstance(code, int) else None
         id = word(value.get("tool_call_id"))
         back = Returned(
@@ -167,21 +167,21 @@ class HermesReader(SnapshotReader):
     def _spent(self, value: Body) -> None:
         self._count("session", value, self.model)
         for row in items(value.get("model_usage")):
-            told = obj(row)
-            if word(told.get("task")):  # these are not in the counts of the session
+            fields = obj(row)
+            if word(fields.get("task")):  # these are not in the counts of the session
                 self._count(
-                    f"{told.get('task')}/{told.get('model')}", told, word(told.get("model"))
+                    f"{fields.get('task')}/{fields.get('model')}", fields, word(fields.get("model"))
                 )
 
-    def _count(self, key: str, told: Body, model: str | None) -> None:
-        fresh, output = count(told.get("input_tokens")), count(told.get("output_tokens"))
-        read = count(told.get("cache_read_tokens")) or 0
-        written = count(told.get("cache_write_tokens")) or 0
-        cost = told.get("actual_cost_usd") or told.get("estimated_cost_usd")
+    def _count(self, key: str, fields: Body, model: str | None) -> None:
+        fresh, output = count(fields.get("input_tokens")), count(fields.get("output_tokens"))
+        read = count(fields.get("cache_read_tokens")) or 0
+        written = count(fields.get("cache_write_tokens")) or 0
+        cost = fields.get("actual_cost_usd") or fields.get("estimated_cost_usd")
         if fresh is None and output is None:
             return
-        counts = {name: told[name] for name in ("input_tokens", "output_tokens", "cache_read_tokens",
-                  "cache_write_tokens", "reasoning_tokens") if told.get(name)}  # fmt: skip
+        counts = {name: fields[name] for name in ("input_tokens", "output_tokens", "cache_read_tokens",
+                  "cache_write_tokens", "reasoning_tokens") if fields.get(name)}  # fmt: skip
         counts |= {"cost": cost} if cost else {}
         self.about(f"usage/{key}", counts)
         known = usage(
@@ -190,12 +190,12 @@ class HermesReader(SnapshotReader):
             cached_tokens=read,
             cache_write_tokens=written,
             output_tokens=output,
-            reasoning_tokens=count(told.get("reasoning_tokens")),
+            reasoning_tokens=count(fields.get("reasoning_tokens")),
         )
         if known.get("total_tokens"):
             paid = cost if isinstance(cost, int | float) and cost > 0 else None
-            spent = Spent(key=f"{self.tell.run}/{key}", model=model, usage=known, cost_usd=paid,
-                          calls=count(told.get("api_call_count")))  # fmt: skip
+            spent = Spent(key=f"{self.out.run}/{key}", model=model, usage=known, cost_usd=paid,
+                          calls=count(fields.get("api_call_count")))  # fmt: skip
             self.put(spent)
 
 
@@ -207,11 +207,11 @@ def _blocks(content: Any) -> Iterator[Body]:
     if isinstance(content, dict):
         yield text_block(content)
     for part in items(content):
-        told = obj(part)
-        if told.get("type") in ("text", "input_text", "output_text"):
-            yield text_block(told.get("text"))
+        fields = obj(part)
+        if fields.get("type") in ("text", "input_text", "output_text"):
+            yield text_block(fields.get("text"))
         else:
-            yield foreign_block(word(told.get("type")) or "part", part)
+            yield foreign_block(word(fields.get("type")) or "part", part)
 
 
 SIZES = "SELECT session_id, count(*), max(id), sum(length(coalesce(content, ''))), sum(active) FROM messages GROUP BY 1"

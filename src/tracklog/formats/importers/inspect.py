@@ -69,7 +69,7 @@ class InspectReader(SnapshotReader):
     def record(self, raw: Raw) -> None:
         value = raw.value
         if not isinstance(value, dict) or "eval" not in value:
-            self.tell.unknown("value", self.tell.about(raw, bare=True))
+            self.out.unknown("value", self.out.about(raw, bare=True))
             return
         if "sample" in value:
             self._sample(value, obj(value["sample"]))
@@ -84,7 +84,7 @@ class InspectReader(SnapshotReader):
 
     def _alone(self, value: Body) -> None:
         """A log without samples: it failed before the first one, or has just begun."""
-        self.tell.run = self._run(obj(value.get("eval")), {})
+        self.out.run = self._run(obj(value.get("eval")), {})
         about = self.about("eval", without(value, "samples", "stats"))
         self._open(obj(about.get("eval")), {}, moment(obj(about.get("eval")).get("created")))
         if error := obj(about.get("error")):
@@ -98,7 +98,7 @@ class InspectReader(SnapshotReader):
         title = f"{name} (epoch {epoch})" if isinstance(epoch, int) and epoch > 1 else name
         revision = obj(about.get("revision"))
         open_run(
-            self.tell,
+            self.out,
             NAME,
             word(sample.get("uuid")) or word(about.get("eval_id")),
             at=at,
@@ -112,11 +112,11 @@ class InspectReader(SnapshotReader):
                 **({"commit": revision} if revision else {}),
             },
         )
-        self.tell.report.mapped["sample"] += 1
+        self.out.report.mapped["sample"] += 1
 
     def _sample(self, log: Body, sample: Body) -> None:
         about = obj(log.get("eval"))
-        self.tell.run = self._run(about, sample)
+        self.out.run = self._run(about, sample)
         self.model = word(about.get("model"))
         old = obj(sample.get("transcript"))
         events = items(sample.get("events")) or items(old.get("events"))
@@ -140,8 +140,8 @@ class InspectReader(SnapshotReader):
             self._event(f"event/{place}", obj(event), texts, pool)
         if not events:
             for place, message in enumerate(items(sample.get("messages"))):
-                told = self.about(f"message/{place}", _resolved(message, texts))
-                self._message(obj(told), None, whole=True)
+                fields = self.about(f"message/{place}", _resolved(message, texts))
+                self._message(obj(fields), None, whole=True)
         self._end(log, sample, texts)
 
     def _end(self, log: Body, sample: Body, texts: Body) -> None:
@@ -149,18 +149,18 @@ class InspectReader(SnapshotReader):
         scores = obj(sample.get("scores"))
         done = moment(sample.get("completed_at"))
         status = word(log.get("status"))
-        told = {
+        fields = {
             "error": error,
             "limit": limit,
             "status": status,
             "retries": sample.get("error_retries"),
         }
-        told = obj(self.about("end", _resolved(without(told), texts)))
+        fields = obj(self.about("end", _resolved(without(fields), texts)))
         if error:
             text = word(error.get("message"))
-            self.put(Noted(label="error", kind="error", text=text, data=error), done, told)
-        elif told.get("retries"):
-            self.put(Noted(label="error", kind="error_retries", data=told["retries"]), done)
+            self.put(Noted(label="error", kind="error", text=text, data=error), done, fields)
+        elif fields.get("retries"):
+            self.put(Noted(label="error", kind="error_retries", data=fields["retries"]), done)
         if done or error or status not in (None, "started"):
             outcome = "error" if error else word(limit.get("type")) or "success"
             ended = Ended(
@@ -185,12 +185,12 @@ class InspectReader(SnapshotReader):
         full = _resolved(full, texts)
         self.about(name, full)
         value = (
-            obj(self.tell.lift.value(without(full, "call")))
+            obj(self.out.lift.value(without(full, "call")))
             if kind == "model"
-            else obj(self.tell.lift.value(full))
+            else obj(self.out.lift.value(full))
         )
         at = moment(event.get("timestamp"))
-        self.tell.report.mapped[kind] += 1
+        self.out.report.mapped[kind] += 1
         if kind == "model":
             self._model(name, value, at)
         elif kind == "tool":
@@ -201,8 +201,8 @@ class InspectReader(SnapshotReader):
         elif kind in ("span_begin", "span_end", "step", "subtask"):
             self._span(kind, value, at)
         elif kind in ("error", "sample_limit"):
-            told = obj(value.get("error"))
-            text = word(told.get("message")) or word(value.get("message"))
+            fields = obj(value.get("error"))
+            text = word(fields.get("message")) or word(value.get("message"))
             self.put(Noted(label="error", kind=kind, text=text, data=without(value, *COMMON)), at)
         else:
             data = without(value, *COMMON)
@@ -236,30 +236,30 @@ class InspectReader(SnapshotReader):
         if error:
             text = word(obj(error).get("message")) or word(error)
             self.put(Noted(label="error", kind="model", text=text, data=error), done)
-        told = obj(output.get("usage"))
-        if told and value.get("cache") != "read":
-            self._spent(key, told, model, done)
+        fields = obj(output.get("usage"))
+        if fields and value.get("cache") != "read":
+            self._spent(key, fields, model, done)
         rest = without(value, *MODEL)
         if rest or without(output, "choices", "usage", "model", "completion"):
             rest |= {"output": without(output, "choices", "usage", "model")}
             self.put(Noted(label="model", kind="model", data=without(rest)), at)
 
-    def _spent(self, key: str, told: Body, model: str | None, at: str | None) -> None:
-        read = count(told.get("input_tokens_cache_read")) or 0
-        written = count(told.get("input_tokens_cache_write")) or 0
-        fresh, cost = count(told.get("input_tokens")), told.get("total_cost")
+    def _spent(self, key: str, fields: Body, model: str | None, at: str | None) -> None:
+        read = count(fields.get("input_tokens_cache_read")) or 0
+        written = count(fields.get("input_tokens_cache_write")) or 0
+        fresh, cost = count(fields.get("input_tokens")), fields.get("total_cost")
         known = usage(
-            told,
+            fields,
             input_tokens=None if fresh is None else fresh + read + written,
             cached_tokens=read,
             cache_write_tokens=written,
-            output_tokens=count(told.get("output_tokens")),
-            reasoning_tokens=count(told.get("reasoning_tokens")),
+            output_tokens=count(fields.get("output_tokens")),
+            reasoning_tokens=count(fields.get("reasoning_tokens")),
         )
         if known.get("total_tokens"):
             paid = cost if isinstance(cost, int | float) and cost > 0 else None
             spent = Spent(
-                key=f"{self.tell.run}/{key}", model=model, usage=known, cost_usd=paid, calls=1
+                key=f"{self.out.run}/{key}", model=model, usage=known, cost_usd=paid, calls=1
             )
             self.put(spent, at)
 
@@ -335,17 +335,17 @@ class InspectReader(SnapshotReader):
         )
         self.put(back, moment(value.get("completed")) or at, without(value, *TOOL))
 
-    def _decide(self, name: str, told: Body, at: str | None) -> None:
-        value = told.get("value")
+    def _decide(self, name: str, fields: Body, at: str | None) -> None:
+        value = fields.get("value")
         number = float(value) if isinstance(value, int | float) else None
         decided = Decided(
             name=name,
             verdict=value,
             score=number,
-            reason=word(told.get("explanation")),
-            evidence=told.get("answer"),
+            reason=word(fields.get("explanation")),
+            evidence=fields.get("answer"),
         )
-        self.put(decided, at, without(told, "value", "explanation", "answer", "history"))
+        self.put(decided, at, without(fields, "value", "explanation", "answer", "history"))
 
 
 def _blocks(content: Any) -> Iterator[Body]:
@@ -354,14 +354,16 @@ def _blocks(content: Any) -> Iterator[Body]:
             yield text_block(content)
         return
     for part in items(content):
-        told = obj(part)
-        kind = word(told.get("type"))
+        fields = obj(part)
+        kind = word(fields.get("type"))
         if kind == "text":
-            yield text_block(told.get("text"))
+            yield text_block(fields.get("text"))
         elif kind == "reasoning":
-            hidden = told.get("redacted") is True
-            thought = told.get("summary") if hidden else told.get("reasoning")
-            yield thought_block(thought, told.get("reasoning") if hidden else told.get("signature"))
+            hidden = fields.get("redacted") is True
+            thought = fields.get("summary") if hidden else fields.get("reasoning")
+            yield thought_block(
+                thought, fields.get("reasoning") if hidden else fields.get("signature")
+            )
         else:
             yield foreign_block(kind or "part", part)
 

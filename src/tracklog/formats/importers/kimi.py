@@ -44,8 +44,8 @@ class KimiReader(Reader):
     """Reads the wire of one agent, of either program."""
 
     def identify(self, raw: Raw) -> str | None:
-        told = obj(raw.value)
-        if "type" not in told and "message" not in told:
+        fields = obj(raw.value)
+        if "type" not in fields and "message" not in fields:
             return None
         session, agent = self._names()
         return run_id(NAME, session, "" if agent == MAIN else agent)
@@ -62,35 +62,35 @@ class KimiReader(Reader):
         value = obj(raw.value)
         inner = obj(value.get("message"))
         bare = not value.get("time") and not value.get("timestamp")
-        told = self.tell.about(raw, bare=bare)
+        fields = self.out.about(raw, bare=bare)
         if "payload" in inner and "type" not in value:
             at = moment(value.get("timestamp"))
             self._open(at, {})
-            self._cli(word(inner.get("type")) or "message", obj(obj(told).get("message")), at)
+            self._cli(word(inner.get("type")) or "message", obj(obj(fields).get("message")), at)
             return
         kind = word(value.get("type"))
         if kind is None:
-            self.tell.unknown("record", told)
+            self.out.unknown("record", fields)
             return
         at = moment(value.get("time")) or moment(value.get("created_at"))
-        self._open(at, obj(told))
+        self._open(at, obj(fields))
         known = KINDS.get(kind)
-        self.tell.report.mapped[kind] += 1
+        self.out.report.mapped[kind] += 1
         if known is not None:
-            known(self, obj(told), at)
+            known(self, obj(fields), at)
         else:
-            data = without(obj(told), "type", "time", "agentId")
+            data = without(obj(fields), "type", "time", "agentId")
             label = "error" if kind.endswith("error") else kind
             text = word(data.get("message")) or word(data.get("error"))
-            self.tell.tell(Noted(label=label, kind=kind, text=text, data=data or None), at=at)
+            self.out.write(Noted(label=label, kind=kind, text=text, data=data or None), at=at)
 
     def finish(self) -> None:
         self._settle(None)
         title = word(obj(read_json(state_of(self.source.path))).get("title"))
         if title and self._names()[1] == MAIN:
             data = orjson.dumps({"title": title})
-            self.tell.about(Raw(0, data, {"title": title}, exact=False), key="title", revised=True)
-            self.tell.tell(Noted(label="title", text=title))
+            self.out.about(Raw(0, data, {"title": title}, exact=False), key="title", revised=True)
+            self.out.write(Noted(label="title", text=title))
 
     def _open(self, at: str | None, value: Body) -> None:
         if self.state.get("open"):
@@ -101,7 +101,7 @@ class KimiReader(Reader):
         parent = obj(obj(state.get("agents")).get(agent)).get("parentAgentId")
         above = "" if parent in (None, MAIN) else str(parent)
         open_run(
-            self.tell,
+            self.out,
             NAME,
             session if agent == MAIN else f"{session}/{agent}",
             at=at,
@@ -114,33 +114,35 @@ class KimiReader(Reader):
 
     # Kimi Code.
 
-    def _bind(self, told: Body, at: str | None) -> None:
-        prompt = word(told.get("systemPrompt"))
+    def _bind(self, fields: Body, at: str | None) -> None:
+        prompt = word(fields.get("systemPrompt"))
         if prompt:
             said = Said(role="system", blocks=(text_block(prompt),), injected=True)
-            self.tell.tell(said, at=at)
-        data = without(told, "type", "time", "agentId", "systemPrompt")
-        self.tell.tell(Noted(label="config", kind=word(told.get("type")), data=data or None), at=at)
-
-    def _prompt(self, told: Body, at: str | None) -> None:
-        kind = word(obj(told.get("origin")).get("kind"))
-        blocks = tuple(_blocks(told.get("input")))
-        self._heard(blocks)
-        id = word(told.get("promptId"))
-        said = Said(role="user", blocks=blocks, message_id=id, injected=kind not in (None, "user"))
-        self.tell.tell(
-            said, at=at, extra=without(told, "type", "time", "agentId", "input", "promptId")
+            self.out.write(said, at=at)
+        data = without(fields, "type", "time", "agentId", "systemPrompt")
+        self.out.write(
+            Noted(label="config", kind=word(fields.get("type")), data=data or None), at=at
         )
 
-    def _append(self, told: Body, at: str | None) -> None:
+    def _prompt(self, fields: Body, at: str | None) -> None:
+        kind = word(obj(fields.get("origin")).get("kind"))
+        blocks = tuple(_blocks(fields.get("input")))
+        self._heard(blocks)
+        id = word(fields.get("promptId"))
+        said = Said(role="user", blocks=blocks, message_id=id, injected=kind not in (None, "user"))
+        self.out.write(
+            said, at=at, extra=without(fields, "type", "time", "agentId", "input", "promptId")
+        )
+
+    def _append(self, fields: Body, at: str | None) -> None:
         """A message of the context: a copy of a prompt, or one that nobody typed."""
-        message = obj(told.get("message"))
+        message = obj(fields.get("message"))
         inner = obj(message.get("message")) or message
         blocks = tuple(_blocks(inner.get("content")))
         made = [*items(inner.get("toolCalls"))]
         if self._is_heard(blocks) and all(self._is_called(obj(each)) for each in made):
-            self.tell.report.mapped[str(told.get("type"))] -= 1
-            self.tell.report.ignored[f"{told.get('type')}: compared, a copy"] += 1
+            self.out.report.mapped[str(fields.get("type"))] -= 1
+            self.out.report.ignored[f"{fields.get('type')}: compared, a copy"] += 1
             return
         self._heard(blocks)
         role = word(inner.get("role"))
@@ -150,21 +152,21 @@ class KimiReader(Reader):
             injected=role != "assistant",
             message_id=word(inner.get("id")),
         )
-        self.tell.tell(said, at=at)
+        self.out.write(said, at=at)
 
-    def _loop(self, told: Body, at: str | None) -> None:
-        event = obj(told.get("event"))
+    def _loop(self, fields: Body, at: str | None) -> None:
+        event = obj(fields.get("event"))
         kind = word(event.get("type")) or "event"
         step = word(event.get("stepUuid")) or word(event.get("uuid"))
         if kind == "step.begin":
             self._settle(at)
-            self.tell.tell(Began(what="step", step=step), at=at)
+            self.out.write(Began(what="step", step=step), at=at)
         elif kind == "content.part":
             blocks = tuple(_blocks([event.get("part")]))
             self._heard(blocks)
             model = self.state.get("model")
             said = Said(role="assistant", blocks=blocks, message_id=step, model=model, step=step)
-            self.tell.tell(said, at=at)
+            self.out.write(said, at=at)
         elif kind == "tool.call":
             id = word(event.get("toolCallId"))
             remember(self.state.setdefault("called", {}), id or "", 1, LONG)
@@ -172,7 +174,7 @@ class KimiReader(Reader):
                           input=event.get("args"), step=step, synthetic_id=id is None)  # fmt: skip
             extra = without(event, "type", "uuid", "turnId", "step", "stepUuid", "toolCallId", "name",
                             "args")  # fmt: skip
-            self.tell.tell(call, at=at, extra=extra or None)
+            self.out.write(call, at=at, extra=extra or None)
         elif kind == "tool.result":
             self._result(word(event.get("toolCallId")), obj(event.get("result")), at)
         elif kind == "step.end":
@@ -181,9 +183,9 @@ class KimiReader(Reader):
             stop = word(event.get("finishReason"))
             extra = without(event, "type", "uuid", "usage", "finishReason", "turnId", "step")
             ended = Ended(what="step", step=step, outcome=stop)
-            self.tell.tell(ended, at=at, extra=extra or None)
+            self.out.write(ended, at=at, extra=extra or None)
         else:
-            self.tell.tell(Noted(label=kind, kind=kind, data=event), at=at)
+            self.out.write(Noted(label=kind, kind=kind, data=event), at=at)
 
     def _result(self, id: str | None, result: Body, at: str | None) -> None:
         output = result.get("output")
@@ -196,47 +198,47 @@ class KimiReader(Reader):
             synthetic_id=id is None,
         )
         extra = without(result, "output", "isError", "is_error", "durationMs")
-        self.tell.tell(back, at=at, extra=extra or None)
+        self.out.write(back, at=at, extra=extra or None)
 
-    def _request(self, told: Body, at: str | None) -> None:
-        self.state["model"] = word(told.get("model")) or self.state.get("model")
-        data = without(told, "type", "time", "agentId")
-        self.tell.tell(Noted(label="llm.request", kind="llm.request", data=data), at=at)
+    def _request(self, fields: Body, at: str | None) -> None:
+        self.state["model"] = word(fields.get("model")) or self.state.get("model")
+        data = without(fields, "type", "time", "agentId")
+        self.out.write(Noted(label="llm.request", kind="llm.request", data=data), at=at)
 
-    def _usage(self, told: Body, at: str | None) -> None:
+    def _usage(self, fields: Body, at: str | None) -> None:
         """Only for a step that does not end with its usage."""
-        self.state["usage"] = [told.get("usage"), at, self.tell.mark()]
+        self.state["usage"] = [fields.get("usage"), at, self.out.mark()]
 
     def _settle(self, _at: str | None) -> None:
         waiting = self.state.pop("usage", None)
         if waiting:
-            mark = self.tell.mark() if self.state.get("open") else None
-            self.tell.again(waiting[2])
+            mark = self.out.mark() if self.state.get("open") else None
+            self.out.again(waiting[2])
             self._spent(f"usage/{waiting[2]['hash'][:16]}", waiting[0], waiting[1])
             if mark is not None:
-                self.tell.again(mark)
+                self.out.again(mark)
 
-    def _ended(self, told: Body, at: str | None) -> None:
+    def _ended(self, fields: Body, at: str | None) -> None:
         self._settle(at)
-        kind = word(told.get("type")) or ""
-        why = word(told.get("reason")) or word(told.get("outcome"))
+        kind = word(fields.get("type")) or ""
+        why = word(fields.get("reason")) or word(fields.get("outcome"))
         outcome = "cancelled" if kind == "turn.cancel" else why
-        turn = told.get("turnId")
+        turn = fields.get("turnId")
         ended = Ended(
             what="step",
             step=f"turn {turn}" if turn is not None else "turn",
             outcome=outcome,
             passed=False if outcome in ("failed", "error") else None,
-            seconds=seconds(told.get("durationMs"), 1000),
+            seconds=seconds(fields.get("durationMs"), 1000),
         )
-        self.tell.tell(ended, at=at)
+        self.out.write(ended, at=at)
 
     def _spent(self, key: str, raw: Any, at: str | None) -> None:
-        told = obj(raw)
+        fields = obj(raw)
 
         def first(*names: str) -> int | None:
             return next(
-                (found for name in names if (found := count(told.get(name))) is not None), None
+                (found for name in names if (found := count(fields.get(name))) is not None), None
             )
 
         other, output = first("inputOther", "input_other"), first("output")
@@ -245,15 +247,15 @@ class KimiReader(Reader):
         if other is None and output is None:
             return
         known = usage(
-            told,
+            fields,
             input_tokens=(other or 0) + read + written,
             cached_tokens=read,
             cache_write_tokens=written,
             output_tokens=output,
         )
         model = self.state.get("model")
-        spent = Spent(key=f"{self.tell.run}/{key}", model=model, usage=known, calls=1)
-        self.tell.tell(spent, at=at)
+        spent = Spent(key=f"{self.out.run}/{key}", model=model, usage=known, calls=1)
+        self.out.write(spent, at=at)
 
     def _heard(self, blocks: tuple[Body, ...]) -> None:
         known = self.state.setdefault("texts", {})
@@ -270,47 +272,47 @@ class KimiReader(Reader):
     # The older Kimi CLI.
 
     def _cli(self, kind: str, message: Body, at: str | None) -> None:
-        told = obj(message.get("payload"))
-        self.tell.report.mapped[kind] += 1
+        fields = obj(message.get("payload"))
+        self.out.report.mapped[kind] += 1
         if kind == "TurnBegin":
-            blocks = tuple(_blocks(told.get("user_input")))
-            self.tell.tell(Said(role="user", blocks=blocks), at=at)
+            blocks = tuple(_blocks(fields.get("user_input")))
+            self.out.write(Said(role="user", blocks=blocks), at=at)
         elif kind == "ContentPart":
-            blocks = tuple(_blocks([told]))
-            self.tell.tell(Said(role="assistant", blocks=blocks), at=at)
+            blocks = tuple(_blocks([fields]))
+            self.out.write(Said(role="assistant", blocks=blocks), at=at)
         elif kind == "ToolCall":
-            function, id = obj(told.get("function")), word(told.get("id"))
+            function, id = obj(fields.get("function")), word(fields.get("id"))
             given = function.get("arguments")
             call = Called(tool=word(function.get("name")) or "unknown", call_id=id or "call",
                           input=parsed(given), synthetic_id=id is None)  # fmt: skip
-            self.tell.tell(call, at=at)
+            self.out.write(call, at=at)
         elif kind == "ToolResult":
-            result = obj(told.get("return_value")) or obj(told.get("result"))
-            self._result(word(told.get("tool_call_id")), result, at)
+            result = obj(fields.get("return_value")) or obj(fields.get("result"))
+            self._result(word(fields.get("tool_call_id")), result, at)
         elif kind == "StatusUpdate":
-            id = word(told.get("message_id"))
-            self._spent(f"status/{id or at}", told.get("token_usage"), at)
+            id = word(fields.get("message_id"))
+            self._spent(f"status/{id or at}", fields.get("token_usage"), at)
         elif kind == "SubagentEvent":
-            self._subagent(told, at)
+            self._subagent(fields, at)
         elif kind in ("StepInterrupted", "TurnEnd"):
             outcome = "interrupted" if kind == "StepInterrupted" else "completed"
-            self.tell.tell(Ended(what="step", step="turn", outcome=outcome), at=at)
+            self.out.write(Ended(what="step", step="turn", outcome=outcome), at=at)
         else:
             label = "error" if kind == "StepRetry" else kind
-            self.tell.tell(Noted(label=label, kind=kind, data=told or None), at=at)
+            self.out.write(Noted(label=label, kind=kind, data=fields or None), at=at)
 
-    def _subagent(self, told: Body, at: str | None) -> None:
+    def _subagent(self, fields: Body, at: str | None) -> None:
         """An event of a sub-agent, in the file of its parent."""
-        call, above = word(told.get("parent_tool_call_id")) or "call", self.tell.run
+        call, above = word(fields.get("parent_tool_call_id")) or "call", self.out.run
         child = run_id(NAME, above, call)
         if call not in self.state.setdefault("children", {}):
             remember(self.state["children"], call, child)
-            self.tell.tell(Linked(kind="sub-run", child=child, call_id=call), at=at)
-            self.tell.tell(Linked(kind="sub-run", parent=above, call_id=call), at=at, run=child)
-        event = obj(told.get("event"))
-        self.tell.run = child
+            self.out.write(Linked(kind="sub-run", child=child, call_id=call), at=at)
+            self.out.write(Linked(kind="sub-run", parent=above, call_id=call), at=at, run=child)
+        event = obj(fields.get("event"))
+        self.out.run = child
         self._cli(word(event.get("type")) or "message", event, at)
-        self.tell.run = above
+        self.out.run = above
 
 
 KINDS: dict[str, Any] = {
@@ -332,15 +334,15 @@ def _blocks(content: Any) -> Iterable[Body]:
     if isinstance(content, str):
         yield text_block(content)
     for part in items(content):
-        told = obj(part)
-        kind = word(told.get("type"))
+        fields = obj(part)
+        kind = word(fields.get("type"))
         if isinstance(part, str):
             yield text_block(part)
         elif kind == "text":
-            yield text_block(told.get("text"))
+            yield text_block(fields.get("text"))
         elif kind == "think":
-            yield thought_block(told.get("think"), told.get("encrypted"))
-        elif told:
+            yield thought_block(fields.get("think"), fields.get("encrypted"))
+        elif fields:
             yield foreign_block(kind or "part", part)
 
 

@@ -53,12 +53,12 @@ class LangfuseReader(TraceReader):
                  if key not in ("observations", "updatedAt", "scores")}  # fmt: skip
         about = self.about("trace", {"id": value["id"], **about})
         began = moment(first.get("startTime"))
-        told = moment(trace.get("timestamp"))
+        stamped = moment(trace.get("timestamp"))
         open_run(
-            self.tell,
+            self.out,
             NAME,
             value["id"],
-            at=min(filter(None, (began, told)), default=None),
+            at=min(filter(None, (began, stamped)), default=None),
             version=trace.get("release"),
             title=word(trace.get("name")) or first.get("name"),
             extra=without(about, "id", "name", "timestamp", "projectId", "createdAt"),
@@ -90,9 +90,9 @@ class LangfuseReader(TraceReader):
         value = obj(self.about(id, observation))
         kind = word(value.get("type")) or "SPAN"
         at, done = moment(value.get("startTime")), moment(value.get("endTime"))
-        self.tell.report.mapped[kind] += 1
-        given = self.tell.lift.value(unquoted(observation.get("input")))
-        out = self.tell.lift.value(unquoted(observation.get("output")))
+        self.out.report.mapped[kind] += 1
+        given = self.out.lift.value(unquoted(observation.get("input")))
+        out = self.out.lift.value(unquoted(observation.get("output")))
         extra = {key: unquoted(each) for key, each in without(value, *OBSERVATION).items()}
         wrong = value.get("level") == "ERROR"
         text = word(value.get("statusMessage"))
@@ -147,9 +147,9 @@ class LangfuseReader(TraceReader):
             self.put(spent, done or at)
 
 
-def tokens(told: Body) -> Body:
+def tokens(fields: Body) -> Body:
     """The counts of an observation; parts of the input may stand beside it or inside it."""
-    counts = {key: found for key, each in told.items() if (found := count(each)) is not None}
+    counts = {key: found for key, each in fields.items() if (found := count(each)) is not None}
     total = counts.pop("total", None)
     asked = {
         key: each for key, each in counts.items() if key.startswith(("input", "cache", "prompt"))
@@ -165,7 +165,7 @@ def tokens(told: Body) -> Body:
         given = counts.get("input", counts.get("prompt_tokens", given))
         output = counts.get("output", counts.get("completion_tokens", output))
     return usage(
-        told or None,
+        fields or None,
         input_tokens=given if asked else None,
         cached_tokens=read or None,
         cache_write_tokens=written or None,
@@ -186,21 +186,21 @@ def unquoted(value: Any) -> Any:
 
 
 def _messages(value: Any) -> Iterator[Any]:
-    told = obj(value)
+    fields = obj(value)
     if isinstance(value, list):
         yield from value
-    elif isinstance(told.get("messages"), list):
-        yield from told["messages"]
+    elif isinstance(fields.get("messages"), list):
+        yield from fields["messages"]
     elif value not in (None, "", {}, []):
         yield value
 
 
 def traces(value: Any) -> Iterator[Body]:
     """The traces of a document, or of a list of observations."""
-    told = obj(value)
-    if "observations" in told:
-        trace = obj(told.get("trace")) or {k: v for k, v in told.items() if k != "observations"}
-        seen = [camel(obj(each)) for each in items(told["observations"])]
+    fields = obj(value)
+    if "observations" in fields:
+        trace = obj(fields.get("trace")) or {k: v for k, v in fields.items() if k != "observations"}
+        seen = [camel(obj(each)) for each in items(fields["observations"])]
         id = word(trace.get("id")) or next((word(each.get("traceId")) for each in seen), None)
         if id:
             yield {"id": id, "trace": camel(trace), "observations": seen}
@@ -214,11 +214,11 @@ def traces(value: Any) -> Iterator[Body]:
         yield {"id": id, "trace": {}, "observations": found}
 
 
-def camel(told: Body) -> Body:
+def camel(fields: Body) -> Body:
     """The names of exported files, `trace_id`, as those of the API, `traceId`."""
-    if "trace_id" not in told and "start_time" not in told:
-        return told
-    found = {_WORD.sub(lambda mark: mark[1].upper(), key): each for key, each in told.items()}
+    if "trace_id" not in fields and "start_time" not in fields:
+        return fields
+    found = {_WORD.sub(lambda mark: mark[1].upper(), key): each for key, each in fields.items()}
     for key in ("startTime", "endTime"):
         if isinstance(text := found.get(key), str) and " " in text:
             found[key] = text.replace(" ", "T", 1)

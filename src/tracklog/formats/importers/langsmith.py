@@ -50,7 +50,7 @@ class LangsmithReader(TraceReader):
         meta = obj(obj(root.get("extra")).get("metadata"))
         self.about("trace", {"trace": value["trace"], "name": root.get("name")})
         open_run(
-            self.tell,
+            self.out,
             NAME,
             value["trace"],
             at=moment(root.get("start_time")),
@@ -79,7 +79,7 @@ class LangsmithReader(TraceReader):
         value = obj(self.about(id, run))
         kind = word(value.get("run_type")) or "run"
         at, done = moment(value.get("start_time")), moment(value.get("end_time"))
-        self.tell.report.mapped[kind] += 1
+        self.out.report.mapped[kind] += 1
         error = word(value.get("error"))
         extra = without(value, *RUN)
         if kind == "llm":
@@ -117,17 +117,19 @@ class LangsmithReader(TraceReader):
     def _spent(
         self, id: str, value: Body, out: Body, meta: Body, model: str | None, at: str | None
     ) -> None:
-        told = obj(out.get("usage_metadata")) or obj(meta.get("usage_metadata")) or _generated(out)
+        fields = (
+            obj(out.get("usage_metadata")) or obj(meta.get("usage_metadata")) or _generated(out)
+        )
         inside_, outside = (
-            obj(told.get("input_token_details")),
-            obj(told.get("output_token_details")),
+            obj(fields.get("input_token_details")),
+            obj(fields.get("output_token_details")),
         )
         known = usage(
-            told or None,
-            input_tokens=count(told.get("input_tokens")),
+            fields or None,
+            input_tokens=count(fields.get("input_tokens")),
             cached_tokens=count(inside_.get("cache_read")),
             cache_write_tokens=count(inside_.get("cache_creation")),
-            output_tokens=count(told.get("output_tokens")),
+            output_tokens=count(fields.get("output_tokens")),
             reasoning_tokens=count(outside.get("reasoning")),
         )
         if not known and "usage" in out:
@@ -137,7 +139,7 @@ class LangsmithReader(TraceReader):
         if not known:
             known = usage(None, input_tokens=count(value.get("prompt_tokens")),
                           output_tokens=count(value.get("completion_tokens")))  # fmt: skip
-        cost = next((value[name] for name in COSTS if value.get(name)), told.get("total_cost"))
+        cost = next((value[name] for name in COSTS if value.get(name)), fields.get("total_cost"))
         try:
             paid = float(cost) if cost else None
         except (TypeError, ValueError):
@@ -174,22 +176,22 @@ def _messages(given: Body) -> Iterator[Any]:
 
 
 def _answers(out: Any) -> Iterator[Any]:
-    told = obj(out)
-    for choice in items(told.get("choices")):
+    fields = obj(out)
+    for choice in items(fields.get("choices")):
         yield {"role": "assistant", **obj(obj(choice).get("message"))}
-    for generation in items(told.get("generations")):
+    for generation in items(fields.get("generations")):
         for each in generation if isinstance(generation, list) else [generation]:
             message = obj(each).get("message")
             yield message or {"role": "assistant", "content": obj(each).get("text")}
-    if "content" in told:
+    if "content" in fields:
         yield {
             "role": "assistant",
-            **{key: told[key] for key in ("content", "tool_calls") if key in told},
+            **{key: fields[key] for key in ("content", "tool_calls") if key in fields},
         }
-    elif word(told.get("output")):
-        yield {"role": "assistant", "content": told["output"]}
-    elif isinstance(told.get("output"), dict):
-        yield {"role": "assistant", **told["output"]}
+    elif word(fields.get("output")):
+        yield {"role": "assistant", "content": fields["output"]}
+    elif isinstance(fields.get("output"), dict):
+        yield {"role": "assistant", **fields["output"]}
 
 
 def _generated(out: Body) -> Body:
@@ -203,12 +205,12 @@ def _generated(out: Body) -> Body:
 
 def traces(value: Any) -> Iterator[Body]:
     """The traces in a body, a list or a batch; later parts of a run complete earlier ones."""
-    told = obj(value)
-    if "trace" in told and "runs" in told:
-        yield told
+    fields = obj(value)
+    if "trace" in fields and "runs" in fields:
+        yield fields
         return
-    listed = [*items(told.get("post")), *items(told.get("patch"))]
-    found = listed or items(told.get("runs")) or (value if isinstance(value, list) else [value])
+    listed = [*items(fields.get("post")), *items(fields.get("patch"))]
+    found = listed or items(fields.get("runs")) or (value if isinstance(value, list) else [value])
     merged: dict[str, Body] = {}
     for run in found:
         each = obj(run)
@@ -236,8 +238,8 @@ def lines(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG001  
             name = "torn-tail" if line is tail else "irreparable"
             odd.append(Raw(0, line, DAMAGED, ((name, "a run that is no JSON"),), exact=False))
             continue
-        told = obj(value)
-        runs += [*items(told.get("post")), *items(told.get("patch"))] or [value]
+        fields = obj(value)
+        runs += [*items(fields.get("post")), *items(fields.get("patch"))] or [value]
     for trace in traces(runs):
         yield Raw(0, b"", trace, through=len(data))
     yield from odd
@@ -251,8 +253,8 @@ SIGNS = (
 
 def recognise(path: Path, head: bytes) -> float:
     objects = beginning(path, head).objects
-    inner = [obj(each) for told in objects for key in ("post", "patch", "runs")
-             for each in items(told.get(key))[:5]]  # fmt: skip
+    inner = [obj(each) for fields in objects for key in ("post", "patch", "runs")
+             for each in items(fields.get(key))[:5]]  # fmt: skip
     if any(sign.match(each) for each in inner for sign in SIGNS):
         return 0.97
     return score(path, head, SIGNS)

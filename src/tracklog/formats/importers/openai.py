@@ -80,14 +80,16 @@ class OpenaiReader(ExchangeReader):
         return _print(message)
 
     def said(self, message: Any) -> list[Fact]:
-        told = obj(message)
-        role = word(told.get("role"))
+        fields = obj(message)
+        role = word(fields.get("role"))
         if role in ROLES:
-            blocks = reply_of(NAME, [{"role": "assistant", "content": told.get("content")}]).blocks
-            facts = list(spoken(blocks, role=ROLES[role], message_id=word(told.get("id"))))
+            blocks = reply_of(
+                NAME, [{"role": "assistant", "content": fields.get("content")}]
+            ).blocks
+            facts = list(spoken(blocks, role=ROLES[role], message_id=word(fields.get("id"))))
             return facts or [Said(role=ROLES[role], blocks=())]
         if role in ("assistant", "tool"):
-            return list(spoken(reply_of(NAME, [told]).blocks))
+            return list(spoken(reply_of(NAME, [fields]).blocks))
         response = {"object": "response", "output": [message]}
         return list(spoken(reply_of(NAME, [response]).blocks))
 
@@ -111,18 +113,18 @@ ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "us
 
 def _print(message: Any) -> str:
     """The key by which two copies of a message are equal: role, text and calls."""
-    told = obj(message)
-    calls = [word(obj(each).get("id")) for each in items(told.get("tool_calls"))]
-    text = told.get("content")
+    fields = obj(message)
+    calls = [word(obj(each).get("id")) for each in items(fields.get("tool_calls"))]
+    text = fields.get("content")
     parts: list[Any]
     parts = [obj(each).get("text", each) for each in text] if isinstance(text, list) else [text]
     joined = "".join(parts) if all(isinstance(part, str) for part in parts) else parts
-    key = word(told.get("tool_call_id")) or word(told.get("call_id")) or word(told.get("id"))
-    kind = word(told.get("type")) if told.get("type") != "message" else None
-    if told.get("type") == "message" or told.get("role"):
-        key = key if told.get("role") == "tool" else None
+    key = word(fields.get("tool_call_id")) or word(fields.get("call_id")) or word(fields.get("id"))
+    kind = word(fields.get("type")) if fields.get("type") != "message" else None
+    if fields.get("type") == "message" or fields.get("role"):
+        key = key if fields.get("role") == "tool" else None
     said = joined if joined not in ("", [None]) else None
-    return fingerprint(told.get("role"), kind, said, calls, key)
+    return fingerprint(fields.get("role"), kind, said, calls, key)
 
 
 COMPLETION = re.compile(r"chat\.completion")
@@ -152,8 +154,8 @@ def recognise(path: Path, head: bytes) -> float:
 
 
 def _is_own(message: Any) -> bool:
-    told = obj(message)
-    return "tool_calls" in told or told.get("role") in ("developer", "tool")
+    fields = obj(message)
+    return "tool_calls" in fields or fields.get("role") in ("developer", "tool")
 
 
 importer = Importer(

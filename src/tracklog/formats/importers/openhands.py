@@ -66,9 +66,9 @@ class OpenhandsReader(SnapshotReader):
         if isinstance(value, list):
             value = {"events": value}
         if not isinstance(value, dict):
-            self.tell.unknown("value", self.tell.about(raw, bare=True))
+            self.out.unknown("value", self.out.about(raw, bare=True))
             return
-        self.tell.run = self.run_of(value) or self.tell.run
+        self.out.run = self.run_of(value) or self.out.run
         self.conversation(value)
 
     def conversation(self, value: Body) -> None:
@@ -77,22 +77,22 @@ class OpenhandsReader(SnapshotReader):
             events = items(value.get("events")) or items(value.get("history"))
         else:
             events = [read_json(each) for each in events_of(path)]
-        told = [obj(each) for each in events]
+        fields = [obj(each) for each in events]
         llm = obj(obj(value.get("agent")).get("llm"))
         self.model = word(llm.get("model"))
-        first = next((at for each in told if (at := moment(each.get("timestamp")))), None)
+        first = next((at for each in fields if (at := moment(each.get("timestamp")))), None)
         about = {"id": self._native(value), "model": self.model,
                  "workspace": obj(value.get("workspace")).get("working_dir"),
                  **without(value, "events", "history", "agent", "stats", "id", "workspace",
                            "execution_status", "secrets", "agent_state", "llm_metrics", "metrics")}  # fmt: skip
         about = self.about("conversation", about if "instance_id" in value else without(about))
         rest = without(about, "id", "model", "workspace") if "instance_id" in value else None
-        open_run(self.tell, NAME, about.get("id"), at=first, model=self.model,
+        open_run(self.out, NAME, about.get("id"), at=first, model=self.model,
                  cwd=about.get("workspace"), title=value.get("title"), extra=rest)  # fmt: skip
         self._actions: dict[Any, str] = {}
         self._responses: set[str] = set()
         self._stats: Body = {}
-        for place, event in enumerate(told):
+        for place, event in enumerate(fields):
             key = event.get("id")
             key = str(key) if key is not None and key != "" else f"event/{place}"
             full = self.about(key, event)
@@ -102,7 +102,7 @@ class OpenhandsReader(SnapshotReader):
             elif "action" in event or "observation" in event:
                 self._v0(key, obj(full), at)
             else:
-                self.tell.unknown("event", full, at=at)
+                self.out.unknown("event", full, at=at)
         stats = self._stats or obj(obj(value.get("stats")).get("usage_to_metrics"))
         if stats:
             self._sum(self.about("stats", stats))
@@ -115,7 +115,7 @@ class OpenhandsReader(SnapshotReader):
             return
         action, args = str(event.get("action")), obj(event.get("args"))
         meta = obj(event.get("tool_call_metadata"))
-        self.tell.report.mapped[action] += 1
+        self.out.report.mapped[action] += 1
         self._response(obj(meta.get("model_response")), at)
         agent = event.get("source") == "agent"
         extra = without(event, "id", "timestamp", "source", "message", "action", "args",
@@ -152,7 +152,7 @@ class OpenhandsReader(SnapshotReader):
 
     def _observed(self, event: Body, at: str | None) -> None:
         kind, extras = str(event.get("observation")), obj(event.get("extras"))
-        self.tell.report.mapped[kind] += 1
+        self.out.report.mapped[kind] += 1
         meta = obj(event.get("tool_call_metadata"))
         self._response(obj(meta.get("model_response")), at)
         id = self._actions.get(event.get("cause")) or word(meta.get("tool_call_id"))
@@ -195,7 +195,7 @@ class OpenhandsReader(SnapshotReader):
 
     def _sdk(self, key: str, event: Body, at: str | None) -> None:
         kind = str(event.get("kind"))
-        self.tell.report.mapped[kind] += 1
+        self.out.report.mapped[kind] += 1
         extra = without(event, *COMMON)
         if kind == "MessageEvent":
             message = obj(event.get("llm_message"))
@@ -269,8 +269,11 @@ class OpenhandsReader(SnapshotReader):
     def _sum(self, stats: Body) -> None:
         """The last counts of each use of a model: they are cumulative."""
         for name, each in stats.items():
-            told = obj(each)
-            counts, cost = obj(told.get("accumulated_token_usage")), told.get("accumulated_cost")
+            fields = obj(each)
+            counts, cost = (
+                obj(fields.get("accumulated_token_usage")),
+                fields.get("accumulated_cost"),
+            )
             known = usage(
                 counts or None,
                 input_tokens=count(counts.get("prompt_tokens")),
@@ -281,29 +284,29 @@ class OpenhandsReader(SnapshotReader):
             )
             paid = cost if isinstance(cost, int | float) and cost > 0 else None
             if known.get("total_tokens") or paid:
-                calls = len(items(told.get("token_usages"))) or None
-                spent = Spent(key=f"{self.tell.run}/{name}", model=word(told.get("model_name")),
+                calls = len(items(fields.get("token_usages"))) or None
+                spent = Spent(key=f"{self.out.run}/{name}", model=word(fields.get("model_name")),
                               usage=known, cost_usd=paid, calls=calls)  # fmt: skip
                 self.put(spent)
 
 
-def _thoughts(told: Body) -> Iterator[Body]:
-    for block in items(told.get("thinking_blocks")):
+def _thoughts(fields: Body) -> Iterator[Body]:
+    for block in items(fields.get("thinking_blocks")):
         each = obj(block)
         yield thought_block(each.get("thinking"), each.get("signature") or each.get("data"))
-    if not items(told.get("thinking_blocks")) and word(told.get("reasoning_content")):
-        yield thought_block(told["reasoning_content"])
+    if not items(fields.get("thinking_blocks")) and word(fields.get("reasoning_content")):
+        yield thought_block(fields["reasoning_content"])
 
 
 def _blocks(content: Any) -> Iterator[Body]:
     if isinstance(content, str):
         yield text_block(content)
     for part in items(content):
-        told = obj(part)
-        if told.get("type") == "text":
-            yield text_block(told.get("text"))
+        fields = obj(part)
+        if fields.get("type") == "text":
+            yield text_block(fields.get("text"))
         else:
-            yield foreign_block(word(told.get("type")) or "part", part)
+            yield foreign_block(word(fields.get("type")) or "part", part)
 
 
 NUMBER = re.compile(r"(?:event-)?(\d+)")

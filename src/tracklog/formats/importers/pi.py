@@ -77,7 +77,7 @@ class PiReader(SnapshotReader):
             return
         id = word(obj(value).get("id"))
         bare = id is None and not obj(value).get("timestamp")
-        self._entry(self.tell.about(raw, key=id, bare=bare), f"{id or raw.offset}")
+        self._entry(self.out.about(raw, key=id, bare=bare), f"{id or raw.offset}")
 
     def conversation(self, value: Body) -> None:
         self.state.pop("chain", None)
@@ -94,50 +94,53 @@ class PiReader(SnapshotReader):
             self.put(Linked(kind="sub-run", parent=parent))
 
     def _entry(self, value: Any, id: str) -> None:
-        told = obj(value)
-        kind, at = word(told.get("type")) or "record", moment(told.get("timestamp"))
+        fields = obj(value)
+        kind, at = word(fields.get("type")) or "record", moment(fields.get("timestamp"))
         if kind == "session":
-            self._open(told, at)
+            self._open(fields, at)
             return
-        native = word(told.get("id"))
+        native = word(fields.get("id"))
         if native:
-            left = leave_branch(self.state, native, word(told.get("parentId")))
+            left = leave_branch(self.state, native, word(fields.get("parentId")))
             if left:
                 self.put(Noted(label="withdrawn", kind="branch", data={"from": left}), at)
-        message = obj(told.get("message"))
+        message = obj(fields.get("message"))
         if kind == "message" and message:
             role = word(message.get("role")) or "message"
-            self.tell.report.mapped[role] += 1
+            self.out.report.mapped[role] += 1
             self._message(role, message, id, moment(message.get("timestamp")) or at, at)
             return
-        data = without(told, *ENTRY)
+        data = without(fields, *ENTRY)
         label, text = kind, None
         if kind == "model_change":
-            label, model = "model-change", word(told.get("modelId"))
+            label, model = "model-change", word(fields.get("modelId"))
             data = {**data, "from": self.state.get("model"), "to": model}
             self.state["model"] = model
         elif kind in ("compaction", "branch_summary"):
-            label, text = "compaction" if kind == "compaction" else kind, word(told.get("summary"))
+            label, text = (
+                "compaction" if kind == "compaction" else kind,
+                word(fields.get("summary")),
+            )
         elif kind == "session_info":
-            label, text = "title", word(told.get("name"))
+            label, text = "title", word(fields.get("name"))
         elif kind == "custom_message":
-            content = told.get("content")
+            content = fields.get("content")
             said = Said(role="user", blocks=tuple(_blocks(content)), message_id=id, injected=True)
-            self.tell.report.mapped[kind] += 1
+            self.out.report.mapped[kind] += 1
             self.put(said, at, without(data, "content"))
             return
         elif kind not in ("thinking_level_change", "custom", "label", "reset"):
-            self.tell.unknown(kind, value, at=at)
+            self.out.unknown(kind, value, at=at)
             return
-        self.tell.report.mapped[kind] += 1
+        self.out.report.mapped[kind] += 1
         self.put(Noted(label=label, kind=kind, text=text, data=data or None), at)
 
     def _open(self, value: Body, at: str | None) -> None:
         self.state["model"] = word(value.get("modelId"))
-        self.tell.report.mapped["session"] += 1
+        self.out.report.mapped["session"] += 1
         known = "openclaw" if self._is_openclaw() else NAME
         open_run(
-            self.tell,
+            self.out,
             NAME,
             value.get("id"),
             at=at,
@@ -203,16 +206,16 @@ class PiReader(SnapshotReader):
                 blocks.clear()
 
         for place, part in enumerate(items(message.get("content"))):
-            told = obj(part)
-            if told.get("type") != "toolCall":
+            fields = obj(part)
+            if fields.get("type") != "toolCall":
                 blocks += _blocks([part])
                 continue
             speak()
-            native = word(told.get("id"))
+            native = word(fields.get("id"))
             called = Called(
-                tool=word(told.get("name")) or "unknown",
+                tool=word(fields.get("name")) or "unknown",
                 call_id=native or f"{id}/{place}",
-                input=parsed(told.get("arguments")),
+                input=parsed(fields.get("arguments")),
                 synthetic_id=native is None,
             )
             self.put(called, at, extra)
@@ -229,19 +232,19 @@ class PiReader(SnapshotReader):
             self.put(Ended(what="step", step=id, outcome=stop, passed=passed, reason=error), at)
 
     def _spent(self, message: Body, id: str, model: str | None, at: str | None) -> None:
-        told = obj(message.get("usage"))
-        fresh, output = count(told.get("input")), count(told.get("output"))
+        fields = obj(message.get("usage"))
+        fresh, output = count(fields.get("input")), count(fields.get("output"))
         if fresh is None and output is None:
             return
-        read, written = count(told.get("cacheRead")) or 0, count(told.get("cacheWrite")) or 0
-        cost = obj(told.get("cost")).get("total")
+        read, written = count(fields.get("cacheRead")) or 0, count(fields.get("cacheWrite")) or 0
+        cost = obj(fields.get("cost")).get("total")
         known = usage(
-            told,
+            fields,
             input_tokens=(fresh or 0) + read + written,
             cached_tokens=read,
             cache_write_tokens=written,
             output_tokens=output,
-            reasoning_tokens=count(told.get("reasoningTokens")),
+            reasoning_tokens=count(fields.get("reasoningTokens")),
         )
         if not known.get("total_tokens"):
             return
@@ -260,14 +263,14 @@ def _blocks(content: Any) -> Iterator[Body]:
     if isinstance(content, str):
         yield text_block(content)
     for part in items(content):
-        told = obj(part)
-        kind = told.get("type")
+        fields = obj(part)
+        kind = fields.get("type")
         if isinstance(part, str):
             yield text_block(part)
         elif kind == "text":
-            yield {**without(told, "type"), **text_block(told.get("text"))}
+            yield {**without(fields, "type"), **text_block(fields.get("text"))}
         elif kind == "thinking":
-            yield thought_block(told.get("thinking"), told.get("thinkingSignature"))
+            yield thought_block(fields.get("thinking"), fields.get("thinkingSignature"))
         else:
             yield foreign_block(word(kind) or "part", part)
 

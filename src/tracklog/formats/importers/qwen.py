@@ -48,19 +48,19 @@ class QwenReader(Reader):
     """Reads one conversation, or that of a sub-agent."""
 
     def identify(self, raw: Raw) -> str | None:
-        told = obj(raw.value)
-        native, agent = word(told.get("sessionId")), self._agent(told)
+        fields = obj(raw.value)
+        native, agent = word(fields.get("sessionId")), self._agent(fields)
         return run_id(NAME, native, agent) if native else None
 
-    def _agent(self, told: Body) -> str:
+    def _agent(self, fields: Body) -> str:
         if self.source.path.parent.parent.name != "subagents":
             return ""
         stem = self.source.path.stem.removeprefix("agent-")
-        return word(told.get("agentId")) or stem
+        return word(fields.get("agentId")) or stem
 
     def record(self, raw: Raw) -> None:
         id = word(obj(raw.value).get("uuid"))
-        value = self.tell.about(raw, key=id, bare=id is None)
+        value = self.out.about(raw, key=id, bare=id is None)
         kind = word(obj(value).get("type"))
         if not isinstance(value, dict) or kind not in (
             "user",
@@ -68,24 +68,24 @@ class QwenReader(Reader):
             "tool_result",
             "system",
         ):
-            self.tell.unknown(kind or "record", value)
+            self.out.unknown(kind or "record", value)
             return
         at = moment(value.get("timestamp"))
         self._open(value, at)
-        self.tell.copied = bool(value.get("forkedFrom"))
+        self.out.copied = bool(value.get("forkedFrom"))
         subtype = word(value.get("subtype"))
         if id and subtype not in SNAPSHOTS:
             left = leave_branch(self.state, id, word(value.get("parentUuid")))
             if left:
-                self.tell.tell(Noted(label="withdrawn", kind="rewind", data={"from": left}), at=at)
-        self.tell.report.mapped[subtype or kind] += 1
+                self.out.write(Noted(label="withdrawn", kind="rewind", data={"from": left}), at=at)
+        self.out.report.mapped[subtype or kind] += 1
         if kind == "system":
             self._system(subtype or kind, value, at)
         elif kind == "assistant":
             self._assistant(id or f"{raw.offset}", value, at)
         else:
             self._user(id, value, subtype, at)
-        self.tell.copied = False
+        self.out.copied = False
 
     def _open(self, value: Body, at: str | None) -> None:
         if self.state.get("open"):
@@ -94,7 +94,7 @@ class QwenReader(Reader):
         native, agent = word(value.get("sessionId")), self._agent(value)
         meta = obj(read_json(self.source.path.with_suffix(".meta.json"))) if agent else {}
         open_run(
-            self.tell,
+            self.out,
             NAME,
             agent or native,
             at=at,
@@ -110,7 +110,7 @@ class QwenReader(Reader):
         forked = value.get("forkedFrom")
         other = word(obj(forked).get("sessionId")) or word(forked)
         if other:
-            self.tell.tell(Linked(kind="fork", parent=run_id(NAME, other)), at=at)
+            self.out.write(Linked(kind="fork", parent=run_id(NAME, other)), at=at)
 
     def _user(self, id: str | None, value: Body, subtype: str | None, at: str | None) -> None:
         blocks, shown = [], obj(value.get("systemPayload")).get("displayText")
@@ -130,7 +130,7 @@ class QwenReader(Reader):
         if blocks:
             hidden = subtype in NOT_TYPED or value.get("type") == "tool_result"
             said = Said(role="user", blocks=tuple(blocks), message_id=id, injected=hidden)
-            self.tell.tell(said, at=at, extra=without(extra) or None)
+            self.out.write(said, at=at, extra=without(extra) or None)
 
     def _returned(self, answer: Body, result: Body, at: str | None, extra: Body) -> None:
         response, status = obj(answer.get("response")), word(result.get("status"))
@@ -146,7 +146,7 @@ class QwenReader(Reader):
             synthetic_id=word(answer.get("id")) is None,
         )
         rest = without(result, "callId", "status")
-        self.tell.tell(back, at=at, extra={**extra, "result": rest} if rest else extra or None)
+        self.out.write(back, at=at, extra={**extra, "result": rest} if rest else extra or None)
 
     def _assistant(self, id: str, value: Body, at: str | None) -> None:
         model, spoken = word(value.get("model")), []
@@ -160,10 +160,10 @@ class QwenReader(Reader):
                 spoken.append(_block(part))
         if spoken or not calls:
             said = Said(role="assistant", blocks=tuple(spoken), message_id=id, model=model)
-            self.tell.tell(said, at=at, extra=extra or None)
+            self.out.write(said, at=at, extra=extra or None)
         for place, call in calls:
             native = word(call.get("id"))
-            self.tell.tell(
+            self.out.write(
                 Called(
                     tool=word(call.get("name")) or "unknown",
                     call_id=native or f"{id}/{place}",
@@ -175,24 +175,28 @@ class QwenReader(Reader):
         known = tokens(value.get("usageMetadata"))
         if known:
             remember(self.state.setdefault("spent", {}), _amounts(known), 1, LONG)
-            key = f"{self.tell.run}/{id}"
-            self.tell.tell(Spent(key=key, model=model, usage=known, calls=1), at=at)
+            key = f"{self.out.run}/{id}"
+            self.out.write(Spent(key=key, model=model, usage=known, calls=1), at=at)
 
     def _system(self, subtype: str, value: Body, at: str | None) -> None:
         payload = value.get("systemPayload")
-        told = obj(payload)
-        event = obj(told.get("uiEvent"))
+        fields = obj(payload)
+        event = obj(fields.get("uiEvent"))
         if subtype == "ui_telemetry" and event:
             self._telemetry(event, at)
             return
-        text = word(told.get("customTitle")) or word(told.get("summary")) or word(told.get("text"))
+        text = (
+            word(fields.get("customTitle"))
+            or word(fields.get("summary"))
+            or word(fields.get("text"))
+        )
         if subtype == "session_model":
-            told = {**told, "to": told.get("model") or told.get("modelId")}
+            fields = {**fields, "to": fields.get("model") or fields.get("modelId")}
         label = LABELS.get(subtype, subtype)
         if "error" in subtype:
-            label, text = "error", text or word(told.get("message"))
-        data = told or payload
-        self.tell.tell(Noted(label=label, kind=subtype, text=text, data=data), at=at)
+            label, text = "error", text or word(fields.get("message"))
+        data = fields or payload
+        self.out.write(Noted(label=label, kind=subtype, text=text, data=data), at=at)
 
     def _telemetry(self, event: Body, at: str | None) -> None:
         """Telemetry repeats the counts of records; a side call has no record of its own."""
@@ -201,11 +205,11 @@ class QwenReader(Reader):
         if name.endswith("api_error"):
             text = word(event.get("error_message")) or word(event.get("error"))
             noted = Noted(label="error", kind=name, text=text, data=event)
-        self.tell.tell(noted, at=at)
+        self.out.write(noted, at=at)
         if not name.endswith("api_response"):
             return
         waiting: list[Any] = self.state.setdefault("waiting", [])
-        waiting.append([event, at, self.tell.mark()])
+        waiting.append([event, at, self.out.mark()])
         del waiting[:-64]
 
     def finish(self) -> None:
@@ -222,10 +226,10 @@ class QwenReader(Reader):
                           reasoning_tokens=thought)  # fmt: skip
             if not found or known.pop(_amounts(found), None):
                 continue
-            self.tell.again(mark)
-            key = f"{self.tell.run}/{word(event.get('response_id')) or mark['hash'][:16]}"
+            self.out.again(mark)
+            key = f"{self.out.run}/{word(event.get('response_id')) or mark['hash'][:16]}"
             spent = Spent(key=key, model=word(event.get("model")), usage=found, calls=1)
-            self.tell.tell(spent, at=at)
+            self.out.write(spent, at=at)
 
 
 def _amounts(known: Body) -> str:
@@ -234,31 +238,31 @@ def _amounts(known: Body) -> str:
 
 def tokens(raw: Any) -> Body:
     """The counts of a record; thoughts are inside the output where the total says so."""
-    told = obj(raw)
-    asked, output = count(told.get("promptTokenCount")), count(told.get("candidatesTokenCount"))
-    thought, total = count(told.get("thoughtsTokenCount")), count(told.get("totalTokenCount"))
+    fields = obj(raw)
+    asked, output = count(fields.get("promptTokenCount")), count(fields.get("candidatesTokenCount"))
+    thought, total = count(fields.get("thoughtsTokenCount")), count(fields.get("totalTokenCount"))
     outside = total is not None and total == (asked or 0) + (output or 0) + (thought or 0)
     if thought and outside:
         output = (output or 0) + thought
     return usage(
-        told or None,
+        fields or None,
         input_tokens=asked,
-        cached_tokens=count(told.get("cachedContentTokenCount")),
+        cached_tokens=count(fields.get("cachedContentTokenCount")),
         output_tokens=output,
         reasoning_tokens=thought,
     )
 
 
 def _block(part: Any) -> Body:
-    told = obj(part)
-    text = told.get("text")
+    fields = obj(part)
+    text = fields.get("text")
     if isinstance(part, str):
         return text_block(part)
-    if text is not None and told.get("thought") is True:
-        return thought_block(text, told.get("thoughtSignature"))
+    if text is not None and fields.get("thought") is True:
+        return thought_block(text, fields.get("thoughtSignature"))
     if text is not None:
         return text_block(text)
-    return foreign_block(next(iter(told), "part"), part)
+    return foreign_block(next(iter(fields), "part"), part)
 
 
 SIGNS = (

@@ -58,7 +58,7 @@ class VscodeReader(SnapshotReader):
     def conversation(self, value: Body) -> None:
         self._agent: Any = None
         for place, odd in enumerate(items(value.pop(ODD, None))):
-            self.tell.report.mapped["value"] += 1
+            self.out.report.mapped["value"] += 1
             self.put(Noted(label="value", kind="value", data=self.about(f"odd/{place}", odd)))
         self._open(value)
         for place, request in enumerate(items(value.get("requests"))):
@@ -71,7 +71,7 @@ class VscodeReader(SnapshotReader):
         about = self.about("session", {**fixed, "folder": folder})
         first = obj(next(iter(items(value.get("requests"))), None))
         open_run(
-            self.tell,
+            self.out,
             NAME,
             word(value.get("sessionId")) or self.source.path.stem,
             at=moment(value.get("creationDate")) or moment(first.get("timestamp")),
@@ -81,7 +81,7 @@ class VscodeReader(SnapshotReader):
             title=value.get("customTitle"),
             extra=without(about, *STATE, "folder"),
         )
-        self.tell.report.mapped["session"] += 1
+        self.out.report.mapped["session"] += 1
 
     def _request(self, place: int, request: Body) -> None:
         state = obj(request.get("modelState")).get("value")
@@ -89,7 +89,7 @@ class VscodeReader(SnapshotReader):
             return  # it is being answered
         id = word(request.get("requestId")) or f"request/{place}"
         value = self.about(id, request)
-        self.tell.report.mapped["request"] += 1
+        self.out.report.mapped["request"] += 1
         at, result = moment(value.get("timestamp")), obj(value.get("result"))
         done = moment(obj(value.get("modelState")).get("completedAt")) or at
         meta = obj(result.get("metadata"))
@@ -130,20 +130,20 @@ class VscodeReader(SnapshotReader):
 
         def speak() -> None:
             if blocks:
-                told = Said(role="assistant", blocks=tuple(_merged(blocks)), message_id=f"{id}/answer",
+                fields = Said(role="assistant", blocks=tuple(_merged(blocks)), message_id=f"{id}/answer",
                             model=model)  # fmt: skip
-                self.put(told, done)
+                self.put(fields, done)
                 blocks.clear()
 
         for place, part in enumerate(items(value.get("response"))):
-            told = obj(part)
-            kind = word(told.get("kind"))
+            fields = obj(part)
+            kind = word(fields.get("kind"))
             if kind == "toolInvocationSerialized":
                 speak()
-                call = known.pop(word(told.get("toolCallId")), {})
-                self._call(f"{id}/{place}", told, call, results, at, done)
+                call = known.pop(word(fields.get("toolCallId")), {})
+                self._call(f"{id}/{place}", fields, call, results, at, done)
             elif kind not in DROPPED:
-                blocks.append(_block(part, told, kind))
+                blocks.append(_block(part, fields, kind))
         speak()
         for place, call in enumerate(known.values()):
             self._call(f"{id}/round/{place}", {}, call, results, at, done)
@@ -154,9 +154,9 @@ class VscodeReader(SnapshotReader):
         native = word(part.get("toolCallId")) or word(call.get("id"))
         id = native or made
         detail, data = part.get("resultDetails"), obj(part.get("toolSpecificData"))
-        told = obj(detail)
+        fields = obj(detail)
         given = parsed(call.get("arguments")) if call else None
-        given = given or parsed(told.get("input")) or data.get("rawInput")
+        given = given or parsed(fields.get("input")) or data.get("rawInput")
         line = obj(data.get("commandLine"))
         if given is None and line:
             given = {"command": line.get("toolEdited") or line.get("original")}
@@ -175,12 +175,12 @@ class VscodeReader(SnapshotReader):
         confirmed = part.get("isConfirmed")
         confirmed = confirmed.get("type") if isinstance(confirmed, dict) else confirmed
         denied = confirmed is False or (confirmed is not True and confirmed in DENIED)
-        output = told.get("output", detail if isinstance(detail, list) else None)
+        output = fields.get("output", detail if isinstance(detail, list) else None)
         output = output if output is not None else results.get(id, data.get("result"))
         shown = obj(data.get("terminalCommandState"))
         exit_code = shown.get("exitCode", data.get("exitCode"))
         error = part.get("resultError")
-        wrong = bool(told.get("isError") or error or denied)
+        wrong = bool(fields.get("isError") or error or denied)
         wrong = wrong or (isinstance(exit_code, int) and exit_code != 0)
         if not part and output is None:
             return  # the rounds name the call only
@@ -200,17 +200,17 @@ class VscodeReader(SnapshotReader):
         self, id: str, value: Body, result: Body, meta: Body, model: str | None, at: str | None
     ) -> None:
         output = count(value.get("completionTokens"))
-        for told in (meta, result):
-            output = count(told.get("outputTokens")) if output is None else output
-            output = count(told.get("completionTokens")) if output is None else output
+        for fields in (meta, result):
+            output = count(fields.get("outputTokens")) if output is None else output
+            output = count(fields.get("completionTokens")) if output is None else output
         asked = count(value.get("promptTokens"))
-        for told in (meta, result):
-            asked = count(told.get("promptTokens")) if asked is None else asked
+        for fields in (meta, result):
+            asked = count(fields.get("promptTokens")) if asked is None else asked
         credits = value.get("copilotCredits")
         if output is None and asked is None:
             return
         spent = Spent(
-            key=f"{self.tell.run}/{id}",
+            key=f"{self.out.run}/{id}",
             provider="github.copilot",
             model=model,
             usage=usage(None, input_tokens=asked, output_tokens=output),
@@ -226,14 +226,14 @@ def _model(name: Any) -> str | None:
     return None if found in ("", "auto") else found
 
 
-def _block(part: Any, told: Body, kind: str | None) -> Body:
+def _block(part: Any, fields: Body, kind: str | None) -> Body:
     if isinstance(part, str):
         return text_block(part)
-    value = told.get("value")
+    value = fields.get("value")
     if kind is None and isinstance(value, str):
         return text_block(value)
     if kind == "markdownContent":
-        content = told.get("content")
+        content = fields.get("content")
         return text_block(obj(content).get("value") or content)
     if kind == "thinking":
         text = "".join(map(str, value)) if isinstance(value, list) else value
@@ -270,14 +270,14 @@ def replayed(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG00
             name = "torn-tail" if line is tail else "irreparable"
             odd.append(Raw(0, line, DAMAGED, ((name, "a change that is no JSON"),), exact=False))
             continue
-        told = obj(change)
-        if told.get("kind") == 0:
-            chat = told.get("v")
-        elif chat is not None and told.get("kind") in (1, 2, 3):
-            apply(chat, told)
-        elif "kind" not in told:
+        fields = obj(change)
+        if fields.get("kind") == 0:
+            chat = fields.get("v")
+        elif chat is not None and fields.get("kind") in (1, 2, 3):
+            apply(chat, fields)
+        elif "kind" not in fields:
             strange.append(change)
-        elif told.get("kind") in (1, 2, 3):
+        elif fields.get("kind") in (1, 2, 3):
             words = "a change without the state that it changes"
             odd.append(Raw(0, line, DAMAGED, (("lost-start", words),), exact=False))
     if isinstance(chat, dict):
@@ -319,8 +319,8 @@ def _at(value: Any, key: Any) -> Any:
 
 def folder_of(path: Path) -> str | None:
     """The folder of the workspace that a chat belongs to."""
-    told = obj(read_json(workspace_of(path)))
-    uri = word(told.get("folder")) or word(told.get("workspace"))
+    fields = obj(read_json(workspace_of(path)))
+    uri = word(fields.get("folder")) or word(fields.get("workspace"))
     return unquote(urlparse(uri).path) if uri else None
 
 
@@ -343,7 +343,7 @@ def recognise(path: Path, head: bytes) -> float:
         return found
     objects = beginning(path, head).objects
     bare = any(
-        map(BARE.match, (obj(each) for told in objects for each in items(told.get("requests"))))
+        map(BARE.match, (obj(each) for fields in objects for each in items(fields.get("requests"))))
     )
     lost = path.parent.name in PLACES and any(map(CHANGE.match, objects))
     return 0.9 if bare or lost else 0.0
@@ -351,8 +351,8 @@ def recognise(path: Path, head: bytes) -> float:
 
 def companion(path: Path, head: bytes) -> bool:
     named = path.name == "workspace.json" and (path.parent / PLACES[0]).is_dir()
-    told = next(iter(beginning(path, head).objects), {}) if named else {}
-    return "folder" in told or "workspace" in told
+    fields = next(iter(beginning(path, head).objects), {}) if named else {}
+    return "folder" in fields or "workspace" in fields
 
 
 def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape

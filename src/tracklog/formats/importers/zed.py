@@ -58,10 +58,10 @@ class ZedReader(SnapshotReader):
         folder = (word(row.get("folder_paths")) or "").split("\n")[0]
         about = self.about("thread", {"id": value.get("id"), "folder": folder, "provider": model.get("provider"),
                                       **without(thread, *THREAD)})  # fmt: skip
-        open_run(self.tell, NAME, value.get("id"), at=self.at, model=self.model, cwd=folder,
+        open_run(self.out, NAME, value.get("id"), at=self.at, model=self.model, cwd=folder,
                  parent=run_id(NAME, parent) if parent else None,
                  extra=without(about, "id", "folder"))  # fmt: skip
-        self.tell.report.mapped["thread"] += 1
+        self.out.report.mapped["thread"] += 1
         title = word(thread.get("title")) or word(thread.get("summary")) or word(row.get("summary"))
         if title:
             self.about("title", title)
@@ -88,24 +88,24 @@ class ZedReader(SnapshotReader):
 
     def _message(self, key: str, message: Any) -> None:
         value = self.about(key, message)
-        told = obj(value)
-        if "User" in told:
-            self._user(key, obj(told["User"]))
-        elif "Agent" in told:
-            self._agent(key, obj(told["Agent"]))
-        elif "role" in told:
-            self._older(key, told)
+        fields = obj(value)
+        if "User" in fields:
+            self._user(key, obj(fields["User"]))
+        elif "Agent" in fields:
+            self._agent(key, obj(fields["Agent"]))
+        elif "role" in fields:
+            self._older(key, fields)
         else:
-            self.tell.report.mapped["Resume"] += 1
+            self.out.report.mapped["Resume"] += 1
             self.put(Noted(label="resume", kind="Resume", data=value), self.at)
 
     def _user(self, key: str, user: Body) -> None:
-        self.tell.report.mapped["User"] += 1
+        self.out.report.mapped["User"] += 1
         said = Said(role="user", blocks=tuple(_blocks(user.get("content"))), message_id=key)
         self.put(said, self.at, without(user, "id", "content"))
 
     def _agent(self, key: str, agent: Body) -> None:
-        self.tell.report.mapped["Agent"] += 1
+        self.out.report.mapped["Agent"] += 1
         results = obj(agent.get("tool_results"))
         blocks: list[Body] = []
         extra: Body | None = without(agent, "content", "tool_results")
@@ -139,11 +139,11 @@ class ZedReader(SnapshotReader):
                             output=result.get("content"))  # fmt: skip
             self.put(back, self.at, without({"output": result.get("output")}))
 
-    def _older(self, key: str, told: Body) -> None:
-        role = "assistant" if told.get("role") == "assistant" else "user"
-        self.tell.report.mapped[role] += 1
+    def _older(self, key: str, fields: Body) -> None:
+        role = "assistant" if fields.get("role") == "assistant" else "user"
+        self.out.report.mapped[role] += 1
         blocks = []
-        for segment in items(told.get("segments")):
+        for segment in items(fields.get("segments")):
             each = obj(segment)
             kind = word(each.get("type"))
             if kind == "thinking":
@@ -154,13 +154,14 @@ class ZedReader(SnapshotReader):
                 blocks.append(foreign_block(kind or "segment", segment))
         said = Said(role="assistant" if role == "assistant" else "user", blocks=tuple(blocks),
                     message_id=key, model=self.model if role == "assistant" else None,
-                    injected=told.get("role") == "system")  # fmt: skip
-        extra = without(told, "id", "role", "segments", "tool_uses", "tool_results")
+                    injected=fields.get("role") == "system")  # fmt: skip
+        extra = without(fields, "id", "role", "segments", "tool_uses", "tool_results")
         self.put(said, self.at, extra)
         results = {
-            str(obj(each).get("tool_use_id")): obj(each) for each in items(told.get("tool_results"))
+            str(obj(each).get("tool_use_id")): obj(each)
+            for each in items(fields.get("tool_results"))
         }
-        for use in items(told.get("tool_uses")):
+        for use in items(fields.get("tool_uses")):
             id = str(obj(use).get("id"))
             self._call(id, obj(use), results.pop(id, {}))
         for id, result in results.items():
@@ -173,8 +174,8 @@ class ZedReader(SnapshotReader):
         listed = thread.get("request_token_usage")
         each_of = listed.items() if isinstance(listed, dict) else enumerate(items(listed))
         sums = dict.fromkeys(COUNTS, 0)
-        for key, told in each_of:
-            counts = {name: count(obj(told).get(name)) or 0 for name in COUNTS}
+        for key, fields in each_of:
+            counts = {name: count(obj(fields).get(name)) or 0 for name in COUNTS}
             if any(counts.values()):
                 sums = {name: sums[name] + counts[name] for name in COUNTS}
                 self._count(f"request/{key}", counts, at)
@@ -193,21 +194,21 @@ class ZedReader(SnapshotReader):
             cache_write_tokens=written,
             output_tokens=counts["output_tokens"],
         )
-        self.put(Spent(key=f"{self.tell.run}/{key}", model=self.model, usage=known), at)
+        self.put(Spent(key=f"{self.out.run}/{key}", model=self.model, usage=known), at)
 
 
 def _blocks(content: Any) -> Iterator[Body]:
     for part in items(content):
-        told = obj(part)
-        thought = obj(told.get("Thinking"))
-        if "Text" in told:
-            yield text_block(told["Text"])
+        fields = obj(part)
+        thought = obj(fields.get("Thinking"))
+        if "Text" in fields:
+            yield text_block(fields["Text"])
         elif thought:
             yield thought_block(thought.get("text"), thought.get("signature"))
-        elif "RedactedThinking" in told:
-            yield thought_block(None, told["RedactedThinking"])
+        elif "RedactedThinking" in fields:
+            yield thought_block(None, fields["RedactedThinking"])
         else:
-            yield foreign_block(next(iter(told), "part"), part)
+            yield foreign_block(next(iter(fields), "part"), part)
 
 
 def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:

@@ -97,8 +97,8 @@ def write_item(reply: Reply, item: Any, **extras: Any) -> None:
 
 def _write_built_in(reply: Reply, kind: str, id: str | None, fields: Body, extras: Body) -> None:
     named = word(fields.get("name")) or kind
-    aside = ("id", "call_id", "type", "status", "result", "output", "results", "error")
-    input = fields.get("arguments", {k: v for k, v in fields.items() if k not in aside} or None)
+    used = ("id", "call_id", "type", "status", "result", "output", "results", "error")
+    input = fields.get("arguments", {k: v for k, v in fields.items() if k not in used} or None)
     server = word(fields.get("server_label"))
     use = reply.call(id, named, input, tool_server=server, **extras)
     for key in ("result", "output", "results", "error"):

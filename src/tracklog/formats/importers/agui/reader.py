@@ -82,33 +82,33 @@ class AguiReader(Reader):
         kind = word(event.get("type")) if isinstance(event, dict) else None
         # Events have no ids: equal ones without a time are distinguished by their count.
         bare = not isinstance(event, dict) or event.get("timestamp") is None
-        value = self.tell.about(raw, key=_key(event) if kind else None, bare=bare)
+        value = self.out.about(raw, key=_key(event) if kind else None, bare=bare)
         if kind is None:
-            self.tell.unknown("record", value)
+            self.out.unknown("record", value)
             return
         self._at = moment(value.get("timestamp"))
         ours, bare_value = _parted(value)
         fact = carried(ours)
-        self._told = fact is not None or self._is_ours(kind, ours)
-        value = bare_value if self._told else value
+        self._mapped = fact is not None or self._is_ours(kind, ours)
+        value = bare_value if self._mapped else value
         self._rest = {
             key: each for key, each in value.items() if key not in (*BASE, *KNOWN.get(kind, ()))
         }
         for known in self._pieces.ended_by(kind, value):
             self._end(known["kind"], known["id"])
-        if self._told:
-            self.tell.report.mapped[kind] += 1
+        if self._mapped:
+            self.out.report.mapped[kind] += 1
             self._again(kind, value, fact, is_more=ours == MORE)
         elif kind in NOTED:
-            self.tell.report.mapped[kind] += 1
+            self.out.report.mapped[kind] += 1
             text = word(value.get("name")) or word(value.get("activityType"))
             data = {key: each for key, each in value.items() if key not in BASE}
-            self._tell(Noted(label=kind, kind=kind, text=text, data=data))
+            self._write(Noted(label=kind, kind=kind, text=text, data=data))
         elif kind in MEANINGS:
-            self.tell.report.mapped[kind] += 1
+            self.out.report.mapped[kind] += 1
             MEANINGS[kind](self, value)
         else:
-            self.tell.unknown(kind, value, at=self._at, run=self._run)
+            self.out.unknown(kind, value, at=self._at, run=self._run)
 
     def finish(self) -> None:
         self._cut_off()
@@ -122,9 +122,9 @@ class AguiReader(Reader):
     def _pieces(self) -> Pieces:
         return Pieces(self.state.setdefault("open", {}))
 
-    def _tell(self, fact: Fact, extra: dict[str, Any] | None = None, **more: Any) -> None:
+    def _write(self, fact: Fact, extra: dict[str, Any] | None = None, **more: Any) -> None:
         more.setdefault("run", self._run)
-        self.tell.tell(fact, at=self._at, extra=extra or None, **more)
+        self.out.write(fact, at=self._at, extra=extra or None, **more)
 
     def _is_ours(self, kind: str, ours: Any) -> bool:
         """Whether an event without a fact is one that our export needs for the order of events.
@@ -146,7 +146,7 @@ class AguiReader(Reader):
             self._enter(value)
         if fact is not None:
             self.state["broken"] = False
-            fact.tell(self.tell, run=self._run)
+            fact.write(self.out, run=self._run)
         if kind == "RUN_STARTED" and not is_more and self.state.get("named") != self._run:
             self.state["named"] = self._run
             self._name(value)
@@ -161,25 +161,25 @@ class AguiReader(Reader):
         names = ((NAME, self.state["native"]), (THREAD, word(value.get("threadId"))))
         for system, alias in names:
             if alias:
-                self._tell(Linked(kind="alias", system=system, alias=alias))
+                self._write(Linked(kind="alias", system=system, alias=alias))
 
     def _began(self, value: dict[str, Any]) -> None:
         self._enter(value)
-        self._tell(Began(what="run"), self._rest)
+        self._write(Began(what="run"), self._rest)
         self._name(value)
         if parent := word(value.get("parentRunId")):
-            self._tell(Linked(kind="branch", parent=run_id(NAME, parent)))
+            self._write(Linked(kind="branch", parent=run_id(NAME, parent)))
         given = value.get("input")
         given = given if isinstance(given, dict) else {}
         for answer in listed(given.get("resume")):
             if isinstance(answer, dict) and (id := word(answer.get("interruptId"))):
                 asked = self.state.get("asked", {}).pop(id, None) or self._run
-                told = answer.get("payload", answer)
-                self._tell(Answered(question_id=id, answer=told), run=asked)
+                payload = answer.get("payload", answer)
+                self._write(Answered(question_id=id, answer=payload), run=asked)
         self._snapshot(given)
         rest = {key: given[key] for key in given if key not in ("resume", "messages", "threadId")}
         if rest.keys() - {"runId"}:
-            self._tell(Noted(label="input", kind="RUN_STARTED", data=rest))
+            self._write(Noted(label="input", kind="RUN_STARTED", data=rest))
 
     def _finished(self, value: dict[str, Any]) -> None:
         self._cut_off()
@@ -194,7 +194,7 @@ class AguiReader(Reader):
         if value.get("result") is not None:
             self._rest["result"] = value["result"]
         ended = Ended(what="run", outcome=kind, passed=True if kind == "success" else None)
-        self._tell(ended, self._rest)
+        self._write(ended, self._rest)
 
     def _ask(self, interrupt: dict[str, Any]) -> None:
         id = word(interrupt.get("id")) or "interrupt"
@@ -211,7 +211,7 @@ class AguiReader(Reader):
             expires=moment(interrupt.get("expiresAt")),
         )
         known = ("id", "reason", "message", "toolCallId", "responseSchema", "expiresAt")
-        self._tell(
+        self._write(
             asked,
             {key: each for key, each in interrupt.items() if key not in known},
         )
@@ -225,11 +225,11 @@ class AguiReader(Reader):
             passed=False,
             error=value.get("message"),
         )
-        self._tell(ended, self._rest)
+        self._write(ended, self._rest)
 
     def _spend(self, usages: Any) -> None:
-        told = [each for each in listed(usages) if isinstance(each, dict)]
-        for place, each in enumerate(told):
+        counts = [each for each in listed(usages) if isinstance(each, dict)]
+        for place, each in enumerate(counts):
             known = {
                 "input_tokens": count(each.get("inputTokens")),
                 "cached_tokens": count(each.get("cachedInputTokens")),
@@ -238,20 +238,20 @@ class AguiReader(Reader):
                 "total_tokens": count(each.get("totalTokens")),
             }
             usage: dict[str, Any] = {key: n for key, n in known.items() if n is not None}
-            native = self.state.get("native") or self.tell.run
+            native = self.state.get("native") or self.out.run
             spent = Spent(
-                key=native if len(told) == 1 else f"{native}/{place}",
+                key=native if len(counts) == 1 else f"{native}/{place}",
                 provider=word(each.get("provider")),
                 model=word(each.get("model")),
                 usage={**usage, "raw": each},
             )
-            self._tell(spent)
+            self._write(spent)
 
     def _step_began(self, value: dict[str, Any]) -> None:
-        self._tell(Began(what="step", step=word(value.get("stepName"))), self._rest)
+        self._write(Began(what="step", step=word(value.get("stepName"))), self._rest)
 
     def _step_ended(self, value: dict[str, Any]) -> None:
-        self._tell(Ended(what="step", step=word(value.get("stepName"))), self._rest)
+        self._write(Ended(what="step", step=word(value.get("stepName"))), self._rest)
 
     def _begin(self, kind: str, id: str, value: dict[str, Any], *, chunk: bool = False) -> None:
         """Begin or continue a piece; it is written at its end."""
@@ -261,9 +261,9 @@ class AguiReader(Reader):
             value,
             at=self._at,
             run=self._run,
-            mark=self.tell.mark(),
+            mark=self.out.mark(),
             chunk=chunk,
-            told=self._told,
+            told=self._mapped,
         )
         known["extra"] |= self._rest
 
@@ -271,16 +271,16 @@ class AguiReader(Reader):
         known = self._pieces.end(kind, id)
         if known is None or known["told"]:
             return
-        here, at = self.tell.mark(), self._at if hasattr(self, "_at") else None
-        raw = self.tell._raw  # the next facts belong to the current record again
-        self.tell.again(known["mark"])
+        here, at = self.out.mark(), self._at if hasattr(self, "_at") else None
+        raw = self.out._raw  # the next facts belong to the current record again
+        self.out.again(known["mark"])
         self._at = known["at"]
         # A piece that may continue is written under a position of its own, by its length so far.
         place = 0 if whole else 1000 * known["parts"]
         fact = fact_of(known, partial=not whole)
-        self._tell(fact, known["extra"], run=known["run"], n=place)
-        self.tell.again(here)
-        self.tell._raw, self._at = raw, at
+        self._write(fact, known["extra"], run=known["run"], n=place)
+        self.out.again(here)
+        self.out._raw, self._at = raw, at
 
     def _cut_off(self) -> None:
         for known in [*self._pieces.open.values()]:
@@ -296,7 +296,7 @@ class AguiReader(Reader):
         title = word(value.get("title"))
         if title or self._rest:
             kind = value["type"]
-            self._tell(Noted(label=kind, kind=kind, text=title, data=self._rest or None))
+            self._write(Noted(label=kind, kind=kind, text=title, data=self._rest or None))
 
     def _result(self, value: dict[str, Any]) -> None:
         id = word(value.get("toolCallId"))
@@ -305,7 +305,7 @@ class AguiReader(Reader):
         output = value.get("content")
         extra = self._rest | ({"messageId": value["messageId"]} if "messageId" in value else {})
         self._hear(word(value.get("messageId")))
-        self._tell(Returned(call_id=call, ok=None, output=output, synthetic_id=id is None), extra)
+        self._write(Returned(call_id=call, ok=None, output=output, synthetic_id=id is None), extra)
 
     def _hear(self, id: str | None, known: str = "known") -> bool:
         """Whether a message or a call appears for the first time."""
@@ -323,18 +323,18 @@ class AguiReader(Reader):
                 continue
             extra = rest_of(message)
             if "encryptedValue" in message:
-                self.tell.report.opaque["reasoning"] += 1
+                self.out.report.opaque["reasoning"] += 1
             for fact in facts_of(message, place):
                 call = None if not isinstance(fact, Called) or fact.synthetic_id else fact.call_id
                 if self._hear(call, "calls"):
-                    self._tell(fact, extra)
+                    self._write(fact, extra)
 
     def _encrypted(self, value: dict[str, Any]) -> None:
-        self.tell.report.opaque["reasoning"] += 1
+        self.out.report.opaque["reasoning"] += 1
         block = {"type": "thinking", "opaque": value.get("encryptedValue")}
         extra = {key: value[key] for key in ("subtype", "entityId") if key in value} | self._rest
         said = Said(role="assistant", blocks=(block,), message_id=word(value.get("entityId")))
-        self._tell(said, extra)
+        self._write(said, extra)
 
 
 def _of(kind: str, act: str) -> Callable[[AguiReader, dict[str, Any]], None]:

@@ -17,7 +17,7 @@ from tracklog.formats.importers import (
     inside,
     score,
 )
-from tracklog.formats.importers.claude import aside
+from tracklog.formats.importers.claude import companions
 from tracklog.formats.importers.claude.files import NAME
 from tracklog.formats.importers.claude.reader import ClaudeReader
 from tracklog.formats.importers.claude.record import KINDS
@@ -32,10 +32,12 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
     folders = given.split(",") if given else [str(home / ".claude"), str(home / ".config/claude")]
     for folder in folders:
         projects = Path(folder).expanduser() / "projects"
-        found = inside(projects, "**/*.jsonl", f"**/{aside.RESULTS}/*")
-        yield from (path for path in found if path.suffix == ".jsonl" or aside.is_output(path))
-        lists = inside(projects.parent / aside.TODOS, "*.json")
-        yield from (path for path in lists if aside.is_list(path) and path.stat().st_size > EMPTY)
+        found = inside(projects, "**/*.jsonl", f"**/{companions.RESULTS}/*")
+        yield from (path for path in found if path.suffix == ".jsonl" or companions.is_output(path))
+        lists = inside(projects.parent / companions.TODOS, "*.json")
+        yield from (
+            path for path in lists if companions.is_list(path) and path.stat().st_size > EMPTY
+        )
 
 
 FOREIGN = ("message.parts", "systemPayload", "usageMetadata", "toolCallResult", "forkedFrom")
@@ -60,9 +62,9 @@ PROMPTS = Signs({"display": str, "project": str})
 
 
 def recognise(path: Path, head: bytes) -> float:
-    if aside.is_output(path) or aside.is_list(path):
+    if companions.is_output(path) or companions.is_list(path):
         return 0.95
-    if path.name == aside.HISTORY and any(map(PROMPTS.match, beginning(path, head).objects)):
+    if path.name == companions.HISTORY and any(map(PROMPTS.match, beginning(path, head).objects)):
         return 0.95
     return score(path, head, SIGNS)
 
@@ -77,20 +79,20 @@ def companion(path: Path, head: bytes) -> bool:
 
 
 def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
-    if aside.is_output(path):
+    if companions.is_output(path):
         return "text"
-    return "document" if aside.is_list(path) else "lines"
+    return "document" if companions.is_list(path) else "lines"
 
 
-def reader(source: SourceFile, tell: LineWriter, state: dict[str, Any]) -> Reader:
+def reader(source: SourceFile, out: LineWriter, state: dict[str, Any]) -> Reader:
     """The reader for a file, by its path."""
-    if aside.is_output(source.path):
-        return aside.OutputReader(source, tell, state)
-    if aside.is_list(source.path):
-        return aside.ListReader(source, tell, state)
-    if source.path.name == aside.HISTORY:
-        return aside.ClaudeHistoryReader(source, tell, state)
-    return ClaudeReader(source, tell, state)
+    if companions.is_output(source.path):
+        return companions.OutputReader(source, out, state)
+    if companions.is_list(source.path):
+        return companions.ListReader(source, out, state)
+    if source.path.name == companions.HISTORY:
+        return companions.ClaudeHistoryReader(source, out, state)
+    return ClaudeReader(source, out, state)
 
 
 def fits(body: Body) -> bool:

@@ -26,11 +26,11 @@ QUIET = {"isMeta": False, "isApiErrorMessage": False, "error": None, "isSnapshot
 class ClaudeRecord:
     """One record while it is mapped."""
 
-    __slots__ = ("at", "cause", "extra", "key", "kind", "reader", "said", "state", "teller")
+    __slots__ = ("at", "cause", "extra", "key", "kind", "out", "reader", "said", "state")
 
     def __init__(self, reader: "ClaudeReader", said: Body, key: str | None, at: str | None) -> None:
         self.reader, self.said, self.key, self.at = reader, said, key, at
-        self.state, self.teller = reader.state, reader.tell
+        self.state, self.out = reader.state, reader.out
         self.kind = word(said.get("type")) or ""
         self.cause = word(said.get("parentUuid")) or word(said.get("logicalParentUuid"))
         self.extra: Body | None = None
@@ -45,7 +45,7 @@ class ClaudeRecord:
             self._begin()
         self.extra = self._rest()
 
-    def tell_fact(
+    def write_fact(
         self,
         fact: Fact | Body,
         extra: Body | None = None,
@@ -55,10 +55,10 @@ class ClaudeRecord:
         if self.extra:
             extra = {**self.extra, **extra} if extra else self.extra
             self.extra = None
-        self.teller.tell(fact, self.at, cause or self.cause, extra)
+        self.out.write(fact, self.at, cause or self.cause, extra)
 
     def unknown(self, kind: str) -> None:
-        self.teller.unknown(kind or "no type", self.said, at=self.at, cause=self.cause)
+        self.out.unknown(kind or "no type", self.said, at=self.at, cause=self.cause)
 
     def _rest(self) -> Body | None:
         """The keys without a field of their own, and settings that have changed."""
@@ -81,20 +81,20 @@ class ClaudeRecord:
 
     def _name(self) -> None:
         """Write the names of this conversation, and its parent."""
-        tell, state = self.teller, self.state
+        out, state = self.out, self.state
         state["named"] = True
         session, agent = state["session"], state.get("agent")
-        tell.tell(Linked(kind="alias", system=NAME, alias=agent or session), at=self.at)
+        out.write(Linked(kind="alias", system=NAME, alias=agent or session), at=self.at)
         if agent:
             source, exact = self._source_call()
             parent = run_id(NAME, session)
             link = Linked(kind="sub-run", parent=parent, call_id=source)
-            tell.tell(link, at=self.at, fidelity=None if exact or not source else "inferred")
+            out.write(link, at=self.at, fidelity=None if exact or not source else "inferred")
             if not parent_file(self.reader.source.path, session).exists():
                 words = f"the conversation {session} that began this one is not there"
                 found = {"name": "parent-missing", "session": session}
-                tell.tell(Noted(label="finding", kind="parent-missing", text=words, data=found))
-                tell.report.repaired["parent-missing"] += 1
+                out.write(Noted(label="finding", kind="parent-missing", text=words, data=found))
+                out.report.repaired["parent-missing"] += 1
 
     def _source_call(self) -> tuple[str | None, bool]:
         if source := word(self.said.get("sourceToolUseID")):
@@ -121,4 +121,4 @@ class ClaudeRecord:
             git={"branch": branch} if branch else None,
             model=word(said.get("model")),
         )
-        self.teller.tell(began, at=self.at, extra=extra or None)
+        self.out.write(began, at=self.at, extra=extra or None)

@@ -28,7 +28,7 @@ def user(line: ClaudeRecord) -> bool | None:
     if content is None:
         return False
     result = said.get("toolUseResult")
-    told = False
+    written = False
     for n, part in enumerate(parts(content)):
         if isinstance(part, ToolResult):
             _returned(line, part, n, result)
@@ -36,8 +36,8 @@ def user(line: ClaudeRecord) -> bool | None:
             _called(line, part, n)
         else:
             _prompted(line, part)
-        told = True
-    if not told and (result is not None or content not in ("", [])):
+        written = True
+    if not written and (result is not None or content not in ("", [])):
         return False
     return None
 
@@ -82,11 +82,11 @@ def _say(line: ClaudeRecord, blocks: list[dict[str, Any]], injected: bool = Fals
     if blocks:
         if not injected:
             leave_branch(line)
-        line.tell_fact(said("user", blocks, injected=injected))
+        line.write_fact(said("user", blocks, injected=injected))
 
 
 def _returned(line: ClaudeRecord, part: ToolResult, n: int, whole: Any) -> None:
-    state, tell = line.state, line.teller
+    state, out = line.state, line.out
     open_calls: dict[str, str] = state.setdefault("calls", {})
     id = part.id
     if id is None:
@@ -95,22 +95,22 @@ def _returned(line: ClaudeRecord, part: ToolResult, n: int, whole: Any) -> None:
     output = _plain(part.content)
     if isinstance(output, str) and output.rstrip().endswith("</system-reminder>"):
         extra["injected"] = True
-    told = whole if isinstance(whole, dict) else {}
-    interrupted = told.get("interrupted") is True
+    fields = whole if isinstance(whole, dict) else {}
+    interrupted = fields.get("interrupted") is True
     fact = returned(
         id,
         tool=open_calls.pop(id, None),
         ok=None if interrupted else not part.wrong,
         output=output,
         status="interrupted" if interrupted else None,
-        seconds=seconds(told.get("totalDurationMs", told.get("durationMs")), 1000),
+        seconds=seconds(fields.get("totalDurationMs", fields.get("durationMs")), 1000),
         synthetic_id=part.id is None,
     )
-    line.tell_fact(fact, extra=extra)
+    line.write_fact(fact, extra=extra)
     state.get("tasks", {}).pop(id, None)
-    if agent := word(told.get("agentId")):
+    if agent := word(fields.get("agentId")):
         child = run_id(NAME, state["session"], agent)
-        tell.tell(Linked(kind="sub-run", child=child, call_id=id), at=line.at)
+        out.write(Linked(kind="sub-run", child=child, call_id=id), at=line.at)
 
 
 def _called(line: ClaudeRecord, part: ToolUse, n: int) -> None:
@@ -126,7 +126,7 @@ def _called(line: ClaudeRecord, part: ToolUse, n: int) -> None:
         by_provider=part.by_provider,
         synthetic_id=part.id is None,
     )
-    line.tell_fact(fact)
+    line.write_fact(fact)
     remember(line.state.setdefault("calls", {}), id, tool)
     given = part.input if isinstance(part.input, dict) else {}
     if tool in ("Task", "Agent") and isinstance(given.get("prompt"), str):
@@ -145,23 +145,23 @@ def assistant(line: ClaudeRecord) -> bool | None:
         return False
     id = word(message.get("id"))
     group = _group(line, id)
-    told: list[Any] = group["told"]
+    written: list[Any] = group["told"]
     if line.said.get("isApiErrorMessage") is True:
         _failed(line, message)
     else:
         for n, part in enumerate(parts(message["content"])):
             if isinstance(part, list):
-                fresh = [block for block in part if _is_new(told, block)]
+                fresh = [block for block in part if _is_new(written, block)]
                 if fresh:
-                    if len(fresh) == 1 < len(told):
+                    if len(fresh) == 1 < len(written):
                         take_back_shorter(line, group, fresh[0])
                     group["key"] = line.key if len(fresh) == 1 else None
                     stop = word(message.get("stop_reason"))
-                    line.tell_fact(said("assistant", fresh, id, word(message.get("model")), stop))
+                    line.write_fact(said("assistant", fresh, id, word(message.get("model")), stop))
                     _count_opaque(line, fresh)
             elif isinstance(part, ToolResult):
                 _returned(line, part, n, None)
-            elif part.id is None or _is_new(told, list(part)):
+            elif part.id is None or _is_new(written, list(part)):
                 _called(line, part, n)
     _spent(line, message, id)
     return None
@@ -170,9 +170,7 @@ def assistant(line: ClaudeRecord) -> bool | None:
 def _count_opaque(line: ClaudeRecord, blocks: list[dict[str, Any]]) -> None:
     for block in blocks:
         if "opaque" in block or block.get("signature"):
-            line.teller.report.opaque[
-                "redacted_thinking" if "opaque" in block else "signature"
-            ] += 1
+            line.out.report.opaque["redacted_thinking" if "opaque" in block else "signature"] += 1
 
 
 def _group(line: ClaudeRecord, id: str | None) -> dict[str, Any]:
@@ -188,7 +186,7 @@ def _group(line: ClaudeRecord, id: str | None) -> dict[str, Any]:
 def _failed(line: ClaudeRecord, message: Body) -> None:
     words = [part for part in parts(message["content"]) if isinstance(part, list)]
     text = "\n".join(str(block.get("text", "")) for blocks in words for block in blocks)
-    line.tell_fact(Noted(label="error", kind="api_error", text=text or None, data=message))
+    line.write_fact(Noted(label="error", kind="api_error", text=text or None, data=message))
 
 
 def _spent(line: ClaudeRecord, message: Body, id: str | None) -> None:
@@ -200,10 +198,10 @@ def _spent(line: ClaudeRecord, message: Body, id: str | None) -> None:
     output = said.get("output_tokens")
     if type(output) is not int:
         output = count(output) or 0
-    told: dict[str, int] = line.state.setdefault("spent", {})
-    if key is None or told.get(key, -1) >= output or not (found := tokens(said)):
+    counted: dict[str, int] = line.state.setdefault("spent", {})
+    if key is None or counted.get(key, -1) >= output or not (found := tokens(said)):
         return
-    remember(told, key, output)
+    remember(counted, key, output)
     fact = spent(
         key,
         found,
@@ -213,7 +211,7 @@ def _spent(line: ClaudeRecord, message: Body, id: str | None) -> None:
         whole="sessionId" in line.said,  # printed output has no request ids: the file counts
         bound="lower",
     )
-    line.teller.tell(fact, line.at, line.cause)
+    line.out.write(fact, line.at, line.cause)
 
 
 def attachment(line: ClaudeRecord) -> bool | None:
@@ -229,7 +227,7 @@ def attachment(line: ClaudeRecord) -> bool | None:
             if isinstance(part, list):
                 _prompted(line, part)
         return None
-    line.tell_fact(Noted(label=kind, kind=f"attachment/{kind}", data=held))
+    line.write_fact(Noted(label=kind, kind=f"attachment/{kind}", data=held))
     return None
 
 
@@ -294,9 +292,9 @@ def is_injected(text: str) -> bool:
     return not start.strip()
 
 
-def _is_new(told: list[Any], part: Any) -> bool:
+def _is_new(written: list[Any], part: Any) -> bool:
     """Whether a part of a response is new; a longer copy of an earlier part is new."""
-    if part in told:
+    if part in written:
         return False
-    told.append(part)
+    written.append(part)
     return True

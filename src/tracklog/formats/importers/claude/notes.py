@@ -48,9 +48,9 @@ def system(line: ClaudeRecord) -> bool | None:
         }
         held = {**rest, **{key: value for key, value in ends.items() if value is not None}}
     if subtype not in SYSTEM:
-        line.teller.report.unknown[f"system/{subtype}"] += 1
-        line.teller.report.mapped["system"] -= 1
-    line.tell_fact(Noted(label=label, kind=subtype, text=text, data=held or None))
+        line.out.report.unknown[f"system/{subtype}"] += 1
+        line.out.report.mapped["system"] -= 1
+    line.write_fact(Noted(label=label, kind=subtype, text=text, data=held or None))
     return None
 
 
@@ -58,13 +58,13 @@ def summary(line: ClaudeRecord) -> None:
     line.extra = None
     leaf = word(line.said.get("leafUuid"))
     text = word(line.said.get("summary"))
-    line.tell_fact(Noted(label="title", kind="summary", text=text), cause=leaf)
+    line.write_fact(Noted(label="title", kind="summary", text=text), cause=leaf)
 
 
 def title(line: ClaudeRecord) -> None:
     text = word(line.said.get(TITLES[line.kind])) or word(line.said.get("title"))
     rest, line.extra = line.extra, None
-    line.tell_fact(Noted(label="title", kind=line.kind, text=text, data=None if text else rest))
+    line.write_fact(Noted(label="title", kind=line.kind, text=text, data=None if text else rest))
 
 
 def mode(line: ClaudeRecord) -> None:
@@ -74,18 +74,18 @@ def mode(line: ClaudeRecord) -> None:
     modes[line.kind] = to
     change = {"to": to} if before is None else {"from": before, "to": to}
     line.extra = None
-    line.tell_fact(Noted(label="mode-change", kind=line.kind, data=change))
+    line.write_fact(Noted(label="mode-change", kind=line.kind, data=change))
 
 
 def pull_request(line: ClaudeRecord) -> None:
     rest, line.extra = line.extra, None
     text = word(line.said.get("prUrl")) or word(line.said.get("url"))
-    line.tell_fact(Noted(label="result", kind=line.kind, text=text, data=rest))
+    line.write_fact(Noted(label="result", kind=line.kind, text=text, data=rest))
 
 
 def small(line: ClaudeRecord) -> None:
     rest, line.extra = line.extra, None
-    line.tell_fact(Noted(label=line.kind, kind=line.kind, data=rest or None))
+    line.write_fact(Noted(label=line.kind, kind=line.kind, data=rest or None))
 
 
 def result(line: ClaudeRecord) -> None:
@@ -102,13 +102,13 @@ def result(line: ClaudeRecord) -> None:
         passed=not failed if isinstance(failed, bool) else None,
         seconds=seconds(said.get("duration_ms"), 1000),
     )
-    line.tell_fact(ended)
-    line.tell_fact(Noted(label="totals", kind="result", data=rest))
+    line.write_fact(ended)
+    line.write_fact(Noted(label="totals", kind="result", data=rest))
     if text := word(said.get("result")):
-        line.tell_fact(Noted(label="result", kind="result", text=text))
+        line.write_fact(Noted(label="result", kind="result", text=text))
 
 
 def stream_event(line: ClaudeRecord) -> None:
     """A piece of a complete line that is in the file as well."""
-    line.teller.report.ignored["stream_event (partial)"] += 1
-    line.teller.report.mapped["stream_event"] -= 1
+    line.out.report.ignored["stream_event (partial)"] += 1
+    line.out.report.mapped["stream_event"] -= 1

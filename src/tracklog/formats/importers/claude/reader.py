@@ -7,7 +7,7 @@ from typing import Any
 from tracklog.formats.importers import Raw, Reader, moment, remember, run_id, word
 from tracklog.formats.importers.claude.files import NAME, digest, prompt_of, sub_agent, uuids_in
 from tracklog.formats.importers.claude.line import ClaudeRecord
-from tracklog.formats.importers.claude.record import tell as tell_record
+from tracklog.formats.importers.claude.record import write as write_record
 from tracklog.model.event import Body
 from tracklog.model.fact import Began, Linked
 
@@ -41,37 +41,37 @@ class ClaudeReader(Reader):
         return run_id(NAME, self.source.path.stem, agent or "")
 
     def record(self, raw: Raw) -> None:
-        value, tell, state = raw.value, self.tell, self.state
+        value, out, state = raw.value, self.out, self.state
         if not isinstance(value, dict):
-            tell.about(raw, bare=True)
-            tell.unknown(_kind_of(value), value)
+            out.about(raw, bare=True)
+            out.unknown(_kind_of(value), value)
             return
         key = word(value.get("uuid"))
         at = moment(value.get("timestamp"))
-        said: Body = tell.about(raw, key=key, bare=key is None and at is None)
-        tell.copied = (
+        said: Body = out.about(raw, key=key, bare=key is None and at is None)
+        out.copied = (
             key is not None and ("root" not in state or "copy" in state) and self._is_copy(key)
         )
-        tell.agent = word(said.get("agentId")) or state.get("agent")
+        out.agent = word(said.get("agentId")) or state.get("agent")
         if said.get("isSidechain") is True and not state.get("agent"):
-            home = tell.run
-            tell.run = self._side_run(said, key, at)
-            tell_record(ClaudeRecord(self, said, key, at))
-            tell.run = home
+            home = out.run
+            out.run = self._side_run(said, key, at)
+            write_record(ClaudeRecord(self, said, key, at))
+            out.run = home
         else:
-            tell_record(ClaudeRecord(self, said, key, at))
+            write_record(ClaudeRecord(self, said, key, at))
 
     def _is_copy(self, key: str) -> bool:
         """Whether a record is a copy from another conversation that was read before: a fork."""
-        state, tell = self.state, self.tell
+        state, out = self.state, self.out
         if "root" not in state:
             state["root"] = key
             known = self.source.others.keyed(f"root:{key}")
-            if known and known[1] != tell.run:
+            if known and known[1] != out.run:
                 state["copy"] = [str(known[0]), known[1]]
-                tell.tell(Linked(kind="fork", parent=known[1]), fidelity="inferred")
+                out.write(Linked(kind="fork", parent=known[1]), fidelity="inferred")
             else:
-                tell.keys[f"root:{key}"] = tell.run
+                out.keys[f"root:{key}"] = out.run
         if "copy" not in state:
             return False
         if key in self._known(Path(state["copy"][0])):
@@ -100,8 +100,8 @@ class ClaudeReader(Reader):
         if fresh:
             call = self._task_for(prompt_of(said))
             link = Linked(kind="sub-run", child=child, call_id=call)
-            self.tell.tell(link, at=at, fidelity="inferred" if call or not agent else None)
-            self.tell.tell(Began(what="run"), run=child, at=at)
+            self.out.write(link, at=at, fidelity="inferred" if call or not agent else None)
+            self.out.write(Began(what="run"), run=child, at=at)
         return child
 
     def _task_for(self, prompt: str | None) -> str | None:

@@ -23,7 +23,7 @@ KINDS: dict[str, Callable[[ClaudeRecord], bool | None]] = {
 }
 
 
-def tell(line: ClaudeRecord) -> None:
+def write(line: ClaudeRecord) -> None:
     """Map one record."""
     line.begin()
     known = KINDS.get(line.kind)
@@ -32,5 +32,5 @@ def tell(line: ClaudeRecord) -> None:
     elif known(line) is False:
         line.unknown(f"{line.kind} of an unknown shape")
     else:
-        line.teller.report.mapped[line.kind] += 1
+        line.out.report.mapped[line.kind] += 1
     hang(line)

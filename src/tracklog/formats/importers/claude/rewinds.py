@@ -24,7 +24,7 @@ def leave_branch(line: ClaudeRecord) -> None:
             return
         if chain.get(here) == parent:
             back = Noted(label="withdrawn", kind="rewind", data={"from": here})
-            line.teller.tell(back, at=line.at)
+            line.out.write(back, at=line.at)
             return
         here = chain.get(here)
 
@@ -36,4 +36,4 @@ def take_back_shorter(line: ClaudeRecord, group: dict[str, Any], block: dict[str
     text, before = block.get(kind), last.get(kind) if isinstance(last, dict) else None
     if key and isinstance(text, str) and isinstance(before, str) and text.startswith(before):
         back = Noted(label="withdrawn", kind="longer copy", data={"from": key})
-        line.teller.tell(back, at=line.at)
+        line.out.write(back, at=line.at)

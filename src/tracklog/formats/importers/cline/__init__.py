@@ -50,9 +50,9 @@ def companion(path: Path, head: bytes) -> bool:
     return sessions.is_beside(path, objects)
 
 
-def reader(source: SourceFile, tell: LineWriter, state: dict[str, Any]) -> Reader:
+def reader(source: SourceFile, out: LineWriter, state: dict[str, Any]) -> Reader:
     reads = SessionReader if source.path.name.endswith(SUFFIX) else TaskReader
-    return reads(source, tell, state)
+    return reads(source, out, state)
 
 
 def beside(path: Path) -> Iterator[Path]:

@@ -55,22 +55,22 @@ def calls_of(messages: list[Any]) -> list[ApiCall]:
     """The calls of a history with their results, in order."""
     found: list[ApiCall] = []
     for message in messages:
-        told = obj(message)
-        ts = count(told.get("ts"))
-        if told.get("role") == "assistant":
-            found += _made(told.get("content"), ts)
-        elif told.get("role") == "user":
-            _answer(found, told.get("content"), ts)
+        item = obj(message)
+        ts = count(item.get("ts"))
+        if item.get("role") == "assistant":
+            found += _made(item.get("content"), ts)
+        elif item.get("role") == "user":
+            _answer(found, item.get("content"), ts)
     return found
 
 
 def _made(content: Any, ts: int | None) -> Iterator[ApiCall]:
     for block in items(content) or [{"type": "text", "text": content}]:
-        told = obj(block)
-        if told.get("type") == "tool_use":
-            name = word(told.get("name")) or "unknown"
-            yield ApiCall(name, told.get("input"), word(told.get("id")), ts)
-        elif isinstance(text := told.get("text"), str):
+        item = obj(block)
+        if item.get("type") == "tool_use":
+            name = word(item.get("name")) or "unknown"
+            yield ApiCall(name, item.get("input"), word(item.get("id")), ts)
+        elif isinstance(text := item.get("text"), str):
             for call in CALL.finditer(text):
                 fields = dict(FIELD.findall(call[2])) or {"text": call[2].strip()}
                 yield ApiCall(call[1], fields, None, ts, text=call[0])
@@ -80,15 +80,15 @@ def _answer(calls: list[ApiCall], content: Any, ts: int | None) -> None:
     texts: list[str] = []
     named: str | None = None
     for block in items(content) or [{"type": "text", "text": content}]:
-        told = obj(block)
-        if told.get("type") == "tool_result":
-            id = word(told.get("tool_use_id"))
+        item = obj(block)
+        if item.get("type") == "tool_result":
+            id = word(item.get("tool_use_id"))
             for call in reversed(calls):
                 if call.id == id and not call.answered:
-                    call.result, call.answered, call.at = told.get("content"), True, ts
-                    call.failed = told.get("is_error") is True
+                    call.result, call.answered, call.at = item.get("content"), True, ts
+                    call.failed = item.get("is_error") is True
                     break
-        elif isinstance(text := told.get("text"), str) and not INJECTED.match(text):
+        elif isinstance(text := item.get("text"), str) and not INJECTED.match(text):
             mark = RESULT.match(text)
             named = mark[1] if mark else named
             if named:
@@ -116,8 +116,8 @@ def texts_of(content: Any) -> Iterator[str]:
     if isinstance(content, str):
         yield content
     for block in items(content):
-        told = obj(block)
-        if isinstance(text := told.get("text"), str):
+        item = obj(block)
+        if isinstance(text := item.get("text"), str):
             yield text
-        if told.get("type") == "tool_result":
-            yield from texts_of(told.get("content"))
+        if item.get("type") == "tool_result":
+            yield from texts_of(item.get("content"))

@@ -70,7 +70,7 @@ class SessionReader(SnapshotReader):
         root, _, agent = native.partition("__")
         at = moment(info.get("started_at"))
         open_run(
-            self.tell,
+            self.out,
             NAME,
             native,
             at=at,
@@ -82,7 +82,7 @@ class SessionReader(SnapshotReader):
         )
         if forked := word(obj(meta.get("fork")).get("forkedFromSessionId")):
             self.put(Linked(kind="fork", parent=run_id(NAME, forked)), at)
-        self.tell.report.mapped["session"] += 1
+        self.out.report.mapped["session"] += 1
 
     def _message(self, message: Body) -> bool:
         """Write a message; returns whether it says what was spent."""
@@ -94,9 +94,9 @@ class SessionReader(SnapshotReader):
         key = key or f"{role}/{message.get('ts', '')}/{print_}"
         value = self.about(key, named)
         if role not in ROLES:
-            self.tell.unknown(role, value)
+            self.out.unknown(role, value)
             return False
-        self.tell.report.mapped[role] += 1
+        self.out.report.mapped[role] += 1
         at, model = moment(value.get("ts")), obj(value.get("modelInfo"))
         name = word(model.get("id"))
         extra: Body | None = without(value, *MESSAGE)
@@ -119,7 +119,7 @@ class SessionReader(SnapshotReader):
         """Only where no message says what it spent: the sum without that of sub-agents."""
         if total := obj(obj(info.get("metadata")).get("usage")):
             total = self.about("usage", total)
-            self.put(_spent(f"{self.tell.run}/usage", total, word(info.get("model")), None))
+            self.put(_spent(f"{self.out.run}/usage", total, word(info.get("model")), None))
 
     def _end(self, info: Body) -> None:
         status, at = word(info.get("status")), moment(info.get("ended_at"))

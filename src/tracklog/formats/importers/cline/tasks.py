@@ -56,9 +56,9 @@ class TaskReader(SnapshotReader):
 
     def record(self, raw: Raw) -> None:
         if not isinstance(raw.value, list):
-            self.tell.unknown("value", self.tell.about(raw, bare=True))
+            self.out.unknown("value", self.out.about(raw, bare=True))
             return
-        self.tell.run = run_id(NAME, self._task)
+        self.out.run = run_id(NAME, self._task)
         self.conversation({"list": raw.value})
 
     def conversation(self, value: Body) -> None:
@@ -96,7 +96,7 @@ class TaskReader(SnapshotReader):
         about = self.about("task", {"id": self._task, **fixed, "metadata": meta})
         parent = word(item.get("parentTaskId"))
         open_run(
-            self.tell,
+            self.out,
             NAME,
             self._task,
             at=at,
@@ -109,36 +109,36 @@ class TaskReader(SnapshotReader):
         for child in items(item.get("childIds")):
             if word(child):
                 self.put(Linked(kind="sub-run", child=run_id(NAME, child)), at)
-        self.tell.report.mapped["task"] += 1
+        self.out.report.mapped["task"] += 1
         return item
 
     def _totals(self, item: Body) -> None:
         """Only where no request says what it spent."""
-        told = {key: item[key] for key in (*REQUEST[:4], "totalCost") if item.get(key)}
-        if told:
-            told = self.about("totals", told)
-            spent = self._spent("totals", {**told, "cost": told.get("totalCost")})
+        fields = {key: item[key] for key in (*REQUEST[:4], "totalCost") if item.get(key)}
+        if fields:
+            fields = self.about("totals", fields)
+            spent = self._spent("totals", {**fields, "cost": fields.get("totalCost")})
             if spent:
                 self.put(spent, moment(item.get("ts")))
 
-    def _spent(self, key: str, told: Body) -> Spent | None:
-        fresh, output = count(told.get("tokensIn")), count(told.get("tokensOut"))
-        written, read = count(told.get("cacheWrites")) or 0, count(told.get("cacheReads")) or 0
-        cost = told.get("cost")
+    def _spent(self, key: str, fields: Body) -> Spent | None:
+        fresh, output = count(fields.get("tokensIn")), count(fields.get("tokensOut"))
+        written, read = count(fields.get("cacheWrites")) or 0, count(fields.get("cacheReads")) or 0
+        cost = fields.get("cost")
         paid = cost if isinstance(cost, int | float) and cost > 0 else None
         if fresh is None and output is None and paid is None:
             return None
         uncached = (fresh or 0) < read + written or program_of(self.source.path) == NAME
         total = (fresh or 0) + (read + written if uncached else 0)
         known = usage(
-            {key: told[key] for key in REQUEST if key in told},
+            {key: fields[key] for key in REQUEST if key in fields},
             input_tokens=None if fresh is None else total,
             cached_tokens=read,
             cache_write_tokens=written,
             output_tokens=output,
         )
         return Spent(
-            key=f"{self.tell.run}/{key}", model=self.model, usage=known, cost_usd=paid, calls=1
+            key=f"{self.out.run}/{key}", model=self.model, usage=known, cost_usd=paid, calls=1
         )
 
     # The messages of the user interface.
@@ -152,35 +152,35 @@ class TaskReader(SnapshotReader):
         self._question: str | None = None
         spent = False
         for place, record in enumerate(records):
-            told = obj(record)
-            sub = word(told.get("say")) or word(told.get("ask")) or "record"
-            name = f"{told.get('ts')}/{told.get('type')}/{sub}"
+            fields = obj(record)
+            sub = word(fields.get("say")) or word(fields.get("ask")) or "record"
+            name = f"{fields.get('ts')}/{fields.get('type')}/{sub}"
             key, numbers[name] = f"{name}/{numbers[name]}", numbers[name] + 1
-            if told.get("partial") is True and not self.final and place == len(records) - 1:
+            if fields.get("partial") is True and not self.final and place == len(records) - 1:
                 continue  # it is being written
             if place in calls:
                 joined = calls[place]
                 if joined is not None:
-                    self._call(key, told, *joined)
+                    self._call(key, fields, *joined)
                 else:
-                    self.tell.report.ignored["the second copy of a call"] += 1
+                    self.out.report.ignored["the second copy of a call"] += 1
                 continue
-            spent = self._record(key, sub, told, record) or spent
+            spent = self._record(key, sub, fields, record) or spent
         self._injected(history, shown)
         return spent
 
-    def _record(self, key: str, sub: str, told: Body, record: Any) -> bool:
+    def _record(self, key: str, sub: str, fields: Body, record: Any) -> bool:
         value = obj(self.about(key, record)) or {"text": record}
-        at, text = moment(told.get("ts")), value.get("text")
+        at, text = moment(fields.get("ts")), value.get("text")
         model = word(obj(value.get("modelInfo")).get("modelId"))
         self.model = model or self.model
         extra = without(value, *UI_FIELDS)
-        self.tell.report.mapped[sub] += 1
+        self.out.report.mapped[sub] += 1
         if sub == "api_req_started":
-            return self._request(key, parsed(told.get("text")), at, extra)
+            return self._request(key, parsed(fields.get("text")), at, extra)
         if not text and not extra.keys() - {"conversationHistoryIndex", "modelInfo"}:
             return False  # a control of the user interface
-        partial = {"partial": True} if told.get("partial") is True else {}
+        partial = {"partial": True} if fields.get("partial") is True else {}
         if sub == "task" or (sub == "text" and not self._spoke) or sub.startswith("user_feedback"):
             self._spoke = True
             self.put(Said(role="user", blocks=(text_block(text),), message_id=key), at, extra)
@@ -196,7 +196,7 @@ class TaskReader(SnapshotReader):
             said = Said(role="assistant", blocks=(block,), message_id=key, model=self.model)
             self.put(said, at, without(extra, "reasoning"))
         elif sub == "followup":
-            asked = parsed(told.get("text"))
+            asked = parsed(fields.get("text"))
             question = word(obj(asked).get("question")) or word(text)
             options = obj(asked).get("suggest") or obj(asked).get("options")
             self._question = key
@@ -208,31 +208,31 @@ class TaskReader(SnapshotReader):
             data = obj(value.get("contextCondense")) or extra
             self.put(Noted(label="compaction", kind=sub, text=word(text), data=data), at)
             if isinstance(cost := data.get("cost"), int | float) and cost > 0:
-                self.put(Spent(key=f"{self.tell.run}/{key}", model=self.model, cost_usd=cost), at)
+                self.put(Spent(key=f"{self.out.run}/{key}", model=self.model, cost_usd=cost), at)
         else:
             label = "result" if sub == "subtask_result" else sub
             self.put(Noted(label=label, kind=sub, text=word(text), data=extra or None), at)
         return False
 
-    def _request(self, key: str, told: Any, at: str | None, extra: Body) -> bool:
-        told = obj(told)
-        rest = {**extra, **self.tell.lift.value(without(told, *REQUEST))}
-        spent = self._spent(key, told)
+    def _request(self, key: str, fields: Any, at: str | None, extra: Body) -> bool:
+        fields = obj(fields)
+        rest = {**extra, **self.out.lift.value(without(fields, *REQUEST))}
+        spent = self._spent(key, fields)
         if spent:
             self.put(spent, at, rest)
         elif rest:
             self.put(Noted(label="request", kind="api_req_started", data=rest), at)
-        why = word(told.get("cancelReason"))
+        why = word(fields.get("cancelReason"))
         if why:
-            text = word(told.get("streamingFailedMessage")) or why
+            text = word(fields.get("streamingFailedMessage")) or why
             self.put(Noted(label="error", kind=why, text=text), at)
         return spent is not None
 
-    def _call(self, key: str, told: Body, call: ApiCall | None, outputs: list[Body]) -> None:
+    def _call(self, key: str, fields: Body, call: ApiCall | None, outputs: list[Body]) -> None:
         """A call of the user interface, with its counterpart in the history."""
-        sub = word(told.get("say")) or word(told.get("ask")) or "tool"
+        sub = word(fields.get("say")) or word(fields.get("ask")) or "tool"
         result = call.result if call else None
-        value = obj(self.about(key, {"ui": told, "call": _told(call), "outputs": outputs}))
+        value = obj(self.about(key, {"ui": fields, "call": _described(call), "outputs": outputs}))
         shown, server = parsed(obj(value.get("ui")).get("text")), None
         body = obj(shown)
         name, given = sub, shown
@@ -245,14 +245,14 @@ class TaskReader(SnapshotReader):
             name, given = body["tool"], without(body, "tool")
         if call is not None:
             name = name if server else call.name
-            given = self.tell.lift.value(call.input)
+            given = self.out.lift.value(call.input)
         id = call.id if call and call.id else key
         made = not (call and call.id)
         extra = {"shown": shown} if call is not None else None
-        self.tell.report.mapped[sub] += 1
+        self.out.report.mapped[sub] += 1
         self.put(
             Called(tool=name, call_id=id, input=given, tool_server=server, synthetic_id=made),
-            moment(told.get("ts")),
+            moment(fields.get("ts")),
             extra,
         )
         printed = "".join(word(each.get("text")) or "" for each in outputs)
@@ -266,7 +266,7 @@ class TaskReader(SnapshotReader):
             call_id=id,
             tool=name,
             ok=not wrong,
-            output=self.tell.lift.value(result if call and call.answered else printed),
+            output=self.out.lift.value(result if call and call.answered else printed),
             synthetic_id=made,
         )
         same = printed and str(result or "").find(printed) >= 0
@@ -277,18 +277,18 @@ class TaskReader(SnapshotReader):
     def _injected(self, history: list[Any], shown: set[str]) -> None:
         """Write the texts of the history that the user interface does not show."""
         for place, message in enumerate(history):
-            told = obj(message)
-            role = "assistant" if told.get("role") == "assistant" else "user"
+            fields = obj(message)
+            role = "assistant" if fields.get("role") == "assistant" else "user"
             hidden = [
                 text
-                for text in texts_of(told.get("content"))
+                for text in texts_of(fields.get("content"))
                 if text.strip() and not RESULT.match(text) and not _is_shown(text, shown)
             ]
             if hidden:
-                value = self.about(f"api/{place}/{told.get('ts', '')}", hidden)
+                value = self.about(f"api/{place}/{fields.get('ts', '')}", hidden)
                 blocks = tuple(text_block(each) for each in items(value))
                 said = Said(role="user", blocks=blocks, injected=True)
-                self.put(said, moment(told.get("ts")), {"of": f"the API history, {role}"})
+                self.put(said, moment(fields.get("ts")), {"of": f"the API history, {role}"})
 
     def _history(self, messages: list[Any]) -> None:
         """Write a history that stands alone."""
@@ -296,9 +296,9 @@ class TaskReader(SnapshotReader):
             value = obj(self.about(f"api/{place}", message))
             role = word(value.get("role"))
             if role not in ("user", "assistant", "system"):
-                self.tell.unknown(role or "message", value)
+                self.out.unknown(role or "message", value)
                 continue
-            self.tell.report.mapped[role] += 1
+            self.out.report.mapped[role] += 1
             at = moment(value.get("ts"))
             if role == "user":
                 self._typed(value, at)
@@ -308,14 +308,16 @@ class TaskReader(SnapshotReader):
     def _typed(self, value: Body, at: str | None) -> None:
         content = value.get("content")
         for block in items(content) or [text_block(content)]:
-            told = obj(block)
-            text = told.get("text")
-            if told.get("type") == "tool_result":
+            fields = obj(block)
+            text = fields.get("text")
+            if fields.get("type") == "tool_result":
                 body = {"type": "message", "role": "user", "content": [block]}
                 for fact in spoken(reply_of("claude", [body]).blocks, role="user"):
                     self.put(fact, at)
             elif not isinstance(text, str):
-                self.put(Said(role="user", blocks=({**told, "type": "stream", "chunk": told},)), at)
+                self.put(
+                    Said(role="user", blocks=({**fields, "type": "stream", "chunk": fields},)), at
+                )
             elif (mark := RESULT.match(text)) is not None:
                 self._answered(mark[1], text[mark.end() :].strip(), at)
             else:
@@ -363,7 +365,7 @@ def _is_shown(text: str, shown: set[str]) -> bool:
     return any(inner == each.strip() or inner in each for each in shown)
 
 
-def _told(call: ApiCall | None) -> Body | None:
+def _described(call: ApiCall | None) -> Body | None:
     if call is None:
         return None
     return {
@@ -392,37 +394,37 @@ def _joined(records: list[Any], calls: list[ApiCall]) -> dict[int, Joined | None
     found: dict[int, Joined | None] = {}
     last: tuple[int, str] | None = None
     for place, record in enumerate(records):
-        told = obj(record)
-        sub = word(told.get("say")) or word(told.get("ask"))
+        fields = obj(record)
+        sub = word(fields.get("say")) or word(fields.get("ask"))
         if sub == "api_req_started":
-            _requested(found, last, told)
+            _requested(found, last, fields)
             last = None
         if sub in OUTPUTS and last is not None:
             joined = found[last[0]]
             assert joined is not None
-            joined[1].append(told)
+            joined[1].append(fields)
             found[place] = None
-        if sub not in CALLS or not word(told.get("text")):
+        if sub not in CALLS or not word(fields.get("text")):
             continue
-        if last is not None and last[1] == told.get("text"):
+        if last is not None and last[1] == fields.get("text"):
             found[place] = None
             continue
-        segment = waiting[_segment(starts, count(told.get("ts")))]
+        segment = waiting[_segment(starts, count(fields.get("ts")))]
         found[place] = (segment.pop(0) if segment else None, [])
-        last = (place, told["text"])
+        last = (place, fields["text"])
     return found
 
 
-def _requested(found: dict[int, Joined | None], last: tuple[int, str] | None, told: Body) -> None:
+def _requested(found: dict[int, Joined | None], last: tuple[int, str] | None, fields: Body) -> None:
     """The request after a call repeats its result, also where the history was condensed."""
     joined = found.get(last[0]) if last else None
-    request = obj(parsed(told.get("text"))).get("request")
+    request = obj(parsed(fields.get("text"))).get("request")
     if joined is None or not isinstance(request, str) or not (mark := RESULT.match(request)):
         return
     call, outputs = joined
     if not outputs and not (call and call.answered):
         text = request[mark.end() :].partition("<environment_details>")[0].strip()
-        outputs.append({"ts": told.get("ts"), "text": text})
+        outputs.append({"ts": fields.get("ts"), "text": text})
 
 
 def _segment(starts: list[int], ts: int | None) -> int:

@@ -73,9 +73,9 @@ def recognise(path: Path, head: bytes) -> float:
     return found or (0.9 if thread_of(path) and path.name.startswith("rollout-") else 0)
 
 
-def reader(source: SourceFile, tell: LineWriter, state: dict[str, Any]) -> Reader:
+def reader(source: SourceFile, out: LineWriter, state: dict[str, Any]) -> Reader:
     reads = history.CodexHistoryReader if source.path.name == history.FILE else CodexReader
-    return reads(source, tell, state)
+    return reads(source, out, state)
 
 
 def fits(body: Body) -> bool:

@@ -72,9 +72,9 @@ def _spent(line: CodexRecord, total: Body, last: Any) -> None:
         state.get("model"),
         group=thread,
         whole=True,
-        bound="upper" if copied and not line.reader.tell.copied else None,
+        bound="upper" if copied and not line.reader.out.copied else None,
     )
-    line.tell_fact(fact)
+    line.write_fact(fact)
 
 
 def counted_before(state: Body, total: Body) -> None:
@@ -110,7 +110,7 @@ def task_started(line: CodexRecord, event: Body) -> bool | None:
     turn = word(event.get("turn_id")) or f"turn-{number}"
     begin_turn(line, turn)
     rest = {k: v for k, v in event.items() if k not in ("type", "turn_id") and v is not None}
-    line.tell_fact(Began(what="step", step=turn, model=state.get("model")), extra=rest)
+    line.write_fact(Began(what="step", step=turn, model=state.get("model")), extra=rest)
     return None
 
 
@@ -124,7 +124,7 @@ def task_complete(line: CodexRecord, event: Body) -> bool | None:
         error=error,
         seconds=seconds(event.get("duration_ms"), 1000),
     )
-    line.tell_fact(ended, extra={k: v for k, v in rest.items() if v is not None})
+    line.write_fact(ended, extra={k: v for k, v in rest.items() if v is not None})
     return None
 
 
@@ -132,7 +132,7 @@ def turn_aborted(line: CodexRecord, event: Body) -> bool | None:
     turn = word(event.get("turn_id")) or line.state.get("turn")
     reason = word(event.get("reason"))
     took = seconds(event.get("duration_ms"), 1000)
-    line.tell_fact(Ended(what="step", step=turn, outcome=reason, seconds=took))
+    line.write_fact(Ended(what="step", step=turn, outcome=reason, seconds=took))
     return None
 
 
@@ -248,7 +248,7 @@ def withdrawn(line: CodexRecord, event: Body) -> bool | None:
 
 
 def labelled(label: str | None) -> Callable[[CodexRecord, Body], bool | None]:
-    def tell(line: CodexRecord, event: Body) -> bool | None:
+    def write(line: CodexRecord, event: Body) -> bool | None:
         kind = str(event.get("type"))
         held = {key: value for key, value in event.items() if key != "type" and value is not None}
         text = next(
@@ -257,7 +257,7 @@ def labelled(label: str | None) -> Callable[[CodexRecord, Body], bool | None]:
         line.note(label or kind, kind, held or None, text)
         return None
 
-    return tell
+    return write
 
 
 EVENTS: dict[str, Callable[[CodexRecord, Body], bool | None]] = {

@@ -17,12 +17,12 @@ class CodexHistoryReader(Reader):
     def record(self, raw: Raw) -> None:
         value = raw.value
         if not isinstance(value, dict):
-            self.tell.unknown("history", self.tell.about(raw, bare=True))
+            self.out.unknown("history", self.out.about(raw, bare=True))
             return
         at = moment(value.get("ts"))
-        said = self.tell.about(raw, bare=at is None)
+        said = self.out.about(raw, bare=at is None)
         thread = word(said.get("session_id"))
         rest = {key: each for key, each in said.items() if key not in KEYS}
         noted = Noted(label="typed", kind="history", text=word(said.get("text")), data=rest or None)
-        self.tell.tell(noted, at=at, run=run_id(NAME, thread) if thread else None)
-        self.tell.report.mapped["history"] += 1
+        self.out.write(noted, at=at, run=run_id(NAME, thread) if thread else None)
+        self.out.report.mapped["history"] += 1

@@ -42,7 +42,7 @@ def message(line: CodexRecord, item: Body) -> bool | None:
         return False
     blocks = [each for each in map(_block, _elements(content)) if each]
     role = role if role in ("user", "assistant") else "system"
-    if _told_before(line, "items", digest(role, _words(blocks))):
+    if _written_before(line, "items", digest(role, _words(blocks))):
         line.ignore("message, copy of an item")
         return None
     remember(line.state.setdefault("told", {}), digest(role, _words(blocks)), 1, COPIES)
@@ -103,19 +103,19 @@ def _apart(blocks: list[Body]) -> list[Body]:
     return [*context, *blocks[len(context) :]]
 
 
-def _told_before(line: CodexRecord, kind: str, key: str) -> bool:
+def _written_before(line: CodexRecord, kind: str, key: str) -> bool:
     return bool(line.state.get(kind, {}).pop(key, None))
 
 
 def reasoning(line: CodexRecord, item: Body) -> bool | None:
-    told = [item[key] for key in ("summary", "content", "text") if item.get(key)]
-    words = "\n\n".join(text for each in told if (text := text_of(each)))
+    parts = [item[key] for key in ("summary", "content", "text") if item.get(key)]
+    words = "\n\n".join(text for each in parts if (text := text_of(each)))
     block: dict[str, Any] = {"type": "thinking", "thinking": words}
-    if not words and (lifted := [each for each in told if _is_blob(each)]):
+    if not words and (lifted := [each for each in parts if _is_blob(each)]):
         block["thinking"] = lifted[0]
     if (secret := item.get("encrypted_content")) is not None:
         block["opaque"] = secret
-        line.reader.tell.report.opaque["encrypted_content"] += 1
+        line.reader.out.report.opaque["encrypted_content"] += 1
     line.say("assistant", [block], message_id=word(item.get("id")))
     return None
 
@@ -250,7 +250,7 @@ def agent_message(line: CodexRecord, item: Body) -> bool | None:
 
 def compaction(line: CodexRecord, item: Body) -> bool | None:
     if item.get("encrypted_content"):
-        line.reader.tell.report.opaque["encrypted_content"] += 1
+        line.reader.out.report.opaque["encrypted_content"] += 1
     line.note("compaction", str(item.get("type")), {k: v for k, v in item.items() if k != "type"})
     return None
 

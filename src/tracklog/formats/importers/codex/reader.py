@@ -67,20 +67,20 @@ class CodexReader(Reader):
     def record(self, raw: Raw) -> None:
         value = raw.value
         if not isinstance(value, dict):
-            self.tell.about(raw, bare=True)
-            self.tell.unknown(type(value).__name__, value)
+            self.out.about(raw, bare=True)
+            self.out.unknown(type(value).__name__, value)
             return
         at = moment(value.get("timestamp") or value.get("created_at"))
         own = value.get("payload")
         if not isinstance(own, dict):
             own = value["item"] if isinstance(value.get("item"), dict) else value
         key = word(own.get("id")) or word(own.get("call_id")) or _turn_begun(value, own)
-        tell, state = self.tell, self.state
-        tell.copied = "aside" in state
+        out, state = self.out, self.state
+        out.copied = "aside" in state
         if "copy" in state and self._is_copy(value, own):
             return
-        said: Body = tell.about(raw, key=key, bare=key is None and at is None)
-        CodexRecord(self, said, at).tell(_teller_of(said))
+        said: Body = out.about(raw, key=key, bare=key is None and at is None)
+        CodexRecord(self, said, at).write(_meaning_of(said))
 
     def _is_copy(self, value: Body, own: Body) -> bool:
         """Whether a record at the beginning of this file is a copy from the parent."""
@@ -101,10 +101,10 @@ class CodexReader(Reader):
                 self._own_begins()
             return False
         if copy["path"] is None:
-            self.tell.copied = True
+            self.out.copied = True
             return False
         copy["dropped"] += 1
-        self.tell.report.ignored["copied from the parent"] += 1
+        self.out.report.ignored["copied from the parent"] += 1
         if value.get("type") == "event_msg" and own.get("type") == "token_count":
             info = own.get("info")
             if isinstance(info, dict) and isinstance(info.get("total_token_usage"), dict):
@@ -113,7 +113,7 @@ class CodexReader(Reader):
 
     def _own_begins(self) -> None:
         self.state["copied"] = self.state.pop("copy")["dropped"]
-        self.tell.copied = False
+        self.out.copied = False
 
     def _turns(self, path: Path) -> frozenset[str]:
         if not hasattr(self, "_parent_turns"):
@@ -139,10 +139,10 @@ def _turn_begun(value: Body, own: Body) -> str | None:
 
 
 TURNS = ("task_started", "turn_started")
-Telling = Callable[[CodexRecord, Body], bool | None]
+Meaning = Callable[[CodexRecord, Body], bool | None]
 
 
-def _teller_of(said: Body) -> tuple[str, Telling | None, Body]:
+def _meaning_of(said: Body) -> tuple[str, Meaning | None, Body]:
     """The name of a record's type, the function that maps it, and its argument."""
     kind = word(said.get("type")) or ""
     payload = said.get("payload")
@@ -156,12 +156,12 @@ def _teller_of(said: Body) -> tuple[str, Telling | None, Body]:
         if kind == "" and said.get("record_type") == "state":
             return "state", noted, said
         return kind or "no type", ITEMS.get(kind) or EVENTS.get(kind), said
-    name, teller = _enveloped(kind, word(payload.get("type")) or "")
-    return name, teller, payload
+    name, meaning = _enveloped(kind, word(payload.get("type")) or "")
+    return name, meaning, payload
 
 
 @lru_cache(1024)
-def _enveloped(kind: str, inner: str) -> tuple[str, Telling | None]:
+def _enveloped(kind: str, inner: str) -> tuple[str, Meaning | None]:
     if kind == "response_item":
         return f"{kind}/{inner}", ITEMS.get(inner)
     if kind == "event_msg":
@@ -193,14 +193,14 @@ def session_meta(line: CodexRecord, meta: Body) -> bool | None:
         git=_git(meta.get("git")),
     )
     rest = {key: value for key, value in meta.items() if key not in known and value is not None}
-    line.tell_fact(began, extra=rest)
+    line.write_fact(began, extra=rest)
     _parents(line, meta)
     instructions = meta.get("base_instructions") or meta.get("instructions")
     if isinstance(instructions, dict):
         instructions = instructions.get("text", instructions)
     if instructions:
         block = {"type": "text", "text": _text(instructions)}
-        line.tell_fact(Said(role="system", blocks=(block,), injected=True))
+        line.write_fact(Said(role="system", blocks=(block,), injected=True))
     return None
 
 
@@ -264,10 +264,10 @@ def compacted(line: CodexRecord, held: Body) -> bool | None:
     """The history was replaced by a shorter one, which has nothing new."""
     kept = {key: value for key, value in held.items() if key not in UNSAID}
     replaced = held.get("replacement_history")
-    told: dict[str, Any] = {"summary": kept.pop("message", None), **kept}
+    fields: dict[str, Any] = {"summary": kept.pop("message", None), **kept}
     if isinstance(replaced, list):
-        told["replaced_by"] = len(replaced)
-    line.note("compaction", "compacted", told)
+        fields["replaced_by"] = len(replaced)
+    line.note("compaction", "compacted", fields)
     return None
 
 
@@ -276,7 +276,7 @@ def communication(line: CodexRecord, held: Body) -> bool | None:
     giver = word(held.get("author")) or word(held.get("from")) or word(held.get("sender"))
     taker = word(held.get("recipient")) or word(held.get("to")) or word(held.get("receiver"))
     if giver and taker:
-        line.tell_fact(link("message", from_=giver, to=taker, context=held))
+        line.write_fact(link("message", from_=giver, to=taker, context=held))
     else:
         line.note("inter_agent_communication", "inter_agent_communication", held)
     return None
@@ -284,11 +284,11 @@ def communication(line: CodexRecord, held: Body) -> bool | None:
 
 def noted(line: CodexRecord, held: Body) -> bool | None:
     kind = word(line.said.get("type")) or "record"
-    line.tell_fact(Noted(label=kind, kind=kind, data=held))
+    line.write_fact(Noted(label=kind, kind=kind, data=held))
     return None
 
 
-RECORDS: dict[str, Telling | None] = {
+RECORDS: dict[str, Meaning | None] = {
     "session_meta": session_meta,
     "turn_context": turn_context,
     "compacted": compacted,

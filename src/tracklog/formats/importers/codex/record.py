@@ -24,28 +24,28 @@ class CodexRecord:
         self.state = reader.state
         self._counted = False
 
-    def tell(
+    def write(
         self, found: tuple[str, Callable[["CodexRecord", Body], bool | None] | None, Body]
     ) -> None:
-        name, teller, held = found
-        if teller is None or teller(self, held) is False:
-            self.reader.tell.unknown(name, self.said, at=self.at)
+        name, meaning, held = found
+        if meaning is None or meaning(self, held) is False:
+            self.reader.out.unknown(name, self.said, at=self.at)
         elif not self._counted:
-            self.reader.tell.report.mapped[name] += 1
+            self.reader.out.report.mapped[name] += 1
 
     def ignore(self, why: str) -> None:
         self._counted = True
-        self.reader.tell.report.ignored[why] += 1
+        self.reader.out.report.ignored[why] += 1
 
-    def tell_fact(self, fact: Fact | Body, extra: Mapping[str, Any] | None = None) -> None:
+    def write_fact(self, fact: Fact | Body, extra: Mapping[str, Any] | None = None) -> None:
         """Write a fact of the turn, unless it names another step itself."""
-        self.reader.tell.tell(fact, at=self.at, extra=extra, step=self.state.get("turn"))
+        self.reader.out.write(fact, at=self.at, extra=extra, step=self.state.get("turn"))
 
     def note(self, label: str, kind: str, held: Any = None, text: str | None = None) -> None:
-        self.tell_fact(Noted(label=label, kind=kind, text=text, data=held))
+        self.write_fact(Noted(label=label, kind=kind, text=text, data=held))
 
     def link(self, kind: Any, **ends: Any) -> None:
-        self.tell_fact(link(kind, **ends))
+        self.write_fact(link(kind, **ends))
 
     def say(self, role: Any, blocks: list[dict[str, Any]], **more: Any) -> None:
         if blocks:
@@ -58,12 +58,12 @@ class CodexRecord:
                 fact["agent"] = agent
             if to:
                 fact["to"] = to
-            self.tell_fact(fact, extra=extra)
+            self.write_fact(fact, extra=extra)
 
     def call(self, tool: str, id: str | None, given: Any, **more: Any) -> str:
         """Write a call; returns its id, generated and flagged where there is none."""
         name = id or self._made_up(tool)
-        self.tell_fact(called(tool, name, given, synthetic_id=not id, **more))
+        self.write_fact(called(tool, name, given, synthetic_id=not id, **more))
         remember(self.state.setdefault("calls", {}), name, tool)
         return name
 
@@ -79,7 +79,7 @@ class CodexRecord:
         known = calls.get(name) or tool
         if not id:
             calls.pop(name, None)
-        self.tell_fact(returned(name, known, output=output, synthetic_id=not id, **more))
+        self.write_fact(returned(name, known, output=output, synthetic_id=not id, **more))
 
     def _made_up(self, tool: str) -> str:
         number = self.state["made_up"] = self.state.get("made_up", 0) + 1

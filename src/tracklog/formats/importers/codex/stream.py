@@ -28,15 +28,15 @@ def thread_started(line: CodexRecord, said: Body) -> bool | None:
     # If the rollout of the same thread exists, that one counts.
     other = line.reader.source.others.named(thread)
     if other is not None and other != line.reader.source.path:
-        line.state["aside"] = line.reader.tell.copied = True
+        line.state["aside"] = line.reader.out.copied = True
     line.link("alias", system=NAME, alias=thread)
-    line.tell_fact(Began(what="run", software={"name": "codex"}))
+    line.write_fact(Began(what="run", software={"name": "codex"}))
     return None
 
 
 def turn_started(line: CodexRecord, _: Body) -> bool | None:
     line.state["turn"] = f"turn-{_turns(line, 1)}"
-    line.tell_fact(Began(what="step", step=line.state["turn"]))
+    line.write_fact(Began(what="step", step=line.state["turn"]))
     return None
 
 
@@ -50,15 +50,15 @@ def turn_completed(line: CodexRecord, said: Body) -> bool | None:
     turn = line.state.get("turn") or f"turn-{_turns(line, 1)}"
     if usage := tokens(said.get("usage")):
         thread = line.state["thread"]
-        line.tell_fact(Spent(key=f"{thread}:{turn}", provider="openai", usage=usage, group=thread))
-    line.tell_fact(Ended(what="step", step=turn))
+        line.write_fact(Spent(key=f"{thread}:{turn}", provider="openai", usage=usage, group=thread))
+    line.write_fact(Ended(what="step", step=turn))
     line.state.pop("turn", None)
     return None
 
 
 def turn_failed(line: CodexRecord, said: Body) -> bool | None:
     turn = line.state.get("turn") or f"turn-{_turns(line, 1)}"
-    line.tell_fact(Ended(what="step", step=turn, passed=False, error=said.get("error")))
+    line.write_fact(Ended(what="step", step=turn, passed=False, error=said.get("error")))
     line.state.pop("turn", None)
     return None
 

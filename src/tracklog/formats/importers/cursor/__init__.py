@@ -70,11 +70,11 @@ def _run(id: str) -> str:
     return run_id(NAME, id)
 
 
-def reader(source: SourceFile, tell: LineWriter, state: dict[str, Any]) -> Reader:
+def reader(source: SourceFile, out: LineWriter, state: dict[str, Any]) -> Reader:
     if not source.head.startswith(MAGIC):
-        return TranscriptReader(source, tell, state)
+        return TranscriptReader(source, out, state)
     reads = BlobReader if dict(tables_of(source.path)) == BLOBS else EditorReader
-    return reads(source, tell, state)
+    return reads(source, out, state)
 
 
 def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape

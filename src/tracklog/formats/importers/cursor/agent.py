@@ -37,69 +37,69 @@ class TranscriptReader(Reader):
         return run_id(NAME, self.source.path.stem) if isinstance(raw.value, dict) else None
 
     def record(self, raw: Raw) -> None:
-        value = self.tell.about(raw, bare=True)
-        told = obj(value)
+        value = self.out.about(raw, bare=True)
+        item = obj(value)
         if not self.state.get("open"):
             self.state["open"] = True
             parent = parent_of(self.source.path)
-            open_run(self.tell, NAME, self.source.path.stem, program="cursor-agent",
+            open_run(self.out, NAME, self.source.path.stem, program="cursor-agent",
                      cwd=_workspace(self.source.path),
                      parent=run_id(NAME, parent) if parent else None)  # fmt: skip
-        if told.get("type") == "turn_ended":
-            status = word(told.get("status"))
-            self.tell.report.mapped["turn_ended"] += 1
+        if item.get("type") == "turn_ended":
+            status = word(item.get("status"))
+            self.out.report.mapped["turn_ended"] += 1
             passed = False if status in ("error", "failed") else None
-            self.tell.tell(Ended(what="step", step="turn", outcome=status, passed=passed))
+            self.out.write(Ended(what="step", step="turn", outcome=status, passed=passed))
             return
-        role, message = word(told.get("role")), told.get("message")
+        role, message = word(item.get("role")), item.get("message")
         if role not in ("user", "assistant"):
-            self.tell.unknown(role or "record", value)
+            self.out.unknown(role or "record", value)
             return
-        self.tell.report.mapped[role] += 1
+        self.out.report.mapped[role] += 1
         content = obj(message).get("content") if isinstance(message, dict) else message
-        self._content(role, content, without(told, "role", "message", "model"), told)
+        self._content(role, content, without(item, "role", "message", "model"), item)
 
-    def _content(self, role: str, content: Any, extra: Body, told: Body) -> None:
+    def _content(self, role: str, content: Any, extra: Body, item: Body) -> None:
         rest: Body | None = extra
-        model = word(told.get("model"))
+        model = word(item.get("model"))
         made = self.state["made"] = self.state.get("made", 0) + 1
         for place, part in enumerate([content] if isinstance(content, str) else items(content)):
             fact = _fact(role, part, model, f"{made}/{place}")
             if isinstance(fact, Said) and role == "user":
                 self._typed(fact, rest)
             else:
-                self.tell.tell(fact, extra=rest or None)
+                self.out.write(fact, extra=rest or None)
             rest = None
 
     def _typed(self, said: Said, extra: Body | None) -> None:
         text = said.blocks[0].get("text") if said.blocks else None
         query = QUERY.search(text) if isinstance(text, str) else None
         if query is None:
-            self.tell.tell(said, extra=extra or None)
+            self.out.write(said, extra=extra or None)
             return
         around = QUERY.sub("", str(text)).strip()
         extra = {**(extra or {}), "around": around} if around else extra
-        self.tell.tell(Said(role="user", blocks=(text_block(query[1]),)), extra=extra or None)
+        self.out.write(Said(role="user", blocks=(text_block(query[1]),)), extra=extra or None)
 
 
 def _fact(role: str, part: Any, model: str | None, made: str) -> Any:
-    told = obj(part)
-    kind = word(told.get("type"))
+    item = obj(part)
+    kind = word(item.get("type"))
     if kind in ("tool_use", "tool_call", "tool-call"):
-        id = word(told.get("id")) or word(told.get("toolCallId"))
-        name = word(told.get("name")) or word(told.get("toolName")) or "unknown"
-        given = told.get("input", told.get("args"))
+        id = word(item.get("id")) or word(item.get("toolCallId"))
+        name = word(item.get("name")) or word(item.get("toolName")) or "unknown"
+        given = item.get("input", item.get("args"))
         return Called(tool=name, call_id=id or made, input=given, synthetic_id=id is None)
     if kind in ("tool_result", "tool-result"):
-        id = word(told.get("tool_use_id")) or word(told.get("toolCallId"))
-        output = told.get("content", told.get("result"))
-        wrong = told.get("is_error") is True or told.get("isError") is True
-        tool = word(told.get("name")) or word(told.get("toolName"))
+        id = word(item.get("tool_use_id")) or word(item.get("toolCallId"))
+        output = item.get("content", item.get("result"))
+        wrong = item.get("is_error") is True or item.get("isError") is True
+        tool = word(item.get("name")) or word(item.get("toolName"))
         return Returned(call_id=id or made, tool=tool, ok=not wrong, output=output,
                         synthetic_id=id is None)  # fmt: skip
-    text = part if isinstance(part, str) else told.get("text")
+    text = part if isinstance(part, str) else item.get("text")
     if kind in ("thinking", "reasoning"):
-        block = thought_block(told.get("thinking") or text, told.get("signature"))
+        block = thought_block(item.get("thinking") or text, item.get("signature"))
     elif kind in ("text", None) and text is not None:
         block = thought_block(None, text) if text == REDACTED else text_block(text)
     else:
@@ -138,7 +138,7 @@ class BlobReader(SnapshotReader):
         info, parent = obj(value.get("info")), obj(meta.get("subagentInfo")).get("parentAgentId")
         at, model = moment(meta.get("createdAt")), word(meta.get("lastUsedModel"))
         open_run(
-            self.tell,
+            self.out,
             NAME,
             value.get("id"),
             at=at,
@@ -149,7 +149,7 @@ class BlobReader(SnapshotReader):
             parent=run_id(NAME, str(parent)) if word(parent) else None,
             extra=without(meta, "agentId", "name", "createdAt", "lastUsedModel"),
         )
-        self.tell.report.mapped["meta"] += 1
+        self.out.report.mapped["meta"] += 1
         if value.get("missing"):
             self.about("root", {"root": meta.get("latestRootBlobId")})
             text = "the blob that lists the messages is not in the database"
@@ -159,10 +159,10 @@ class BlobReader(SnapshotReader):
             self._message(str(id), message, model)
 
     def _message(self, id: str, message: Any, model: str | None) -> None:
-        told = obj(self.about(id, message))
-        role = word(told.get("role"))
-        self.tell.report.mapped[role or "message"] += 1
-        content = told.get("content")
+        item = obj(self.about(id, message))
+        role = word(item.get("role"))
+        self.out.report.mapped[role or "message"] += 1
+        content = item.get("content")
         for place, part in enumerate([content] if isinstance(content, str) else items(content)):
             fact = _fact(role or "user", part, model, f"{id[:12]}/{place}")
             if role == "system" and isinstance(fact, Said):
@@ -182,10 +182,10 @@ class BlobReader(SnapshotReader):
 def conversations(connection: sqlite3.Connection, path: Path) -> Iterator[Stored]:
     row = connection.execute("SELECT value FROM meta WHERE key = '0'").fetchone()
     try:
-        told = obj(parsed(bytes.fromhex(str(row[0])))) if row else {}
+        item = obj(parsed(bytes.fromhex(str(row[0])))) if row else {}
     except ValueError:
-        told = {}
-    meta = {key: told[key] for key in META if key in told}
+        item = {}
+    meta = {key: item[key] for key in META if key in item}
     if not meta:
         return  # nothing says what it is
     id = word(meta.get("agentId")) or path.parent.name

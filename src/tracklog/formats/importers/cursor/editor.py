@@ -64,7 +64,7 @@ class EditorReader(SnapshotReader):
         about = self.about("composer", about)
         parent = word(obj(about.get("subagentInfo")).get("parentComposerId"))
         open_run(
-            self.tell,
+            self.out,
             NAME,
             value.get("id"),
             at=moment(at),
@@ -77,7 +77,7 @@ class EditorReader(SnapshotReader):
         for child in items(about.get("subComposerIds")):
             if word(child):
                 self.put(Linked(kind="sub-run", child=run_id(NAME, child)), moment(at))
-        self.tell.report.mapped["composer"] += 1
+        self.out.report.mapped["composer"] += 1
 
     def _composer(self, value: Body) -> None:
         composer, bubbles = obj(value.get("composer")), obj(value.get("bubbles"))
@@ -102,7 +102,7 @@ class EditorReader(SnapshotReader):
             self._bubble(str(name or place), bubble)
         orphans = sum(1 for key, each in bubbles.items() if key not in used and each)
         if orphans:
-            self.tell.report.ignored["a message that the conversation no longer has"] += orphans
+            self.out.report.ignored["a message that the conversation no longer has"] += orphans
         meters = {key: composer[key] for key in METERS if composer.get(key)}
         if meters:
             meters = self.about("meters", meters)
@@ -111,7 +111,7 @@ class EditorReader(SnapshotReader):
     def _bubble(self, key: str, bubble: Body) -> None:
         value = self.about(key, bubble)
         at, kind = moment(value.get("createdAt")), value.get("type")
-        self.tell.report.mapped["user" if kind == 1 else "assistant"] += 1
+        self.out.report.mapped["user" if kind == 1 else "assistant"] += 1
         extra = without(value, *BUBBLE)
         text = value.get("text")
         if kind == 1:
@@ -146,8 +146,8 @@ class EditorReader(SnapshotReader):
         result, status = parsed(tool.get("result")), word(tool.get("status"))
         if status in ("loading", "running", "pending") or (status is None and not result):
             return  # it has not returned
-        told = obj(result)
-        error, exit_code = told.get("error") or tool.get("error"), told.get("exitCode")
+        fields = obj(result)
+        error, exit_code = fields.get("error") or tool.get("error"), fields.get("exitCode")
         code = exit_code if isinstance(exit_code, int) else None
         wrong = status == "error" or bool(error) or bool(code)
         ok = None if status == "cancelled" else not wrong
@@ -157,13 +157,13 @@ class EditorReader(SnapshotReader):
         self.put(back, at, unread)
 
     def _spent(self, key: str, value: Body, at: str | None) -> None:
-        told = obj(value.get("tokenCount"))
-        asked, output = count(told.get("inputTokens")), count(told.get("outputTokens"))
+        fields = obj(value.get("tokenCount"))
+        asked, output = count(fields.get("inputTokens")), count(fields.get("outputTokens"))
         if asked or output:
             name = word(value.get("requestId")) or word(value.get("usageUuid")) or key
-            known = usage(told, input_tokens=asked, output_tokens=output)
+            known = usage(fields, input_tokens=asked, output_tokens=output)
             spent = Spent(
-                key=f"{self.tell.run}/{name}", model=self.model, usage=known, bound="lower"
+                key=f"{self.out.run}/{name}", model=self.model, usage=known, bound="lower"
             )
             self.put(spent, at)
 
@@ -172,24 +172,24 @@ class EditorReader(SnapshotReader):
         about = without(composer, "conversation", "richText", "text", "lastUpdatedAt", "status")
         self._open(value, about, composer.get("createdAt"), composer.get("name"))
         for place, bubble in enumerate(items(composer.get("conversation"))):
-            told = obj(bubble)
-            self._bubble(word(told.get("bubbleId")) or f"bubble/{place}", told)
+            fields = obj(bubble)
+            self._bubble(word(fields.get("bubbleId")) or f"bubble/{place}", fields)
 
     def _tab(self, value: Body) -> None:
         tab = obj(value.get("tab"))
         about: Body = {"tabId": tab.get("tabId"), "chatTitle": tab.get("chatTitle")}
         self._open(value, about, tab.get("lastSendTime"), tab.get("chatTitle"))
         for place, bubble in enumerate(items(tab.get("bubbles"))):
-            told = self.about(word(obj(bubble).get("id")) or f"bubble/{place}", bubble)
-            text = obj(told).get("text") or obj(told).get("rawText")
-            model = word(obj(told).get("modelType"))
-            kind = obj(told).get("type")
-            extra = without(obj(told), "text", "type", "id", "modelType", "initText")
+            fields = self.about(word(obj(bubble).get("id")) or f"bubble/{place}", bubble)
+            text = obj(fields).get("text") or obj(fields).get("rawText")
+            model = word(obj(fields).get("modelType"))
+            kind = obj(fields).get("type")
+            extra = without(obj(fields), "text", "type", "id", "modelType", "initText")
             if not text and kind == "user":
-                self.tell.report.ignored["an empty draft"] += 1
+                self.out.report.ignored["an empty draft"] += 1
                 continue
-            self.tell.report.mapped[str(kind)] += 1
-            blocks = (text_block(text),) if text else (foreign_block("bubble", told),)
+            self.out.report.mapped[str(kind)] += 1
+            blocks = (text_block(text),) if text else (foreign_block("bubble", fields),)
             role = "user" if kind == "user" else "assistant"
             said = Said(role="user" if role == "user" else "assistant", blocks=blocks,
                         model=model if role == "assistant" else None)  # fmt: skip
@@ -253,10 +253,10 @@ def _older(connection: sqlite3.Connection) -> Iterator[Stored]:
     ):
         row = connection.execute(ITEM, (key,)).fetchone()
         for each in items(obj(parsed(row[0]) if row else None).get(inner)):
-            told = obj(each)
-            name = word(told.get(id))
-            talk = items(told.get("conversation")) or items(told.get("bubbles"))
+            fields = obj(each)
+            name = word(fields.get(id))
+            talk = items(fields.get("conversation")) or items(fields.get("bubbles"))
             if name and talk:
-                value = {"id": name, "kind": kind, field: told}
-                digest = sha256(orjson.dumps(told)).hexdigest()
+                value = {"id": name, "kind": kind, field: fields}
+                digest = sha256(orjson.dumps(fields)).hexdigest()
                 yield Stored(name, digest, len(talk), partial(dict, value))

@@ -73,7 +73,7 @@ class OpencodeReader(SnapshotReader):
         is_fork = bool(FORK.search(word(value.get("title")) or ""))
         for message in value["messages"]:
             self._message(value, obj(message), is_fork)
-        self.tell.copied = False
+        self.out.copied = False
         if from_ := word(obj(parsed(value.get("revert"))).get("messageID")):
             self.about("revert", {"revert": from_})
             self.put(Noted(label="withdrawn", kind="revert", data={"from": from_}))
@@ -89,9 +89,9 @@ class OpencodeReader(SnapshotReader):
             value.get("parent_id", value.get("parentID")),
         )
         model, title = obj(value.get("model")), word(value.get("title"))
-        self.tell.report.mapped["session"] += 1
+        self.out.report.mapped["session"] += 1
         open_run(
-            self.tell,
+            self.out,
             NAME,
             value.get("id"),
             at=at,
@@ -112,9 +112,9 @@ class OpencodeReader(SnapshotReader):
         self._copied(session, message, is_fork)
         value = self.about(id or "message", message)
         if id is None or role not in ("user", "assistant"):
-            self.tell.unknown(role or "message", value)
+            self.out.unknown(role or "message", value)
             return
-        self.tell.report.mapped[role] += 1
+        self.out.report.mapped[role] += 1
         at = moment(times.get("created"))
         if role == "user":
             self._user(id, value, at)
@@ -124,12 +124,12 @@ class OpencodeReader(SnapshotReader):
     def _copied(self, session: Body, message: Body, is_fork: bool) -> None:
         """Messages of a fork have new ids; they are copies if their content is known."""
         parts = [without(obj(each), "id", "sessionID", "messageID") for each in parts_of(message)]
-        told = [message.get("role"), obj(message.get("time")).get("created"), parts]
-        print_ = sha256(orjson.dumps(told, default=str)).hexdigest()[:20]
+        fields = [message.get("role"), obj(message.get("time")).get("created"), parts]
+        print_ = sha256(orjson.dumps(fields, default=str)).hexdigest()[:20]
         known = self.state.setdefault("prints", {})
         other = known.get(print_)
-        self.tell.copied = is_fork and other is not None and other != session.get("id")
-        if not self.tell.copied:
+        self.out.copied = is_fork and other is not None and other != session.get("id")
+        if not self.out.copied:
             remember(known, print_, session.get("id"), LONG)
         elif self._fork is None:
             self._fork = other
@@ -235,8 +235,8 @@ class OpencodeReader(SnapshotReader):
             extra["compacted"] = times["compacted"]
         self.put(back, ended or began, extra)
 
-    def _spent(self, key: str, told: Body, message: Body, at: str | None) -> None:
-        tokens, cost = obj(told.get("tokens")), told.get("cost")
+    def _spent(self, key: str, fields: Body, message: Body, at: str | None) -> None:
+        tokens, cost = obj(fields.get("tokens")), fields.get("cost")
         cache = obj(tokens.get("cache"))
         read, written = count(cache.get("read")) or 0, count(cache.get("write")) or 0
         fresh, output = count(tokens.get("input")) or 0, count(tokens.get("output")) or 0
@@ -253,7 +253,7 @@ class OpencodeReader(SnapshotReader):
             reasoning_tokens=thought,
         )
         spent = Spent(
-            key=f"{self.tell.run}/{key}",
+            key=f"{self.out.run}/{key}",
             provider=word(message.get("providerID")),
             model=word(message.get("modelID")),
             usage=known,
@@ -280,5 +280,7 @@ class OpencodeReader(SnapshotReader):
 
 
 def _message_of(error: Any) -> str | None:
-    told = obj(error)
-    return word(obj(told.get("data")).get("message")) or word(told.get("message")) or word(error)
+    fields = obj(error)
+    return (
+        word(obj(fields.get("data")).get("message")) or word(fields.get("message")) or word(error)
+    )

@@ -131,22 +131,22 @@ class _Reader(Reader):
 
     def record(self, raw: Raw) -> None:
         items, refused = _read(raw.value)
-        place = {"path": self.tell.path, "offset": raw.offset}
-        for _ in tell_items(items, self.tell, self.memory, place):
+        place = {"path": self.out.path, "offset": raw.offset}
+        for _ in tell_items(items, self.out, self.memory, place):
             pass  # the lines wait with those of the others
-        self.tell.report.mapped["span"] += sum(item.signal == "traces" for item in items)
-        self.tell.report.mapped["log record"] += sum(item.signal == "logs" for item in items)
+        self.out.report.mapped["span"] += sum(item.signal == "traces" for item in items)
+        self.out.report.mapped["log record"] += sum(item.signal == "logs" for item in items)
         for each in refused:
-            self.tell.report.repaired["refused"] += 1
+            self.out.report.repaired["refused"] += 1
             self._refuse(raw, each)
         if not items and not refused:
-            self.tell.about(raw)
-            self.tell.unknown("record", raw.value)
+            self.out.about(raw)
+            self.out.unknown("record", raw.value)
 
     def _refuse(self, raw: Raw, refused: wire.RefusedItem) -> None:
-        self.tell.about(raw)
+        self.out.about(raw)
         found = {"name": "refused", "pointer": refused.pointer, "hint": refused.hint}
-        self.tell.tell(Noted(label="finding", kind="refused", text=refused.message, data=found))
+        self.out.write(Noted(label="finding", kind="refused", text=refused.message, data=found))
 
 
 def _read(document: Any) -> tuple[list[wire.Item], list[wire.RefusedItem]]:

@@ -147,7 +147,7 @@ class Account:
         body = {"fact": said["fact"], **self.who, **said}
         if more:
             body |= {key: value for key, value in more.items() if value is not None}
-        self.teller.tell(
+        self.teller.write(
             body,
             at=at,
             run=self.run,

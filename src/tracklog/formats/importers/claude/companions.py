@@ -39,11 +39,11 @@ class OutputReader(Reader):
 
     def record(self, raw: Raw) -> None:
         call = self.source.path.name.partition(".")[0]
-        self.tell.about(raw, key=call, lift=False)
-        output = self.tell.lift.blob(raw.data, "text/plain", str(raw.value)[:200])
+        self.out.about(raw, key=call, lift=False)
+        output = self.out.lift.blob(raw.data, "text/plain", str(raw.value)[:200])
         held = {"call_id": call, "output": output}
-        self.tell.tell(Noted(label="tool-result", kind=RESULTS, data=held))
-        self.tell.report.mapped[RESULTS] += 1
+        self.out.write(Noted(label="tool-result", kind=RESULTS, data=held))
+        self.out.report.mapped[RESULTS] += 1
 
 
 class ListReader(Reader):
@@ -57,10 +57,10 @@ class ListReader(Reader):
         return run_id(NAME, session, "" if agent == session else agent)
 
     def record(self, raw: Raw) -> None:
-        value = self.tell.about(raw, bare=True)
-        self.tell.report.mapped[TODOS] += 1
+        value = self.out.about(raw, bare=True)
+        self.out.report.mapped[TODOS] += 1
         if value:
-            self.tell.tell(Noted(label=TODOS, kind=TODOS, data=value))
+            self.out.write(Noted(label=TODOS, kind=TODOS, data=value))
 
 
 class ClaudeHistoryReader(Reader):
@@ -72,10 +72,10 @@ class ClaudeHistoryReader(Reader):
     def record(self, raw: Raw) -> None:
         value = raw.value
         if not isinstance(value, dict):
-            self.tell.unknown("history", self.tell.about(raw, bare=True))
+            self.out.unknown("history", self.out.about(raw, bare=True))
             return
         at = moment(value.get("timestamp"))
-        said: dict[str, Any] = self.tell.about(raw, bare=at is None)
+        said: dict[str, Any] = self.out.about(raw, bare=at is None)
         session = word(said.get("sessionId"))
         rest = {
             key: each
@@ -84,5 +84,5 @@ class ClaudeHistoryReader(Reader):
         }
         text = word(said.get("display"))
         noted = Noted(label="typed", kind="history", text=text, data=rest or None)
-        self.tell.tell(noted, at=at, run=run_id(NAME, session) if session else None)
-        self.tell.report.mapped["history"] += 1
+        self.out.write(noted, at=at, run=run_id(NAME, session) if session else None)
+        self.out.report.mapped["history"] += 1
