@@ -1,4 +1,4 @@
-"""Which audit checkpoints pass, which fail, and which do now this and now that?"""
+"""Which audit checkpoints pass, which fail, and which sometimes pass and sometimes fail?"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -92,7 +92,7 @@ def colour(flakiness: float) -> str:
 
 fold = Fold(
     name="audits",
-    about="Which audit checkpoints pass, which fail, and which do now this and now that?",
+    about="Which audit checkpoints pass, which fail, and which sometimes pass and sometimes fail?",
     State=State,
     facts=(Decided,),
     key=key,
