@@ -86,9 +86,9 @@ def test_what_was_appended_since_comes_in_and_a_torn_line_waits(home, archive):
     first, rest = CLEAN[:-40], CLEAN[-40:]
     path.write_bytes(first)
     done, told = imported(home, archive)
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert told["lines"] == {"accepted": LINES - 1 + 3}
-    assert b"last line without a line end" in done.stdout
+    assert [each["place"] for each in told["torn"]] == [f"{path}, line {len(CLEAN.splitlines())}"]
     with path.open("ab") as file:
         file.write(rest)
     _, told = imported(home, archive)

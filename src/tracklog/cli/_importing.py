@@ -131,9 +131,19 @@ def _leads_out(path: Path) -> bool:
 
 
 def exit_code(summary: "ImportSummary") -> int:
-    """2 where a file cannot be read, or nothing could; 1 where a line was refused."""
+    """2 where a file cannot be read, or nothing could; 1 where a line was refused or has no end."""
     nothing = summary.unrecognised and not (summary.files or summary.unchanged)
-    return 2 if summary.unread or nothing else 1 if summary.lines["refused"] else 0
+    return 2 if summary.unread or nothing else 1 if summary.lines["refused"] or summary.torn else 0
+
+
+def print_torn(place: str, size: int) -> None:
+    """Print that a last line was not stored, and what to do."""
+    terminal.print_error(
+        f"{terminal.plain(place)}: not stored: the line is torn, {terminal.count(size, 'byte')} "
+        "without a line end that are no complete JSON object",
+        "read the file again when its writer has finished; if it never will, "
+        "`tracklog record FILE` stores the line as refused",
+    )
 
 
 def put(
@@ -151,6 +161,8 @@ def put(
         )
     for path, problems in summary.refused:
         terminal.print_refused(path, problems)
+    for place, bytes_ in summary.torn:
+        print_torn(place, bytes_)
     for hint in summary.hints:
         click.echo(f"hint: {terminal.plain(hint)}", err=True)
     if redact and (summary.unchanged or summary.lines["duplicate"]):

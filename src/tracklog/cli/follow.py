@@ -24,7 +24,7 @@ Examples:
   tracklog follow --once old-runs/
 
 \b
-Exit code: 0 all stored, 1 something refused, 2 usage or I/O.""",
+Exit code: 0 all stored, 1 a line refused or torn, 2 usage or I/O.""",
 )
 @click.argument(
     "paths",
@@ -65,7 +65,8 @@ def command(
 ) -> None:
     """Watch folders of JSONL files and store their lines; Ctrl-C ends it.
 
-    The offset of each file is stored with its records: nothing is read twice, nothing is missed.
+    The offset of each file is stored with its records: nothing is read twice, nothing is missed. A
+    line is stored when its line end is there; --once also stores a complete last line without one.
     Without DIRS it watches the usual places of agents, and imports their logs. A link in a folder
     that leads out of it is not read, unless --follow-symlinks is given.
     """
@@ -80,7 +81,7 @@ def command(
             as_json=as_json,
             follow_symlinks=follow_symlinks,
         )
-    from tracklog.formats.follow import Follower, SkippedLink, UnreadableFile
+    from tracklog.formats.follow import Follower, SkippedLink, TornLine, UnreadableFile
     from tracklog.home import registry
 
     if dialect:
@@ -93,11 +94,14 @@ def command(
         )
         try:
             while True:
-                for read in follower.poll():
+                for read in follower.poll(final=once):
                     if isinstance(read, UnreadableFile):
                         counts["unheard"] += 1
                         message = f"{read.path} cannot be read: {read.why}"
                         terminal.print_error(message, "check its owner and mode")
+                    elif isinstance(read, TornLine):
+                        counts["torn"] += 1
+                        _importing.print_torn(f"{read.path}, line {read.number}", read.size)
                     elif isinstance(read, SkippedLink):
                         click.echo(terminal.plain(f"{read.path}: {_importing.LEADS_OUT}"), err=True)
                     else:
@@ -117,7 +121,7 @@ def command(
     if not as_json:
         words = ", ".join(f"{counts[w]:,} {w}" for w in ("accepted", "duplicate", "refused"))
         click.echo(words, err=True)
-    sys.exit(2 if counts["unheard"] else 1 if counts["refused"] else 0)
+    sys.exit(2 if counts["unheard"] else 1 if counts["refused"] or counts["torn"] else 0)
 
 
 def _report(read: "LinesRead", as_json: bool, hints: "Hints") -> "Counter[str]":

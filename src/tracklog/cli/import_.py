@@ -22,7 +22,7 @@ Examples:
   tracklog import .kahn/archive
 
 \b
-Exit code: 0 all stored, 1 something refused, 2 usage or I/O, 130 interrupted.""",
+Exit code: 0 all stored, 1 a line refused or torn, 2 usage or I/O, 130 interrupted.""",
 )
 @_importing.options
 def command(
@@ -32,7 +32,8 @@ def command(
 
     Without PATHS every importer looks where its agent stores its files; a file or a folder is
     recognised by its content. Nothing is imported twice. Lines of a dialect are stored unchanged, a
-    graph beside them as a note of its run.
+    graph beside them as a note of its run. A last line without a line end is stored if it is a
+    complete JSON object; a torn one is reported, and imported when the file is complete.
     """
     from tracklog.formats import registry
     from tracklog.formats.importing import Importing

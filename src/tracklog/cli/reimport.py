@@ -16,7 +16,7 @@ Examples:
   tracklog reimport ~/.codex/sessions/2026
 
 \b
-Exit code: 0 all stored, 1 something refused, 2 usage or I/O, 130 interrupted.""",
+Exit code: 0 all stored, 1 a line refused or torn, 2 usage or I/O, 130 interrupted.""",
 )
 @_importing.options
 def command(

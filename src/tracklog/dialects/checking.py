@@ -222,6 +222,14 @@ def parse(line: bytes, *, halves: bool = True) -> tuple[Body, tuple[Finding, ...
     return body, odd
 
 
+def is_object(line: bytes) -> bool:
+    """Whether a line is one complete JSON object: no more bytes can make another object of it."""
+    try:
+        return isinstance(_loads(line)[0], dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
 def _loads(line: bytes) -> tuple[Any, tuple[Finding, ...]]:
     try:
         return orjson.loads(line), ()

@@ -9,6 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from tracklog.dialects.checking import is_object
 from tracklog.intake.intake import Intake, Verdict
 from tracklog.intake.resuming import feed
 from tracklog.journal.frame import Mark
@@ -42,6 +43,14 @@ class UnreadableFile(NamedTuple):
 
     path: Path
     why: str
+
+
+class TornLine(NamedTuple):
+    """A last line that has no line end and is no complete JSON object; nothing of it is stored."""
+
+    path: Path
+    number: int
+    size: int
 
 
 class SkippedLink(NamedTuple):
@@ -103,15 +112,22 @@ class Follower:
         self._counted: dict[str, tuple[int, int]] = {}
         self._unread: set[Path] = set()
 
-    def poll(self) -> Iterator[LinesRead | UnreadableFile | SkippedLink]:
-        """Read the new complete lines; a line without a line end is left until it is complete."""
+    def poll(
+        self, *, final: bool = False
+    ) -> Iterator[LinesRead | TornLine | UnreadableFile | SkippedLink]:
+        """Read the new complete lines; a line without a line end is left until it is complete.
+
+        With `final` nothing more is expected: a last line without a line end is read if it is a
+        complete JSON object, and reported if it is not. If the file grows all the same, reading
+        resumes behind that line.
+        """
         for path in self.files():
             try:
                 found = path.stat()
                 seen = (found.st_size, found.st_ino, found.st_mtime_ns)
                 if self._seen.get(path) == seen:
                     continue
-                yield from self._read(path, found)
+                yield from self._read(path, found, final=final)
                 self._seen[path] = seen
                 self._unread.discard(path)
             except FileNotFoundError:
@@ -171,24 +187,34 @@ class Follower:
         home, path = self._home, path.resolve()
         return home is not None and (path == home or home in path.parents or path in home.parents)
 
-    def _read(self, path: Path, found: os.stat_result) -> Iterator[LinesRead]:
+    def _read(
+        self, path: Path, found: os.stat_result, *, final: bool
+    ) -> Iterator[LinesRead | TornLine]:
         size = found.st_size
         if not stat.S_ISREG(found.st_mode):
             raise OSError(0, "it is no regular file")  # reading a pipe would wait for its writer
         with path.open("rb") as file:
             first = file.readline(FIRST)
-            if not first.endswith(b"\n") and len(first) < FIRST:
+            if not (final or first.endswith(b"\n")) and len(first) < FIRST:
                 return  # its first line is not complete yet
             source = _source(path, first)
-            behind = self._resume(source, file, found.st_ino)
+            behind = self._resume(source, file, found.st_ino, len(first))
             while (behind := self._moved(source, file, behind)).through < size:
+                if _is_extended(file, behind, size):
+                    behind = _before_line(file, behind)
                 place = behind.through
                 file.seek(place)
                 block = file.read(min(STEP, size - place))
                 while b"\n" not in block and place + len(block) < size:
                     block += file.read(STEP)
                 whole = block.rfind(b"\n") + 1
+                if final and place + len(block) >= size and self._is_complete(block[whole:]):
+                    whole = len(block)
                 if not whole:
+                    if final and block:
+                        yield TornLine(
+                            path, self._lines_before(file, source, place) + 1, len(block)
+                        )
                     return
                 read = _read_on(behind, block[:whole])
                 result = self._admit(path, source, read, block[:whole])
@@ -200,6 +226,11 @@ class Follower:
                     result = result._replace(lines=lines)
                 yield result
                 self._behind[source] = behind = read
+
+    def _is_complete(self, rest: bytes) -> bool:
+        """Whether the bytes behind the last line end are a complete line, or blank."""
+        lines = list(split(BytesIO(rest), self._intake.cap))
+        return all(line.size <= self._intake.cap and is_object(line.data) for line in lines)
 
     def _admit(self, path: Path, source: str, read: _Behind, block: bytes) -> LinesRead | None:
         """Admit a piece of a file; None if another process was faster."""
@@ -233,12 +264,12 @@ class Follower:
         self._counted[source] = at, count
         return count
 
-    def _resume(self, source: str, file: BinaryIO, inode: int) -> _Behind:
+    def _resume(self, source: str, file: BinaryIO, inode: int, first: int) -> _Behind:
         """The offset to resume at: after the part that was read, if it is unchanged."""
         behind = self._behind.get(source)
         if behind is None:
             known = self._marked[source] = self._intake.marks.place(source)
-            places = [known] if known else self._renamed(source)
+            places = [known] if known else self._renamed(source, first)
             behind = self._farthest(file, places, inode)
         elif behind.inode != inode:
             behind = self._farthest(file, [behind.place], inode)
@@ -247,15 +278,20 @@ class Follower:
         self._behind[source] = behind
         return behind
 
-    def _renamed(self, source: str) -> list[Place]:
-        """The offsets of files with the same beginning whose paths no longer hold such a file."""
+    def _renamed(self, source: str, first: int) -> list[Place]:
+        """The offsets of files with the same beginning whose paths no longer hold such a file, and
+        the offsets in this file inside its first line, which had another end then.
+        """
         marks = self._intake.marks
         if self._alike is None:
             self._alike = defaultdict(set)
-            for each in marks.sources():
+            for each in filter(_is_file, marks.sources()):
                 self._alike[each[-BEGUN:]].add(each)
+                self._alike[_file_of(each)].add(each)
         alike = self._alike[source[-BEGUN:]]
         places = [known for each in alike if not _stands(each) and (known := marks.place(each))]
+        begun = filter(None, map(marks.place, self._alike[_file_of(source)]))
+        places += [known for known in begun if known.sha256 and known.through <= first]
         alike.add(source)
         return places
 
@@ -295,6 +331,27 @@ def _last_of(file: BinaryIO, end: int) -> bytes:
     return file.read(end - begin)
 
 
+def _is_extended(file: BinaryIO, behind: _Behind, size: int) -> bool:
+    """Whether the line before the offset had no line end when it was read, and has more text now."""
+    if behind.last[-1:] in (b"", b"\n"):
+        return False
+    file.seek(behind.through)
+    return bool(file.readline(size - behind.through).strip())
+
+
+def _before_line(file: BinaryIO, behind: _Behind) -> _Behind:
+    """The offset at the beginning of the line that ends at this offset."""
+    end, begin = behind.through, 0
+    while end and not begin:
+        start = max(0, end - STEP)
+        file.seek(start)
+        found = file.read(end - start).rfind(b"\n")
+        end, begin = start, start + found + 1 if found >= 0 else 0
+    made = sha256()
+    feed(made, file, 0, begin)
+    return _Behind(begin, made, _last_of(file, begin), behind.inode)
+
+
 def _read_on(behind: _Behind, block: bytes) -> _Behind:
     made = behind.made.copy()
     made.update(block)
@@ -307,13 +364,25 @@ BEGUN = 16
 
 
 def _source(path: Path, first: bytes) -> str:
+    """The name of a file: its path and its first line, whose line end may be missing."""
+    if len(first) < FIRST:
+        first = first.removesuffix(b"\n") + b"\n"
     name = os.fsencode(path.resolve()).decode("utf-8", "backslashreplace")
     return f"file:{name}#{sha256(first).hexdigest()[:BEGUN]}"
 
 
+def _is_file(source: str) -> bool:
+    return source.startswith("file:")
+
+
+def _file_of(source: str) -> str:
+    """The part of a source's name that is the path."""
+    return source[: -BEGUN - 1]
+
+
 def _stands(source: str) -> bool:
     """Whether the file with this name still begins the same way, as far as its name can be decoded."""
-    name = source.removeprefix("file:")[: -BEGUN - 1]
+    name = _file_of(source).removeprefix("file:")
     path = Path(name)
     if "\\" in name:
         return True

@@ -11,11 +11,11 @@ from pathlib import Path
 import orjson
 
 from tracklog.dialects import tracklog as native
-from tracklog.dialects.checking import checker_for
+from tracklog.dialects.checking import checker_for, is_object
 from tracklog.dialects.documents import document_of
 from tracklog.dialects.recognition import Hints
 from tracklog.folds import IMPORTED
-from tracklog.formats.follow import Follower, SkippedLink, UnreadableFile
+from tracklog.formats.follow import Follower, SkippedLink, TornLine, UnreadableFile
 from tracklog.formats.importers import HEAD, ImportReport
 from tracklog.formats.importing_summary import FEW, ImportSummary
 from tracklog.home.home import Home
@@ -80,7 +80,11 @@ class Native:
         one.files = 1
         one.bytes = path.stat().st_size
         with path.open("rb") as file:
-            one.lines["told"] += sum(1 for _ in split(file, self._home.intake.cap))
+            for line in split(file, self._home.intake.cap):
+                if line.whole or is_object(line.data):
+                    one.lines["told"] += 1
+                else:
+                    one.torn.append((f"{path}, line {line.number}", line.size))
 
     def _admit(self, path: Path, one: ImportSummary) -> None:
         first = self._first_in(path)
@@ -88,9 +92,12 @@ class Native:
         note_imported(self._home, path, noted)
         runs: set[Run] = set()
         follower = Follower(self._home.intake, [path], None, self._home.path)
-        for result in follower.poll():
+        for result in follower.poll(final=True):
             if isinstance(result, UnreadableFile):
                 one.unread.append((str(path), result.why))
+                continue
+            if isinstance(result, TornLine):
+                one.torn.append((f"{path}, line {result.number}", result.size))
                 continue
             if isinstance(result, SkippedLink):
                 one.unread.append((str(path), "it is a link that leads out of its folder"))
@@ -112,10 +119,6 @@ class Native:
         note_imported(self._home, path, runs - noted)
         if not (one.files or one.unread):
             one.unchanged = 1
-        if _is_torn(path):
-            name = next(iter(one.by_importer), "lines")
-            torn = one.by_importer.setdefault(name, ImportReport())
-            torn.ignored["last line without a line end"] += 1
 
     def holds(self, path: Path) -> bool:
         """Whether a file lies where documents of these lines lie: beside them, or one folder above."""
@@ -210,10 +213,3 @@ def note_imported(home: Home, path: Path, runs: Set[Run]) -> None:
     ]
     known = home.intake.admit(lines, native.dialect.name)
     assert not any(verdict.problems for verdict in known)
-
-
-def _is_torn(path: Path) -> bool:
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - 1))
-        return size > 0 and file.read(1) != b"\n"

@@ -38,6 +38,8 @@ class ImportSummary:
     """Files that belong to a conversation that is read from another file."""
     refused: list[tuple[str, tuple[Problem, ...]]] = field(default_factory=list)
     """The first lines that were refused."""
+    torn: list[tuple[str, int]] = field(default_factory=list)
+    """Last lines that have no end, by place, with their bytes: they are not stored."""
     hints: list[str] = field(default_factory=list)
     """Hints about lines whose dialect is not certain."""
 
@@ -51,6 +53,7 @@ class ImportSummary:
         self.again.update(one.again)
         self.unread += one.unread
         self.hints += one.hints
+        self.torn += one.torn
         self.refused += one.refused[: FEW - len(self.refused)]
         for name, report in one.by_importer.items():
             self.by_importer.setdefault(name, ImportReport()).add(report)
@@ -76,5 +79,6 @@ class ImportSummary:
             "unrecognised": self.unrecognised,
             "ambiguous": {path: list(names) for path, names in self.ambiguous.items()},
             "companions": self.companions,
+            "torn": [{"place": place, "bytes": size} for place, size in self.torn],
             "hints": self.hints,
         }

@@ -219,7 +219,9 @@ class LineWriter:
                     "application/octet-stream",
                     raw.data[:100].decode("utf-8", "replace"),
                 )
-            self.write(Noted(label="finding", kind=name, text=words, data=found))
+            # The line may turn out to be complete: then its own facts are numbered from 0 on.
+            n = -1 if name == "torn-tail" else None
+            self.write(Noted(label="finding", kind=name, text=words, data=found), n=n)
 
     def unknown(self, kind: str, value: Any, **more: Any) -> None:
         """Store a complete record of a type that the mapping does not know."""

@@ -103,7 +103,7 @@ def records(
             flaw = ("newline-in-string", f"one record over {more + 1} lines")
             yield Raw(place, data, value, (flaw,), exact=False, through=through)
             continue
-        yield from _mended(place, through, line, fits, final=final)
+        yield from _mended(place, through, line, fits)
 
 
 _BOM = (("bom", "a byte order mark in front"),)
@@ -114,7 +114,7 @@ def _torn(place: int, data: bytes) -> Raw:
     return Raw(place, data, DAMAGED, (flaw,), exact=False, through=place)
 
 
-def _mended(place: int, through: int, line: Line, fits: Fits, *, final: bool) -> Iterator[Raw]:
+def _mended(place: int, through: int, line: Line, fits: Fits) -> Iterator[Raw]:
     """The readable part of a damaged line, at least its bytes."""
     from tracklog.recording.transcript.damaged_line import Habit, parse  # noqa: PLC0415  # seldom needed
 
@@ -128,20 +128,19 @@ def _mended(place: int, through: int, line: Line, fits: Fits, *, final: bool) ->
             return
     parsed = parse(text, Habit(_OBJECT, lambda body: isinstance(body, dict) and fits(body)))
     named = [(_NAMES.get(name, name), words) for name, words in parsed.flaws]
+    if not line.whole and (len(parsed.parts) != 1 or "glued" in dict(parsed.flaws)):
+        # Objects inside of a line that may still be written are parts of it, and no records.
+        yield _torn(place, line.data)
+        return
     if not parsed.parts:
         value = _scalar(text)
         if value is not DAMAGED:
             yield Raw(place, line.data, value, tuple(flaws), exact=False, through=through)
-        elif not line.whole and final:
-            yield _torn(place, line.data)
         else:
             flaws += named or [("irreparable", "no JSON")]
             yield Raw(place, line.data, DAMAGED, tuple(flaws), exact=False, through=through)
         return
     flaws += named or [("surrogate", "half a character, read as U+FFFD")]
-    if not line.whole and _is_cut(text, parsed.parts[-1].healed or text):
-        # A complete record followed by an incomplete one, which may still be written.
-        flaws.append(("torn-tail", "the last record has no end"))
     last = len(parsed.parts) - 1
     if any(name == "glued" for name, _ in flaws):
         # The incomplete part before it is stored with the complete line.
@@ -149,19 +148,14 @@ def _mended(place: int, through: int, line: Line, fits: Fits, *, final: bool) ->
         flaws = []
     for n, part in enumerate(parsed.parts):
         data = line.data if flaws else part.healed or line.data
-        # A position between two records of one line, or after a line that may grow, is before the
-        # line.
-        behind = through if n == last and line.whole else place
+        # A position between two records of one line is before the line.
+        behind = through if n == last else place
         yield Raw(place, data, plain(part.body), tuple(flaws), exact=False, through=behind)
 
 
 _OBJECT = re.compile(r'\{\s*"')
 _NAMES = {"nul": "nul-inside", "nul_fill": "nul-tail", "syntax": "irreparable", "glued": "glued"}
 _NAMES |= {"utf8": "bad-utf8", "dup_key": "key-twice"}
-
-
-def _is_cut(text: bytes, last: bytes) -> bool:
-    return not text.rstrip().endswith(last.rstrip())
 
 
 def _scalar(text: bytes) -> Any:
