@@ -23,7 +23,9 @@ from tracklog.model.errors import BadFormat, StoreBroken
 from tracklog.testing import (
     BlobSuite,
     Clock,
+    CrashSuite,
     OffsetsSuite,
+    ProcessSuite,
     RefusedSuite,
     StorageSuite,
     StoreSuite,
@@ -55,6 +57,11 @@ class _Postgres:
 class TestStorage(_Postgres, StorageSuite, BlobSuite, RefusedSuite, OffsetsSuite):
     def open(self, where):
         return self.open_storage(where)
+
+
+class TestManyProcesses(ProcessSuite, CrashSuite):
+    def url(self, where):
+        return store_url(where)
 
 
 class TestStore(_Postgres, StoreSuite):

@@ -10,12 +10,25 @@ from tracklog.journal.comparing import verify_store
 from tracklog.journal.proof import check_proof, prove
 from tracklog.journal.storages.file import FileStorage
 from tracklog.journal.storages.memory import MemoryStorage
-from tracklog.testing import BlobSuite, Clock, OffsetsSuite, RefusedSuite, StorageSuite
+from tracklog.testing import (
+    BlobSuite,
+    Clock,
+    CrashSuite,
+    OffsetsSuite,
+    ProcessSuite,
+    RefusedSuite,
+    StorageSuite,
+)
 
 
 class TestFile(StorageSuite, BlobSuite, RefusedSuite, OffsetsSuite):
     def open(self, where):
         return FileStorage(str(where), durability="os")
+
+
+class TestFileOfManyProcesses(ProcessSuite, CrashSuite):
+    def url(self, where):
+        return f"file:{where / 'home'}"
 
 
 class TestMemory(StorageSuite, BlobSuite, RefusedSuite, OffsetsSuite):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tracklog.home import registry
+from tracklog.journal.backup import backup
 from tracklog.journal.frame import Mark
 from tracklog.journal.journal import Entry, Journal
 from tracklog.journal.offsets import Place
@@ -64,6 +66,19 @@ class StorageSuite(_Opened):
         storage.store.append(frames_of([b"{}", b"{}"]))
         report = storage.verify(storage.store.head())
         assert (report.verdict, report.records) == ("proven", 2)
+
+    def test_it_can_be_backed_up_to_a_folder(self, storage: Storage, tmp_path: Path) -> None:
+        for number in range(3):
+            storage.store.append(frames_of([b'{"n":%d}' % number] * 2, run=f"r{number}"))
+        storage.store.erase(3, reason="asked for", by="op", at="2026-05-05T09:00:00.000Z")
+        storage.blobs.put(b"large")
+        head = backup(storage, tmp_path / "copy")
+        copy = registry.storage(tmp_path / "copy")
+        assert copy.store.head() == head == storage.store.head()
+        assert copy.store.read(0, 10) == storage.store.read(0, 10)
+        assert list(copy.blobs.list()) == list(storage.blobs.list())
+        assert copy.verify(head).verdict == "proven"
+        copy.close()
 
     def test_it_has_a_folder_of_this_machine(self, storage: Storage) -> None:
         (storage.folder / "a-cache").write_bytes(b"")

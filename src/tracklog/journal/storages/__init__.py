@@ -3,7 +3,7 @@
 To add one: write a file whose name is the scheme of its URLs (`storages/memory.py` is `memory:`).
 It ends with `storage = open_it`, a function from what follows the colon of the URL (and options by
 name) to a `Storage`. Pass the suites of `tracklog.testing`: `StorageSuite`, `StoreSuite`,
-`BlobSuite`, `OffsetsSuite` and `RefusedSuite`.
+`BlobSuite`, `OffsetsSuite` and `RefusedSuite`; `ProcessSuite` and `CrashSuite` if many processes share it.
 An outside package offers its function under the entry point group `tracklog.storages`.
 """
 
