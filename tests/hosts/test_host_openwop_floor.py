@@ -375,6 +375,26 @@ def test_what_only_tests_may_ask_for_is_refused_to_others(tmp_path):
         assert error_of(client.http.post("/v1/runs", json=mocked)) == (400, "validation_error")
 
 
+def test_a_node_that_requires_what_the_host_does_not_provide_fails_its_run_unexecuted(tmp_path):
+    node = {"id": "n", "typeId": "conformance.requiresMissing"}
+    after = [{"id": "after", "typeId": "core.noop"}]
+    flows = [
+        flow("conformance-capability-missing", [node]),
+        flow("conformance-handled", [node, *after], [("n", "after", "any_failed")]),
+    ]
+    with serve(tmp_path, *flows) as host:
+        run = host.start("conformance-capability-missing")
+        error = host.until(run, "failed")["error"]
+        assert error["code"] == "capability_not_provided"
+        assert "conformance.never-provided" in error["message"]
+        events = host.events(run)
+        assert [e["type"] for e in events] == ["run.started", "node.failed", "run.failed"]
+        again = host.fork(run, mode="replay", fromSeq=0).json()["runId"]
+        host.until(again, "failed")
+        assert pairs(host.events(again)) == pairs(events)
+        host.until(host.start("conformance-handled"), "completed")
+
+
 def test_only_one_run_of_a_scope_is_active_when_that_is_asked_for(tmp_path):
     with Host(tmp_path) as host:
         body = {"workflowId": "conformance-approval", "tenantId": "t", "scopeId": "s"}

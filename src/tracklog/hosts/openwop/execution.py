@@ -249,6 +249,8 @@ class Execution(EventWriter):
 
     async def _execute(self, node: Node) -> dict[str, Any]:
         """Execute one node, with the retries that the workflow allows; its outputs."""
+        if requires := KINDS[node.type].requires:
+            return self._refuse(node, requires[0])
         failures = 0
         while True:
             step = self._start(node)
@@ -278,6 +280,16 @@ class Execution(EventWriter):
         self.outputs[node.id] = outputs
         self.variables.update(outputs)
         return outputs
+
+    def _refuse(self, node: Node, capability: str) -> dict[str, Any]:
+        """Fail a node that needs what this host does not provide; it is not started."""
+        text = f"{node.type} requires {capability}, which this host does not provide"
+        error = {"code": "capability_not_provided", "message": text}
+        data = {"nodeId": node.id, "error": error, "attempts": 1}
+        event = self.emit("node.failed", data, node.id)
+        assert event is not None
+        self.outputs[node.id] = {}
+        return self._failed(node, error, event)
 
     def _start(self, node: Node) -> Step:
         ref = KINDS[node.type].agent(self.definition.id, node)  # WOP-94

@@ -59,6 +59,8 @@ class NodeKind:
     """Called with the recorded outputs when an execution is repeated from the log."""
     is_pure: bool = False
     """Whether a replay executes it again: its result depends on no person, model or tool."""
+    requires: tuple[str, ...] = ()
+    """Runtime capabilities without which it is not executed; this host provides none."""
 
 
 def invalid(message: str, **details: Any) -> Refused:
