@@ -371,8 +371,87 @@ def test_what_only_tests_may_ask_for_is_refused_to_others(tmp_path):
         client = host.client("tests")
         assert client.http.post("/v1/runs", json=body, headers=forced).status_code == 201
         other = client.http.post("/v1/runs", json=body, headers={"X-Force-Engine-Version": "9"})
-        assert error_of(other) == (400, "validation_error")
-        assert error_of(client.http.post("/v1/runs", json=mocked)) == (400, "validation_error")
+        assert error_of(other) == (400, "unsupported_force_engine_version")
+    with Host(tmp_path) as host:
+        assert "testing" not in host.http.get("/.well-known/openwop").json()
+
+
+PROMPT = {"id": "say", "typeId": "core.ai.callPrompt", "config": {"prompt": "anything"}}
+TEXT = {
+    "tokens": ["Hello", " ", "world", "!"],
+    "delayMsPerToken": 10,
+    "finishReason": "stop",
+    "usage": {"promptTokens": 5, "completionTokens": 4, "totalTokens": 9},
+}
+
+
+def mocked(**config) -> dict:
+    return {"mockProvider": {"id": "stream-text", "config": config}}
+
+
+def test_a_run_of_tests_streams_the_tokens_of_a_mock_provider(tmp_path):
+    keys = (key("tester", "write", test=True), key("worker", "write"))
+    flows = flow("conformance-stream-text", [PROMPT])
+    with serve(tmp_path, flows, keys=keys) as host:
+        testing = host.http.get("/.well-known/openwop").json()["testing"]
+        assert testing["mockProviders"] == ["stream-text"]
+        assert testing["forceEngineVersionRange"] == {"min": 1, "max": 1}
+        tester = host.client("tester")
+        run = tester.start("conformance-stream-text", configurable=mocked(**TEXT))
+        frames = tester.stream(run, "?streamMode=messages")
+        assert {name for _, name, _ in frames} == {"ai.message.chunk"}
+        chunks = [data["payload"] for _, _, data in frames]
+        assert [each["chunk"] for each in chunks] == TEXT["tokens"]
+        assert [each["isLast"] for each in chunks] == [False, False, False, True]
+        assert {(each["runId"], each["nodeId"]) for each in chunks} == {(run, "say")}
+        ends = {"finishReason": "stop", "usage": TEXT["usage"], "model": "mock-stream-text-v1"}
+        assert chunks[-1]["meta"] == ends
+        assert chunks[0]["meta"] == {"model": "mock-stream-text-v1"}
+        snapshot = tester.until(run, "completed")
+        assert snapshot["variables"]["text"] == "Hello world!"
+        assert snapshot["configurable"] == mocked(**TEXT)
+        again = tester.fork(run, mode="replay", fromSeq=0).json()["runId"]
+        tester.until(again, "completed")
+        others = [e["payload"] for e in tester.events(again, "output.chunk")]
+        assert others == [{**each, "runId": again} for each in chunks]
+        plain = tester.start("conformance-stream-text", configurable=mocked())
+        tester.until(plain, "completed")
+        last = tester.events(plain, "output.chunk")[-1]["payload"]["meta"]
+        assert last["usage"] == {"promptTokens": 1, "completionTokens": 2, "totalTokens": 3}
+        v2 = tester.http.get(f"/runs/{run}/events").json()["events"]
+        (first, *_) = (e["payload"] for e in v2 if e["type"] == "output.chunk")
+        assert first["runId"] == f"default/{run}"
+        response = host.client("worker").fork(run, mode="branch", fromSeq=1)
+        assert error_of(response) == (403, "mock_provider_forbidden")
+
+
+@pytest.mark.parametrize(
+    ("provider", "code"),
+    [
+        ({"id": "does-not-exist"}, "unsupported_mock_provider"),
+        ({}, "validation_error"),
+        ("stream-text", "validation_error"),
+        ({"id": "stream-text", "surprise": 1}, "validation_error"),
+        ({"id": "stream-text", "config": []}, "validation_error"),
+        ({"id": "stream-text", "config": {"surprise": 1}}, "validation_error"),
+        ({"id": "stream-text", "config": {"tokens": "a"}}, "validation_error"),
+        ({"id": "stream-text", "config": {"tokens": [1]}}, "validation_error"),
+        ({"id": "stream-text", "config": {"delayMsPerToken": 5001}}, "validation_error"),
+        ({"id": "stream-text", "config": {"delayMsPerToken": True}}, "validation_error"),
+        ({"id": "stream-text", "config": {"finishReason": "bored"}}, "validation_error"),
+        ({"id": "stream-text", "config": {"usage": {"promptTokens": -1}}}, "validation_error"),
+        ({"id": "stream-text", "config": {"usage": {"surprise": 1}}}, "validation_error"),
+        ({"id": "stream-text", "config": {"model": ""}}, "validation_error"),
+    ],
+)
+def test_a_mock_provider_that_is_unknown_or_wrong_is_refused(tmp_path, provider, code):
+    with Host(tmp_path, keys=(key("tester", "write", test=True),)) as host:
+        body = {"workflowId": "conformance-noop", "configurable": {"mockProvider": provider}}
+        response = host.client("tester").http.post("/v1/runs", json=body)
+        assert error_of(response) == (400, code)
+        new = {"version": 1, "ai": {"mockProvider": provider}}
+        response = host.client("tester").http.post("/runs", json={**body, "configurable": new})
+        assert error_of(response) == (400, "validation_error")
 
 
 def test_a_node_that_requires_what_the_host_does_not_provide_fails_its_run_unexecuted(tmp_path):

@@ -215,6 +215,7 @@ def test_the_example_runs_as_it_is_shipped(tmp_path):
         ("tools: [{id: 'a:b'}]", "without a command"),
         ("tools: [{id: 'a:b', command: [x], colour: red}]", "not understood"),
         ("model: {name: x}", "without a base_url"),
+        ("keys: [{token: HOME, test: true}]", "hk_test_"),
         ("a: [", "no YAML"),
         ("streaming: 1\nsurprise: 2", "(?s)no bool.*unknown setting"),
     ],
@@ -223,4 +224,4 @@ def test_a_wrong_settings_file_is_an_error_that_says_why(tmp_path, text, why):
     path = tmp_path / "host.yaml"
     path.write_text(text)
     with pytest.raises(TracklogError, match=why):
-        settings_of(path, {})
+        settings_of(path, {"HOME": "here"})

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from tracklog import __version__
-from tracklog.hosts.openwop.settings import ENGINE, LOG_VERSION, Settings
+from tracklog.hosts.openwop.settings import ENGINE, LOG_VERSION, TEST_PREFIX, Settings
 
 PROTOCOL = "1.0"
 LOG_VERSION_2 = 3
@@ -19,6 +19,20 @@ MOST_RUNS = 100
 def versions_of(settings: Settings) -> tuple[str, ...]:
     """The versions of the protocol that are served."""
     return (PROTOCOL, "2.0") if settings.serves_v2 else (PROTOCOL,)
+
+
+def _testing(settings: Settings) -> dict[str, Any]:
+    """What keys of tests may ask for; nothing where there is no such key."""
+    if not any(key.test for key in settings.keys):
+        return {}
+    versions = {"min": ENGINE, "max": ENGINE}
+    return {
+        "testing": {
+            "mockProviders": ["stream-text"],
+            "testKeyPrefix": TEST_PREFIX,
+            "forceEngineVersionRange": versions,
+        }
+    }
 
 
 def _retries(settings: Settings) -> dict[str, Any]:
@@ -71,6 +85,7 @@ def discovery(settings: Settings, fixtures: list[str]) -> dict[str, Any]:
         "agents": root,
         "capabilities": {"agents": block},
         "subWorkflow": {"inputMapping": True},
+        **_testing(settings),
         "conformance": {"mockAgent": settings.conformance},
         "runs": {"pauseResume": {"supported": True}},
         "webhooks": {
@@ -105,6 +120,7 @@ def discovery_2(settings: Settings, fixtures: list[str]) -> dict[str, Any]:
         "implementation": {"name": "tracklog", "version": __version__, "vendor": "tracklog"},
         "fixtures": fixtures,
         "conformance": {"mockAgent": settings.conformance},
+        **_testing(settings),
         "limits": {
             **stable,
             "maxNodeExecutions": settings.max_node_executions,

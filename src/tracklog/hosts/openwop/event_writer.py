@@ -18,6 +18,8 @@ from tracklog.hosts.openwop.settings import Settings
 
 DIVERGED = "replay.diverged"
 PAUSES = ("run.paused", "run.resumed")
+ENDS = ("node.completed", "node.failed", "node.cancelled")
+TIMEOUT = "run_timeout"
 
 
 def pauses_in(events: Sequence[Body]) -> set[int]:
@@ -31,7 +33,7 @@ def pauses_in(events: Sequence[Body]) -> set[int]:
             started = None
         elif kind == "node.started":
             started = number
-        elif kind in ("node.completed", "node.failed", "node.cancelled", "node.retried"):
+        elif kind in (*ENDS, "node.retried"):
             started = None
     return found
 
@@ -205,3 +207,22 @@ class EventWriter:
             place = self.tape_at + ahead
             return self.tape[place] if place < len(self.tape) else None
         return None
+
+
+def ends_attempt(events: Sequence[Body], at: int, node: str) -> bool:
+    """Whether an event ends an attempt at a node, or leaves it for the next start of the host."""
+    event = events[at]
+    if event["type"] == "run.paused":  # inside an attempt: it was cut off
+        return True
+    if event.get("nodeId") != node:
+        return False
+    if event["type"] != "node.retried":
+        return event["type"] in ENDS
+    later = (events[n]["type"] for n in range(at + 1, len(events)))
+    return next((kind for kind in later if kind != DIVERGED), "node.started") == "node.started"
+
+
+def was_cut_off(event: Body) -> bool:
+    """Whether a node ended because of a cancellation or a timeout."""
+    error = event["payload"].get("error", {})
+    return event["type"] == "node.cancelled" or bool(error.get("code") == TIMEOUT)

@@ -1,13 +1,13 @@
 """Carry out one run: repeat what is in the journal, and continue from there."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tracklog import TAPE_LABEL, Body, Tape, tape_report
 from tracklog.hosts.openwop.definitions import Definition, Node
-from tracklog.hosts.openwop.event_writer import DIVERGED, EventWriter
+from tracklog.hosts.openwop.event_writer import TIMEOUT, EventWriter, ends_attempt, was_cut_off
 from tracklog.hosts.openwop.exceptions import (
     Again,
     Cancelled,
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
 
 T = TypeVar("T")
-TIMEOUT = "run_timeout"
-ENDS = ("node.completed", "node.failed", "node.cancelled")
 PAUSE, LONGEST_PAUSE = 100, 10_000
 """Milliseconds before a node that failed is tried again: the first time, and at most; it doubles."""
 
@@ -362,13 +360,15 @@ class Execution(EventWriter):
     def _recorded_end(self, node: Node) -> int | None:
         """The position of the recorded end of this attempt: in the run's own log, or in that of the source."""
         for at in range(self.at, len(self.history)):
-            if _ends(self.history, at, node):
+            if ends_attempt(self.history, at, node.id):
                 return at
         if self.tape is None:
             return None
         for at in range(self.tape_at, len(self.tape)):
-            if self.tape[at]["sequence"] not in self.skipped and _ends(self.tape, at, node):
-                return None if is_pure(node) and not _was_cut_off(self.tape[at]) else -1
+            if self.tape[at]["sequence"] not in self.skipped and ends_attempt(
+                self.tape, at, node.id
+            ):
+                return None if is_pure(node) and not was_cut_off(self.tape[at]) else -1
         return None
 
     def _repeat_all(self, step: Step, end: int) -> dict[str, Any]:
@@ -377,13 +377,13 @@ class Execution(EventWriter):
         while True:
             self.pass_notes()
             if not self.is_live:
-                is_end = _ends(self.history, self.at, node)
+                is_end = ends_attempt(self.history, self.at, node.id)
                 event = self.consume(None)
             else:
                 source = self.on_tape()
                 assert source is not None
                 assert self.tape is not None
-                is_end = _ends(self.tape, self.tape_at, node)
+                is_end = ends_attempt(self.tape, self.tape_at, node.id)
                 event = self.repeat(source)
             kind, payload = event["type"], event["payload"]
             if kind == "run.paused":
@@ -469,25 +469,6 @@ class Execution(EventWriter):
     def orchestrator(self) -> dict[str, Any] | None:
         found: dict[str, Any] | None = self.host.get("orchestrator")
         return found
-
-
-def _ends(events: Sequence[Body], at: int, node: Node) -> bool:
-    """Whether an event ends an attempt at a node, or leaves it for the next start of the host."""
-    event = events[at]
-    if event["type"] == "run.paused":  # inside an attempt: it was cut off
-        return True
-    if event.get("nodeId") != node.id:
-        return False
-    if event["type"] != "node.retried":
-        return event["type"] in ENDS
-    later = (events[n]["type"] for n in range(at + 1, len(events)))
-    return next((kind for kind in later if kind != DIVERGED), "node.started") == "node.started"
-
-
-def _was_cut_off(event: Body) -> bool:
-    """Whether a node ended because of a cancellation or a timeout."""
-    error = event["payload"].get("error", {})
-    return event["type"] == "node.cancelled" or bool(error.get("code") == TIMEOUT)
 
 
 async def _completed(work: Coroutine[Any, Any, None]) -> None:

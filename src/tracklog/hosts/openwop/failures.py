@@ -7,6 +7,8 @@ STATUS = {
     "validation_error": 400,
     "idempotency_key_invalid": 400,
     "protocol_version_mismatch": 400,
+    "unsupported_force_engine_version": 400,
+    "unsupported_mock_provider": 400,
     "unsupported_stream_mode": 400,
     "webhook_url_rejected": 400,
     "interrupt_token_invalid": 401,

@@ -18,6 +18,7 @@ from tracklog.hosts.openwop.engine import Engine
 from tracklog.hosts.openwop.exceptions import BadAnswer, Mismatch, Newer, NotAllowed, Unknown
 from tracklog.hosts.openwop.failures import Failure
 from tracklog.hosts.openwop.forks import forked, started
+from tracklog.hosts.openwop.mock_provider import OPTION, check_provider
 from tracklog.hosts.openwop.options import (
     BODY,
     OVERLAY,
@@ -139,7 +140,8 @@ class Handlers:
             text = "only a key of tests may choose the version of the engine"
             raise Failure("force_engine_version_forbidden", text)
         if wanted != str(ENGINE):
-            raise Failure("validation_error", f"there is only version {ENGINE} of the engine")
+            text = f"there is only version {ENGINE} of the engine"
+            raise Failure("unsupported_force_engine_version", text)
 
     @staticmethod
     def _place_of(dedup: str, host: Mapping[str, Any]) -> str:
@@ -186,6 +188,8 @@ class Handlers:
         refuse_unknown(overlay, OVERLAY, is_closed=True)
         definition = self.engine.workflows.known.get(source.snapshot.workflow)
         options = read_options(overlay, call.key, definition)
+        if mode == "branch" and OPTION in source.snapshot.configurable:
+            check_provider(source.snapshot.configurable[OPTION], call.key)
         if start >= len(source.events):
             details = {"events": len(source.events)}
             raise Failure("fork_out_of_range", "the source has not so many events", details)

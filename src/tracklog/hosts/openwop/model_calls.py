@@ -7,6 +7,7 @@ from typing import Any
 from tracklog.answers.run_steps import without_names
 from tracklog.hosts._endpoint import ModelFailed
 from tracklog.hosts.openwop.exceptions import NodeFailed
+from tracklog.hosts.openwop.mock_provider import OPTION, stream_text
 from tracklog.hosts.openwop.models import Reply
 from tracklog.hosts.openwop.reasoning import Reasoning
 from tracklog.hosts.openwop.recorded_answers import MODEL_FAILED, reply_of
@@ -22,6 +23,8 @@ async def ask_model(
     """The reply of a model; its usage is recorded, and a `reasoning` is recorded while it arrives."""
     x, digest = step.x, _digest(step, messages)
     await x.flush()
+    if OPTION in x.configurable:
+        return await stream_text(step, x.configurable[OPTION].get("config", {}))
     reasoning = reasoning or Reasoning(step, "")
     played = step.play("model", {"promptHash": digest})
     try:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracklog.hosts.openwop.definitions import Definition, Refused
+from tracklog.hosts.openwop.mock_provider import OPTION, check_provider
 from tracklog.hosts.openwop.schemas import faults_against
 from tracklog.hosts.openwop.settings import VERBOSITIES, Key
 
@@ -86,15 +87,14 @@ def check_configurable(
     options: Mapping[str, Any], key: Key, definition: Definition | None = None
 ) -> None:
     """Refuse an option that is wrong, that nobody carries out, or that the workflow does not allow."""
-    if "mockProvider" in options:
-        if not key.test:
-            text = "mockProvider is only for keys of tests"
-            raise Refused("mock_provider_forbidden", text, field="configurable.mockProvider")
-        raise _refused("configurable.mockProvider", "this host has no mock providers")
+    if OPTION in options:
+        check_provider(options[OPTION], key)
     schema = definition.source.get("configurableSchema") if definition else None
     declared = schema.get("properties", {}) if isinstance(schema, dict) else {}
     for name, value in options.items():
         place = f"configurable.{name}"
+        if name == OPTION:
+            continue
         if name in CONFIGURABLE:
             if not CONFIGURABLE[name][0](value):
                 raise _refused(place, f"{name} is {CONFIGURABLE[name][1]}")

@@ -300,6 +300,8 @@ def new_event(
         event["nodeId"] = node
     if cause is not None:
         event["causationId"] = cause
+    if kind == "output.chunk":  # also one that is copied from another run
+        payload = {**payload, "runId": run}
     return {**event, "payload": payload, "schemaVersion": 1, "engineVersion": "1", **more}
 
 

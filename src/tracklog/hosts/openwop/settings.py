@@ -15,6 +15,8 @@ ENGINE = 1
 LOG_VERSION = 2
 SYSTEM = "core.system"
 """Who calls a tool when no agent does (WOP-61)."""
+TEST_PREFIX = "hk_test_"
+"""What the tokens of tests begin with, so that nobody takes one for another."""
 UNPRIVILEGED = "conformance-unprivileged"
 """A principal that holds no scope, for tests of the tool hooks."""
 
@@ -289,6 +291,10 @@ def _key(path: Path, entry: Any, environment: Mapping[str, str]) -> Key:
     tenant, test = entry.get("tenant"), entry.get("test", False)
     if not isinstance(test, bool):
         raise _bad(path, f"has a key with test: {test!r}, which is neither true nor false")
+    if test and not token.startswith(TEST_PREFIX):
+        raise _bad(
+            path, f"has a key with test: true, whose token does not begin with {TEST_PREFIX}"
+        )
     return Key(
         digest=digest(token),
         principal=str(entry.get("principal", "default")),

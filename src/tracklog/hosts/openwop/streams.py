@@ -130,10 +130,16 @@ class Stream:
             elif self._buffer:
                 self._waiting.append(body)
             else:
-                frames.append(_frame(self._wire.kind(kind), event["sequence"], body))
+                frames.append(_frame(self._name(kind), event["sequence"], body))
         if frames:
             await self._put(b"".join(frames))
         return urgent
+
+    def _name(self, kind: str) -> str:
+        """What a frame is called: version 1 has a name of its own for what `messages` sends."""
+        if kind in _CHUNKS and "messages" in self._modes and self._wire.version.startswith("1"):
+            return "ai.message.chunk"
+        return self._wire.kind(kind)
 
     async def _is_more(self, gone: "asyncio.Future[None]", seconds: float = KEEPALIVE) -> bool:
         """Whether something happened before the next keep-alive is due."""
