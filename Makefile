@@ -125,8 +125,8 @@ soak: setup  ## The chaos of the tests, twenty times as long and never the same;
 		tests/contracts/test_sink.py tests/collector/test_collector.py tests/collector/test_collector_stream.py \
 		tests/collector/test_collector_guard.py tests/collector/test_collector_chaos.py tests/answers/test_related.py
 
-cluster-test: setup  ## Kill PostgreSQL and collectors on it a hundred times each; about an hour.
-	TRACKLOG_SOAK=34 $(PYTEST) tests/collector/test_postgres_faults.py
+cluster-test: setup  ## Kill PostgreSQL and collectors on it a hundred times each, and its index worker two hundred times; about an hour.
+	TRACKLOG_SOAK=34 $(PYTEST) tests/collector/test_postgres_faults.py tests/index/test_postgres_index.py
 
 proof: setup  ## Show which test proves which requirement.
 	$(BIN)/python tests/proof.py

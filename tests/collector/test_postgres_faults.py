@@ -124,6 +124,45 @@ def test_a_line_sent_to_one_collector_is_streamed_by_the_other(nodes, tmp_path):
     assert names == [["run-1"], ["run-1"]]
 
 
+def test_two_collectors_answer_alike_and_one_index_serves_both(nodes, tmp_path):
+    url = servers.store_url(tmp_path)
+    nodes += [Node(url, tmp_path / "a"), Node(url, tmp_path / "b")]
+    headers = {"Content-Type": "application/x-ndjson"}
+    paths = ("runs", "board", "costs", "tools", "findings", "agents", "search?q=task*")
+    for number in range(12):
+        body = fleets._line(f"task{number}", f"run-{number % 3}")
+        node = nodes[number % 2]
+        httpx.post(f"{node.url}/api/events/kahn-agent", content=body, headers=headers, timeout=60)
+        answers = [[_answer(each, path) for path in paths] for each in nodes]
+        assert answers[0] == answers[1]
+    hits = _answer(nodes[0], "search?q=task*")
+    assert len(hits) == 12
+    # The one that fills the index is killed: the other one does so instead.
+    workers = [node for node in nodes if "index.db" in str(list(node.folder.rglob("index.db*")))]
+    assert workers == []  # no collector has an index of its own
+    for node, other in (nodes, nodes[::-1]):
+        node.kill()
+        body = fleets._line(f"after-{node.port}", "run-9")
+        httpx.post(f"{other.url}/api/events/kahn-agent", content=body, headers=headers, timeout=60)
+        assert any(row["run"] == "run-9" for row in _answer(other, "runs"))
+        node.start()
+
+
+def _answer(node: Node, path: str) -> object:
+    answer = httpx.get(f"{node.url}/api/{path}", timeout=60)
+    assert answer.status_code == 200, (path, answer.text)
+    assert "Tracklog-As-Of" not in answer.headers, path  # it is as new as the journal
+    return _timeless(answer.json())
+
+
+def _timeless(answer: object) -> object:
+    """An answer without what its clock says: how long ago something was."""
+    if isinstance(answer, dict):
+        kept = {key: each for key, each in answer.items() if not key.endswith("seconds")}
+        return {key: _timeless(each) for key, each in kept.items()}
+    return [_timeless(each) for each in answer] if isinstance(answer, list) else answer
+
+
 def test_a_batch_that_two_collectors_get_at_once_is_stored_once(nodes, tmp_path):
     url = servers.store_url(tmp_path)
     nodes += [Node(url, tmp_path / "a"), Node(url, tmp_path / "b")]

@@ -38,6 +38,7 @@ def command() -> None:
 def init(url: str, as_json: bool) -> None:
     """Make the tables at URL, if they are not there, and print the rights that a user needs."""
     address = _address(url)
+    from tracklog.index.indexes.postgresql.schema import role_sql
     from tracklog.journal.postgres.schema import owner_of, refused_schema
 
     _storage(url).close()
@@ -50,13 +51,17 @@ def init(url: str, as_json: bool) -> None:
         for schema in schemas
         for right in ("USAGE ON", "SELECT ON ALL TABLES IN")
     ]
-    grants = [*writer, *reader]
+    questions = role_sql(address)
+    grants = [*writer, *reader, *questions]
     if as_json:
         terminal.put_json({"store": address.shown, "schemas": schemas, "grants": grants})
         return
     click.echo(f"{address.shown}: ready, with the schemas {' and '.join(schemas)}")
     click.echo("rights for other users, one who writes and one who only reads:")
-    for line in grants:
+    for line in (*writer, *reader):
+        click.echo(f"  {line}")
+    click.echo("for `tracklog query`, if the user of the database may not make roles:")
+    for line in questions:
         click.echo(f"  {line}")
 
 
@@ -80,6 +85,8 @@ def status(url: str, as_json: bool) -> None:
     )
     click.echo(f"{state.refused:,} refused lines, {terminal.count(state.blobs, 'blob')}")
     click.echo(f"head {state.head}")
+    for index in state.indexes:
+        click.echo(f"index {index.schema}: up to record {index.cursor:,}, {index.behind:,} behind")
     for each in state.standbys:
         behind = "" if each.behind_bytes is None else f", {each.behind_bytes:,} bytes behind"
         click.echo(terminal.plain(f"standby {each.name}: {each.sync}, {each.state}{behind}"))

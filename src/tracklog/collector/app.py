@@ -13,7 +13,7 @@ from tracklog.collector import otlp
 from tracklog.collector.ingest import BY_ADDRESS
 from tracklog.collector.metrics import Counts
 from tracklog.collector.pages import SAFE, Console
-from tracklog.collector.question_runner import AS_OF, QuestionRunner
+from tracklog.collector.question_runner import AS_OF, IndexWorker, QuestionRunner
 from tracklog.collector.routes import ROUTES
 from tracklog.collector.stream import Hub
 from tracklog.demo import is_demo
@@ -77,6 +77,7 @@ class Collector:
         self.rate = Rate(self.limits.events_per_second)
         self.hub = Hub(home, self.limits)
         self.runner = QuestionRunner(home)
+        self.worker = IndexWorker(home)
         self.counts = Counts()
         self.telemetry = otlp.Telemetry(home)
         self.router = Router(ROUTES)
@@ -177,5 +178,6 @@ class Collector:
         """Close the home after the last request, when everything begun is finished."""
         self.pool.shutdown()
         self.telemetry.close()
+        self.worker.close()
         self.runner.close()
         self.home.close()

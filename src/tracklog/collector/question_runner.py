@@ -1,6 +1,7 @@
 """Answers from the index, which one thread at a time brings up to the journal's end."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tracklog.index.indexer import BEHIND
 from tracklog.model.errors import IndexUnusable, TracklogError
+from tracklog.web import logs
 
 if TYPE_CHECKING:
     from tracklog.home.home import Home
@@ -17,7 +19,39 @@ AS_OF: ContextVar[int | None] = ContextVar("as of", default=None)
 """The last indexed record, for an answer that could not wait for the rest."""
 PATIENCE = 5.0
 """Seconds that a question waits for the index; then it is answered with the current index."""
+_PAUSE = 1.0  # seconds until an index that could not be written is tried again
 _BEING_MADE = IndexUnusable("the index is being built and is still empty", "try again later")
+
+
+class IndexWorker:
+    """A thread that keeps a shared index up to date, as long as no other process does so."""
+
+    def __init__(self, home: "Home") -> None:
+        self._home = home
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="index worker", daemon=True)
+
+    def start(self) -> None:
+        """Begin, if the index is shared; else each question brings the index up to date."""
+        if self._home.shares_index:
+            self._thread.start()
+
+    def close(self) -> None:
+        """Stop after the batch that is being indexed."""
+        self._stopped.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._home.index.keep_up(self._stopped.is_set)
+            except TracklogError as error:
+                if not self._stopped.is_set():
+                    logs.log("warning", f"the index is not kept up to date: {error.message}")
+            except Exception as error:  # noqa: BLE001  # the log has the place; it is tried again
+                logs.log_failure("the index is not kept up to date", error)
+            self._stopped.wait(_PAUSE)
 
 
 class QuestionRunner:

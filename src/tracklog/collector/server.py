@@ -274,6 +274,7 @@ def serve(
     )
     server = Server(config, collector)
     _settle()
+    collector.worker.start()
     ready()
     try:
         server.run(sockets=[bound])

@@ -60,7 +60,7 @@ class Home:
             options["folders"] = folders
         self.storage = registry.storage(place, **options)
         self.store, self.path = self.storage.store, self.storage.folder
-        self._folds, self._index_url = folds, index or self.storage.index_url
+        self._folds, self._given_index = folds, index
         self.dialects = {each.name: each for each in dialects or registry.dialects()}
         self.clock = clock
         self.redact, self._cap = redact, cap
@@ -90,6 +90,15 @@ class Home:
     def blobs(self) -> Blobs:
         """Large values that were taken out of lines and are stored apart."""
         return self.storage.blobs
+
+    @cached_property
+    def _index_url(self) -> str:
+        return self._given_index or self.storage.index_url
+
+    @property
+    def shares_index(self) -> bool:
+        """Whether the index is one that other machines use, too."""
+        return not self._index_url.startswith("sqlite:") and self.index.index.shared
 
     @cached_property
     def index(self) -> Indexer:

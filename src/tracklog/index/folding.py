@@ -99,7 +99,8 @@ class Folding:
         changes = [*self._changes(batch), *self._sums(batch), *self._rests(batch)]
         changes += self._pasts(batch)
         rows = (batch.findings, batch.words, _names(batch), batch.superseded, batch.refolded)
-        self.index.apply(cursor, changes, *rows, link=self.journal.link(cursor))
+        link = self.journal.link(cursor)
+        self.index.apply(cursor, changes, *rows, link=link, after=self.at)
         self.at = cursor
         self._trim()
         return 0

@@ -4,6 +4,7 @@ It knows the shapes of dialects, folds and indexes, and no particular one.
 """
 
 import sys
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
@@ -24,7 +25,7 @@ from tracklog.index.indexes import Answer, Index, RecordFinding
 from tracklog.index.search_text import searchable_text, terms
 from tracklog.journal.frame import Record, Run
 from tracklog.journal.journal import Journal
-from tracklog.model.errors import IndexDamaged, IndexUnusable, UnknownName
+from tracklog.model.errors import IndexDamaged, IndexOvertaken, IndexUnusable, UnknownName
 from tracklog.model.event import Finding
 from tracklog.model.fact import Fact
 from tracklog.reading import record as reading_record
@@ -40,6 +41,8 @@ _ATTEMPTS = 5  # at building an index, each undone by something else that happen
 _BATCH = 5000  # records that are applied together
 _BATCH_BYTES = 16 << 20  # and no more than this of them, but for the last
 _PAGE = 1000  # states that are read at once
+_LOOK = 0.02  # seconds after which somebody who waits for the turn looks how far the index is
+_TURN = 1.0  # seconds between two attempts to get the turn, or to find new records
 
 BEHIND = "index-behind"
 """The finding that another process is indexing and has not reached the end."""
@@ -82,21 +85,48 @@ class Indexer:
 
         While another process does the same, it waits `patience` seconds, and then gives up.
         """
-        findings: list[Finding] = []
         try:
             if self._is_current():
-                return findings
+                return []
         except IndexDamaged:
             pass  # seen to below
-        with self.index.turn(patience) as mine:
-            if not mine:
-                return [self._behind()]
-            for _ in range(_ATTEMPTS):
-                why = self._advance(progress)
-                if why is None:
-                    return findings
+        through = self.journal.last
+        for left in _slices(patience):
+            with self.index.turn(left) as mine:
+                if mine:
+                    return self._complete(progress)
+            if self._reached(through):
+                return []
+        return [self._behind()]
+
+    def keep_up(self, stop: Callable[[], bool]) -> None:
+        """Keep a shared index up to date until `stop` says so.
+
+        One process of all that do so has the turn; when it ends, another one continues.
+        """
+        while not stop():
+            with self.index.turn(_TURN) as mine:
+                while mine and not stop():
+                    self._complete(None)
+                    self.journal.wait(self._folding.at, _TURN)
+
+    def _complete(self, progress: Progress | None) -> list[Finding]:
+        """Index the journal to its end; the caller has the turn."""
+        findings: list[Finding] = []
+        for _ in range(_ATTEMPTS):
+            why = self._advance(progress)
+            if why is None:
+                return findings
+            if why:
                 findings.append(Finding("index-rebuilt", f"the index was rebuilt: {why}", "info"))
         raise IndexUnusable("the index is damaged again and again", "look at the disk it is on")
+
+    def _reached(self, seq: int) -> bool:
+        """Whether somebody else has indexed up to a record."""
+        try:
+            return self.index.cursor >= seq and self._stale() is None
+        except IndexDamaged:
+            return False
 
     def rebuild(self, progress: Progress | None = None, patience: float = 60) -> list[Finding]:
         """Build the index again from the first record of the journal."""
@@ -110,12 +140,17 @@ class Indexer:
         """Empty the index; the next question builds it again. Returns whether that was possible.
 
         It is not possible while another process is indexing; that process notices by itself that
-        something was erased.
+        something was erased, and begins again.
         """
-        with self.index.turn(patience) as mine:
-            if mine:
-                self._clear()
-            return mine
+        through = self.journal.last
+        for left in _slices(patience):
+            with self.index.turn(left) as mine:
+                if mine:
+                    self._clear()
+                    return True
+            if int(self.index.notes.get("through", 0)) >= through:
+                return True  # it has begun again since
+        return False
 
     def state(self, fold: str, key: str) -> Any:
         """The state of a fold under a key; the initial state where none is stored."""
@@ -326,6 +361,9 @@ class Indexer:
                         return f"record {erased} was erased"
                     if progress is not None:
                         progress(folding.at, self.journal.last)
+        except IndexOvertaken:
+            folding.forget()
+            return ""
         except IndexDamaged:
             return f"it was damaged, and was put aside as {self._replace()}"
         except BaseException:
@@ -356,6 +394,17 @@ class Indexer:
         return {
             (record.family, record.run) for record in self._folding.records(places[:MOST_CALLED])
         }
+
+
+def _slices(patience: float) -> Iterator[float]:
+    """The time that somebody waits, in parts: whoever waits looks around in between."""
+    until = time.monotonic() + patience
+    left = patience
+    while True:
+        yield min(left, _LOOK)
+        left = until - time.monotonic()
+        if left <= 0:
+            return
 
 
 def _parts(records: list[Record]) -> Iterator[list[Record]]:

@@ -170,6 +170,10 @@ class IndexDamaged(IndexUnusable):
     """The file of an index is damaged; it is a cache and can be rebuilt."""
 
 
+class IndexOvertaken(IndexUnusable):
+    """Another process changed the index while a batch for it was made; nothing was stored."""
+
+
 class BadQuery(TracklogError):
     """A query to the index is no SQL, would change something, or took too long."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tracklog.index.indexes import Index, RecordFinding, Words
-from tracklog.model.errors import BadQuery, IndexUnusable
+from tracklog.model.errors import BadQuery, IndexOvertaken, IndexUnusable
 from tracklog.model.event import Finding
 
 
@@ -140,6 +140,15 @@ class IndexSuite(ABC):
         assert (index.cursor, index.states("runs"), index.findings()) == (0, [], [])
         index.apply(1, [("runs", "a", 1, b"{}")], [], [Words(1, "word")])
         assert index.search(["word"]) == [1]
+
+    def test_a_batch_that_was_made_from_an_older_state_leaves_nothing(self, index: Index) -> None:
+        index.apply(2, [("runs", "a", 2, b'{"n":2}')], after=0)
+        with pytest.raises(IndexOvertaken):
+            index.apply(3, [("runs", "a", 3, b'{"n":9}')], [], [Words(3, "word")], after=1)
+        assert (index.cursor, index.states("runs")) == (2, [("a", b'{"n":2}')])
+        assert index.search(["word"]) == []
+        index.apply(3, [("runs", "a", 3, b'{"n":3}')], after=2)
+        assert (index.cursor, index.states("runs")) == (3, [("a", b'{"n":3}')])
 
     def test_clear_forgets_everything(self, index: Index) -> None:
         row = RecordFinding(1, "f", "r", Finding("odd", ""))

@@ -52,6 +52,9 @@ class Index(Protocol):
     A damaged index raises `IndexDamaged`; a locked one raises nothing: the call waits.
     """
 
+    shared: bool
+    """Whether other machines use it, too: then a collector keeps it up to date for all of them."""
+
     @property
     def cursor(self) -> int:
         """The last record that was applied; 0 when none was."""
@@ -100,13 +103,15 @@ class Index(Protocol):
         silent: Iterable[int] = (),
         refolded: Iterable[tuple[str, str]] = (),
         link: str = "",
+        after: int | None = None,
     ) -> None:
         """Store changed states, findings, words, names and the new cursor: all or nothing.
 
         A name is a number below 2^63 and the record that has it. Findings come in the order of
         their records. `link` is stored beside the cursor, as the note `link`. A search does not
         find the words of `silent` records any more. The stored findings of the runs in
-        `refolded` are deleted first.
+        `refolded` are deleted first. `after` is the cursor that the states were made from: if
+        another process has moved or emptied the index since, `IndexOvertaken` is raised.
         """
 
     def states(

@@ -28,7 +28,7 @@ _PAUSE = 0.05
 _IDLE = 8  # connections that are kept open
 _LOST = ("08", "57P", "25006", "25P03")
 # No connection; the server stops or starts; it became a standby; we held the lock too long.
-_TENANT = re.compile(r"[a-z][a-z0-9]{0,39}")
+_TENANT = re.compile(r"[a-z][a-z0-9]{0,29}")
 _DEFAULTS = {
     "application_name": "tracklog",
     "connect_timeout": "5",
@@ -49,7 +49,7 @@ class Address:
         if not _TENANT.fullmatch(self.tenant):
             raise BadFormat(
                 f"{self.tenant!r} is not the name of a tenant",
-                "it has at most 40 lower-case letters and digits, and begins with a letter",
+                "it has at most 30 lower-case letters and digits, and begins with a letter",
             )
         self.url = urlunsplit(parts._replace(query=urlencode(options)))
         try:

@@ -72,9 +72,9 @@ def refused_schema(address: Address) -> str:
     return f"{address.schema}_refused"
 
 
-def index_schema(address: Address) -> str:
-    """The schema of the index."""
-    return f"{address.schema}_index"
+def index_prefix(address: Address) -> str:
+    """What the schemas of the indexes begin with; each version of tracklog has its own."""
+    return f"{address.schema}_index_"
 
 
 def is_made(database: Database, schema: str) -> bool:

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 
 from tracklog.journal.postgres.connections import Address, Database
-from tracklog.journal.postgres.schema import check, refused_schema
+from tracklog.journal.postgres.schema import check, index_prefix, refused_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,17 @@ class Standby:
     """`sync` or `quorum` if an acknowledgement waits for it, else `async` or `potential`."""
     behind_bytes: int | None
     """What it has not written yet; None where the user may not see it."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """An index in the database; each version of tracklog has its own."""
+
+    schema: str
+    cursor: int
+    """The last record that is indexed."""
+    behind: int
+    """Records that are not indexed yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,7 @@ class StoreStatus:
     refused: int
     """Refused lines that are stored."""
     blobs: int
+    indexes: list[IndexStatus]
     standbys: list[Standby]
     warnings: list[str]
 
@@ -62,6 +74,7 @@ def status(address: Address) -> StoreStatus:
             " pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r'",
             (schema,),
         )[0]
+        indexes = _indexes(database, last)
         version, names, fsync, full_pages = database.ask(
             "SELECT current_setting('server_version'), current_setting('synchronous_standby_names'),"
             " current_setting('fsync'), current_setting('full_page_writes')"
@@ -90,9 +103,24 @@ def status(address: Address) -> StoreStatus:
         on_disk,
         aside,
         blobs,
+        indexes,
         standbys,
         _warnings(names, fsync, full_pages, standbys),
     )
+
+
+def _indexes(database: Database, last: int) -> list[IndexStatus]:
+    schemas = database.ask(
+        "SELECT quote_ident(nspname), nspname::text FROM pg_namespace WHERE starts_with(nspname, %s)"
+        " AND has_schema_privilege(oid, 'USAGE') AND to_regclass(quote_ident(nspname) || '.meta')"
+        " IS NOT NULL ORDER BY 2",
+        (index_prefix(database.address),),
+    )
+    found: list[IndexStatus] = []
+    for quoted, schema in schemas:
+        ask = f"SELECT value::bigint FROM {quoted}.meta WHERE name = 'cursor'"
+        found += [IndexStatus(schema, cursor, last - cursor) for (cursor,) in database.ask(ask)]
+    return found
 
 
 def _warnings(names: str, fsync: str, full_pages: str, standbys: list[Standby]) -> list[str]:

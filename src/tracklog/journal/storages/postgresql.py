@@ -40,6 +40,7 @@ class PostgresStorage:
         folders: str | Path = FOLDER,
     ) -> None:
         del segment_size  # a database has no segments
+        self._place = place
         self.address = address = Address(place)
         self.database = Database(address, writing=not readonly)
         self._readonly, self._folders = readonly, Path(folders)
@@ -76,9 +77,12 @@ class PostgresStorage:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder
 
-    @property
+    @cached_property
     def index_url(self) -> str:
-        """A file of this machine: every machine has its own index."""
+        """In the same database; where this user may not make one, a file of this machine."""
+        ask = "SELECT NOT pg_is_in_recovery() AND has_database_privilege(current_database(), 'CREATE')"
+        if self.database.ask(ask)[0][0]:
+            return f"postgresql:{self._place}"
         return f"sqlite:{self.folder / 'index.db'}"
 
     @cached_property

@@ -30,7 +30,7 @@ from tracklog.index.indexes.sqlite.connections import (
 )
 from tracklog.index.indexes.sqlite.restricted import free, restrict
 from tracklog.index.indexes.sqlite.schema import TABLES, literal, match_term, quoted, view
-from tracklog.model.errors import BadQuery, IndexDamaged
+from tracklog.model.errors import BadQuery, IndexDamaged, IndexOvertaken
 from tracklog.model.event import Finding
 
 _FORMAT = 4  # in user_version: 0 is an empty file
@@ -40,6 +40,8 @@ _IDLE = 4  # connections for readers that stay open
 
 class SqliteIndex:
     """Readers see the last whole batch; the one who has the turn writes the next."""
+
+    shared = False
 
     def __init__(self, place: str | Path) -> None:
         self.path = None if str(place) == ":memory:" else Path(place)
@@ -163,6 +165,7 @@ class SqliteIndex:
         silent: Iterable[int] = (),
         refolded: Iterable[tuple[str, str]] = (),
         link: str = "",
+        after: int | None = None,
     ) -> None:
         gone: list[tuple[str, str]] = []
 
@@ -174,6 +177,12 @@ class SqliteIndex:
                     gone.append((fold, key))
 
         with self._writing() as writer:
+            if after is not None:
+                (known,) = writer.execute("SELECT value FROM meta WHERE name = 'cursor'").fetchone()
+                if known != after:
+                    raise IndexOvertaken(
+                        "another process has changed the index", "it is read again"
+                    )
             writer.executemany(
                 "INSERT INTO states VALUES(?, ?, ?, CAST(? AS TEXT)) ON CONFLICT DO UPDATE"
                 " SET seq = excluded.seq, state = excluded.state",

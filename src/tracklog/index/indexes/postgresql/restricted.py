@@ -1,0 +1,104 @@
+"""A question of a user in SQL: it runs with a role that can only read the views, for a limited time."""
+
+import re
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+
+from tracklog.index.indexes import Answer
+from tracklog.index.indexes.postgresql.schema import role_of, role_sql, views_of
+from tracklog.journal.postgres.connections import Connection, Database
+from tracklog.model.errors import BadQuery
+
+_FORBIDDEN = re.compile(
+    r"\b(?:pg_|lo_)\w*|\bset_config\b|\bdblink\w*|\w+_to_xml\w*|\bts_stat\b|\bts_rewrite\b|\bU&",
+    re.IGNORECASE,
+)
+"""Functions with an effect outside of the question: locks, wake-ups, settings, SQL in a text; and
+the notation that could hide their names."""
+
+
+def query(database: Database, sql: str, *, limit: int, seconds: float) -> Answer:
+    """The answer to one SELECT; all else is a `BadQuery`."""
+    if found := _FORBIDDEN.search(sql):
+        raise BadQuery(
+            f"{found[0]} cannot be used in a question", "ask only the views of the index"
+        )
+    try:
+        connection = database.connect()
+    except psycopg.Error as error:
+        raise database.trouble(error) from error
+    try:
+        return _ask(database, connection, sql, limit, seconds)
+    except psycopg.Error as error:
+        raise _refusal(database, connection, error, seconds) from error
+    finally:
+        connection.close()
+
+
+def _ask(
+    database: Database, connection: Connection, sql: str, limit: int, seconds: float
+) -> Answer:
+    address = database.address
+    connection.execute("BEGIN READ ONLY")
+    connection.execute(
+        f"SET LOCAL statement_timeout = {max(1, round(seconds * 1000))};"
+        f" SET LOCAL search_path = {views_of(address)}; SET LOCAL ROLE {role_of(address)}".encode()
+    )
+    # A cursor takes one SELECT and nothing else; prepared, the text is one statement.
+    text = sql.strip().removesuffix(";")
+    connection.execute(f"DECLARE answer NO SCROLL CURSOR FOR {text}".encode(), prepare=True)
+    rows = connection.execute(f"FETCH {limit + 1} FROM answer".encode())
+    columns = [column.name for column in rows.description or ()]
+    found = [tuple(map(_plain, row)) for row in rows.fetchall()]
+    return Answer(columns, found[:limit], len(found) > limit)
+
+
+def _plain(value: Any) -> Any:
+    """A value as the index of a folder would give it: a number, a text, bytes or nothing."""
+    match value:
+        case bool():
+            return int(value)
+        case Decimal():
+            return int(value) if value == value.to_integral_value() else float(value)
+        case None | int() | float() | str() | bytes():
+            return value
+        case _:
+            return str(value)
+
+
+def _refusal(
+    database: Database, connection: Connection, error: psycopg.Error, seconds: float
+) -> Exception:
+    state = error.sqlstate or ""
+    message = str(error).partition("\n")[0]
+    if state == "57014":
+        return BadQuery(f"no answer within {seconds:g} seconds", "ask for less, or by key")
+    if state in ("42704", "42501", "22023") and role_of(database.address) in message:
+        return BadQuery(
+            "there is no role for questions in SQL, which can read the index and nothing else",
+            "let an administrator of the database run: " + " ".join(role_sql(database.address)),
+        )
+    if state == "42P01":
+        names = ", ".join(_names(connection, views_of(database.address)))
+        return BadQuery(message, f"the tables are: {names or 'none yet; record something first'}")
+    if state in ("42601", "0A000", "25006") or state == "42501":
+        return BadQuery(
+            f"only one SELECT is answered: {message}", "the index is a cache; nothing is changed"
+        )
+    if state.startswith(("22", "42", "21")):
+        return BadQuery(message, "the index in a database speaks PostgreSQL's SQL")
+    return database.trouble(error)
+
+
+def _names(connection: Connection, schema: str) -> list[str]:
+    try:
+        connection.execute("ROLLBACK")
+        rows = connection.execute(
+            "SELECT table_name FROM information_schema.views WHERE table_schema = %s ORDER BY 1",
+            (schema,),
+        )
+        return [str(name) for (name,) in rows]
+    except psycopg.Error:
+        return []
