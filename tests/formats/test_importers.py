@@ -18,7 +18,7 @@ from tracklog.cli import tracklog
 from tracklog.dialects.tracklog import line_id
 from tracklog.formats import registry
 from tracklog.formats.importers import Lift, LineWriter, Raw, moment, run_id
-from tracklog.formats.importers._records import DAMAGED, records
+from tracklog.formats.importers._records import DAMAGED, events, records
 from tracklog.formats.importing import Importing
 from tracklog.home.home import Home
 from tracklog.model.fact import Noted
@@ -175,6 +175,31 @@ def test_each_class_of_damage_is_named_and_what_can_be_read_is(name, tmp_path):
     found = cut(data, tmp=tmp_path)
     assert [raw.value for raw in found if raw.value is not DAMAGED] == wanted
     assert name in {flaw for raw in found for flaw, _ in raw.flaws}
+
+
+@pytest.mark.parametrize("name", [each for each in DAMAGE if each != "newline-in-string"])
+def test_each_class_of_damage_is_named_in_a_stream_of_events_too(name, tmp_path):
+    data, wanted = DAMAGE[name]
+    path = tmp_path / "file.sse"
+    bom = b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else b""
+    lines = data.removeprefix(bom).split(b"\n")
+    path.write_bytes(bom + b"\n".join(b"data: " + line if line else b"" for line in lines))
+    with path.open("rb") as file:
+        found = list(events(file, 0, lambda body: "type" in body, final=True))
+    assert [raw.value for raw in found if raw.value is not DAMAGED] == wanted
+    flaws = {flaw for raw in found for flaw, _ in raw.flaws}
+    assert name in flaws or name == "bom"
+
+
+@pytest.mark.parametrize("last", [b"1", b"[1]", b'{"type":"b","x":[{"type":"c"}'])
+def test_the_last_event_of_a_stream_is_read_when_it_is_complete(last, tmp_path):
+    path = tmp_path / "file.sse"
+    path.write_bytes(b'data: {"type":"a"}\n\ndata: ' + last)
+    with path.open("rb") as file:
+        found = list(events(file, 0, lambda body: "type" in body, final=True))
+    assert [raw.value for raw in found if raw.value is not DAMAGED] == [{"type": "a"}]
+    assert [flaw for raw in found for flaw, _ in raw.flaws] == ["torn-tail"]
+    assert found[-1].through == found[-1].offset
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\x0b", "\x0c"])

@@ -321,9 +321,14 @@ def _sole(offset: int, line: Line, data: bytes, fits: Fits) -> Iterator[Raw]:
     through = offset + line.offset + line.size + line.whole
     place = offset + line.offset
     try:
-        yield Raw(place, data, orjson.loads(data), through=through)
+        value = orjson.loads(data)
     except orjson.JSONDecodeError:
-        yield from _mended(place, through, line._replace(data=data), fits, final=True)
+        yield from _mended(place, through, line._replace(data=data), fits)
+        return
+    if line.whole or isinstance(value, dict):
+        yield Raw(place, data, value, through=through)
+    else:
+        yield _torn(place, data)
 
 
 def opening(head: bytes, most: int = 50) -> list[Any]:
