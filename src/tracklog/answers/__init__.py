@@ -72,12 +72,12 @@ def run_param(about: str = "The run: its id, the beginning of it, or `family:run
 
 
 def limit(default: int) -> Param:
-    return whole("limit", "At most so many.", least=1, most=10_000, default=default)
+    return whole("limit", "Show at most this many.", least=1, most=10_000, default=default)
 
 
 LOST = Param(
     name="lost_after",
-    about="Seconds; a run that works and is silent for longer is lost.",
+    about="A working run without an event for this many seconds is lost.",
     kind="number",
     least=0.001,
     most=10**9,

@@ -56,7 +56,7 @@ def agents_now(
 
 question = Question(
     name="agents-now",
-    about="List the agents of the runs that are under way, each with its status as it says it.",
+    about="List the agents of the runs that are in progress, each with the status that it reported.",
     ask=agents_now,
     params=(limit(200), LOST),
     paths=("/api/agents/now",),

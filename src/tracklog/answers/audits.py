@@ -50,6 +50,13 @@ question = Question(
     name="audits",
     about="List the audit checkpoints, the most flaky first.",
     ask=audits,
-    params=(one_of("window", "Of when.", tuple(audits_fold.WINDOWS), default="24h"),),
+    params=(
+        one_of(
+            "window",
+            "The time in which the checkpoints were reached.",
+            tuple(audits_fold.WINDOWS),
+            default="24h",
+        ),
+    ),
     examples=("audits", "audits --window 7d"),
 )

@@ -16,8 +16,8 @@ def board(home: Home, **asked: Unpack[RunsAsked]) -> RunsAnswer:
 
 question = Question(
     name="board",
-    about="Show a page of the runs, those that need a person first. With it come how many runs "
-    "there are in each status, and what they can be filtered by.",
+    about="Show a page of the runs, those that need a person first. It also has the number "
+    "of runs in each status, and the values of the filters.",
     ask=board,
     params=params("need", 200),
     examples=("board --status failed --json", "board --within 24h --json | jq .counts"),

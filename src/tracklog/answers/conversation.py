@@ -77,7 +77,7 @@ def conversation(home: Home, run: str) -> list[MessageRow]:
 
 question = Question(
     name="conversation",
-    about="List what was said in a run, message by message, in full.",
+    about="List the messages of a run, in order and in full.",
     ask=conversation,
     params=(run_param(),),
     paths=("/api/runs/{family}/{run}/conversation",),

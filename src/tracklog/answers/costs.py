@@ -59,6 +59,6 @@ question = Question(
     name="costs",
     about="List tokens and money, the most expensive first.",
     ask=costs,
-    params=(one_of("by", "Summed up by what.", BY, default="run"),),
+    params=(one_of("by", "What to sum up by.", BY, default="run"),),
     examples=("costs", "costs --by model", "costs --by project"),
 )

@@ -263,8 +263,8 @@ def _deltas(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, DiffDelta]:
 
 question = Question(
     name="diff",
-    about="Compare two runs step by step, and show where they part. Ids and times are not "
-    "compared; what each took, in time, tokens and money, is shown beside the steps.",
+    about="Compare two runs step by step, and show where they differ. Ids and times are not "
+    "compared. The time, tokens and money that each run took are shown, too.",
     ask=diff,
     params=(
         text("a", "A run: its id, the beginning of it, or `family:run`.", required=True, run=True),

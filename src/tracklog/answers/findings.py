@@ -47,8 +47,8 @@ def findings(
 
 question = Question(
     name="findings",
-    about="List what was surprising and kept, the newest first. Of a run that is over or lost, "
-    "what it left open is listed too.",
+    about="List findings, the newest first: what was unexpected in recorded events. For a run that "
+    "has ended or is lost, steps, calls and questions without an end are listed, too.",
     ask=findings,
     params=(
         replace(

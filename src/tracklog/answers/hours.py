@@ -50,6 +50,6 @@ question = Question(
     name="hours",
     about="List the last hours, the oldest first: calls, failures, latency, tokens and cost.",
     ask=hours,
-    params=(whole("count", "So many.", least=1, most=24 * 31, default=24),),
+    params=(whole("count", "The number of hours.", least=1, most=24 * 31, default=24),),
     examples=("hours", "hours --count 48 --json"),
 )

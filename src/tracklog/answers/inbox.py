@@ -51,7 +51,7 @@ def inbox(home: Home, *, now: str | None = None) -> list[InboxRow]:
 
 question = Question(
     name="inbox",
-    about="List who waits for a person, since when, with what question; the open ones first.",
+    about="List the questions to a person, the open ones first: who asks, and since when.",
     ask=inbox,
     examples=("inbox", """inbox --json | jq 'select(.state == "open")'"""),
 )

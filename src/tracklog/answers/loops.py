@@ -54,6 +54,14 @@ question = Question(
     name="loops",
     about="List the tools that a run called with the same arguments again and again.",
     ask=loops,
-    params=(whole("at_least", "So often.", least=2, most=10**9, default=LOOP),),
+    params=(
+        whole(
+            "at_least",
+            "Only calls that were repeated at least this often.",
+            least=2,
+            most=10**9,
+            default=LOOP,
+        ),
+    ),
     examples=("loops", "loops --at-least 10 --json"),
 )

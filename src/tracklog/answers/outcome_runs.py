@@ -35,7 +35,12 @@ question = Question(
     about="List the runs that the pass rate of 24 hours is computed from.",
     ask=outcome_runs,
     params=(
-        whole("hours", "Of those that ended, only those of the last hours.", least=1, most=24 * 31),
+        whole(
+            "hours",
+            "Leave out runs that ended more than this many hours ago.",
+            least=1,
+            most=24 * 31,
+        ),
     ),
     paths=("/api/outcomes/runs",),
     examples=("outcome-runs --hours 24 --json",),

@@ -28,13 +28,19 @@ def query(home: Home, sql: str, limit: int = 1000, seconds: float = 10) -> Query
 
 question = Question(
     name="query",
-    about="Answer SQL from the index. Each fold is a table, and the fields of its state are the "
-    "columns. Only one SELECT is answered: nothing can be changed.",
+    about="Run an SQL query on the index. Each fold is a table, and the fields of its state are the "
+    "columns. The query must be one SELECT; it can change nothing.",
     ask=query,
     params=(
         text("sql", "One SELECT.", required=True),
-        whole("limit", "At most so many rows.", least=1, default=1000),
-        Param(name="seconds", about="It is stopped then.", kind="number", least=0.1, default=10),
+        whole("limit", "Return at most this many rows.", least=1, default=1000),
+        Param(
+            name="seconds",
+            about="Stop the query after this time.",
+            kind="number",
+            least=0.1,
+            default=10,
+        ),
     ),
     paths=(),  # only for a user with the files: over HTTP it could block the server
     examples=(

@@ -448,11 +448,11 @@ def listed(home: Home, **asked: Unpack[RunsAsked]) -> RunsAnswer:
 def params(order: Order, most: int) -> tuple[Param, ...]:
     """The parameters of a question for runs, with its own order and length."""
     return (
-        one_of("status", "Only these.", STATUSES, many=True, default=()),
+        one_of("status", "Only runs with this status.", STATUSES, many=True, default=()),
         text("dialect", "Only runs with events of this dialect."),
         text("agent", "Only runs of this agent."),
-        text("outcome", "Only runs or agents with this outcome, verbatim."),
-        one_of("within", "Only runs that were active so lately.", WINDOWS, default="all"),
+        text("outcome", "Only runs with this outcome, or with an agent that has it."),
+        one_of("within", "Only runs that were active in this time.", WINDOWS, default="all"),
         text("text", "Only runs with this in the title, the id or an agent's name."),
         one_of(
             "order",
@@ -460,11 +460,11 @@ def params(order: Order, most: int) -> tuple[Param, ...]:
             ORDERS,
             default=order,
         ),
-        whole("after", "Leave out so many at the beginning of the list.", least=0, default=0),
+        whole("after", "Skip this many runs at the beginning of the list.", least=0, default=0),
         limit(most),
         whole(
             "newest",
-            "Look only at so many runs, those recorded last.",
+            "Look only at this many runs, those that were recorded last.",
             least=1,
             default=NEWEST,
         ),

@@ -20,7 +20,7 @@ question = Question(
     examples=(
         "runs",
         "runs --status waiting --status failed",
-        "runs --lost-after 60          (who was silent for a minute)",
+        "runs --lost-after 60          (lost: without an event for a minute)",
         "runs --limit 200 --json",
     ),
 )

@@ -81,9 +81,9 @@ def search(
 
 question = Question(
     name="search",
-    about="List the records in which all these words stand, the newest first. Tasks, prompts, "
+    about="List the records that contain all these words, the newest first. Tasks, prompts, "
     "replies, thoughts, tool arguments and results, errors, reasons, questions and answers are "
-    "searched; of a text that was moved into a blob, its beginning.",
+    "searched; of a text that is stored as a blob, only the beginning.",
     ask=search,
     params=(
         text("q", 'Words, "words in quotes", or beginnings*.', required=True, keyword="query"),
@@ -93,7 +93,7 @@ question = Question(
             required=False,
         ),
         text("dialect", "Only this dialect."),
-        one_of("within", "Recorded so lately.", WINDOWS, default="all"),
+        one_of("within", "Only records that were recorded in this time.", WINDOWS, default="all"),
         flag("brief", "Without the text."),
         limit(20),
     ),

@@ -91,7 +91,7 @@ question = Question(
     ask=tree,
     params=(
         replace(run_param(), required=False),
-        flag("around", "The whole tree that the run stands in, each run with its row."),
+        flag("around", "The complete tree that contains the run, with the row of each run."),
     ),
     paths=("/api/tree", "/api/runs/{family}/{run}/tree"),
     examples=("tree", "tree --all", "tree agent-coder-1 --json"),

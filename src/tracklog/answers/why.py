@@ -310,14 +310,14 @@ class _Web:
 
 question = Question(
     name="why",
-    about="Show what led to a record, from the prompt on, and what it caused. Each step says what "
-    "ties it to its cause: an id that was named (call, question, message, cause), a handoff, a "
-    "sub-run, or only the order: an agent acts on its last input.",
+    about="Show what led to a record, from the prompt on, and what it caused. Each step says how "
+    "its cause is known: by an id that the event names (call, question, message, cause), a "
+    "handoff, a sub-run, or only by the order (an agent acts on its last input).",
     ask=why,
     params=(
         run_param(),
         whole("seq", "The record.", least=1, required=True),
-        whole("limit", "Of a longer path so many steps, its two ends; else all.", least=2),
+        whole("limit", "Show at most this many steps of a long path, from both its ends.", least=2),
     ),
     refusals={404: "There is no such run, or no such record in it."},
     examples=(

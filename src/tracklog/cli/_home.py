@@ -203,7 +203,7 @@ def lost_option(verb: F) -> F:
         default=900,
         show_default=True,
         metavar="SECONDS",
-        help="A run that works and is silent for longer is lost.",
+        help="A working run without an event for this time is lost.",
     )(verb)
 
 

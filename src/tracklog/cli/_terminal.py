@@ -257,7 +257,7 @@ def wide_option(verb: F) -> F:
         is_flag=True,
         expose_value=False,
         callback=lambda context, _option, wide: context.meta.__setitem__(WIDE, wide),
-        help="Cut nothing, however wide it gets; a pipe gets everything anyway.",
+        help="Do not cut long values on a terminal; output to a pipe is never cut.",
     )(verb)
 
 

@@ -24,7 +24,9 @@ Examples:
 @click.option(
     "--by", metavar="NAME", help="The name of the person who answers.   [default: the user's name]"
 )
-@click.option("--run", metavar="RUN", help="The run that asks, where several have this id.")
+@click.option(
+    "--run", metavar="RUN", help="The run that asks, if several runs have a question with this id."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
     question: str,
@@ -37,7 +39,7 @@ def command(
 ) -> None:
     """Answer the question ID with TEXT; the first answer counts.
 
-    It is written to the record: an agent that waits at a collector of the same home gets it.
+    The answer is recorded. An agent that waits at a collector on the same home gets it.
     """
     import orjson
 

@@ -26,8 +26,8 @@ Examples:
   some-agent | tracklog check --json
 
 \b
-A finding is an error (what the contract forbids, such as an illegal move),
-a warning (what it does not expect) or info (worth knowing).
+A finding is an error (the format forbids it, such as a forbidden change of state),
+a warning (the format does not expect it) or info (worth knowing).
 
 \b
 Exit code: 0 nothing refused and nothing found at the level of --fail-on,
@@ -45,7 +45,7 @@ Exit code: 0 nothing refused and nothing found at the level of --fail-on,
     type=click.Choice(_reports.LEVELS[::-1]),
     default="error",
     show_default=True,
-    help="The level from which a finding is a failure; a refused line always is.",
+    help="A finding of this level or above is a failure; so is any refused line.",
 )
 @click.option(
     "--format",
@@ -53,11 +53,16 @@ Exit code: 0 nothing refused and nothing found at the level of --fail-on,
     type=click.Choice(_reports.FORMATS),
     default="text",
     show_default=True,
-    help="For a person, a program, GitHub annotations, or SARIF 2.1.0.",
+    help="Text for a person, JSON for a program, annotations for GitHub, or SARIF 2.1.0.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--verbose", "-v", is_flag=True, help="Show accepted lines too.")
-@click.option("--max-line", type=click.IntRange(min=1), metavar="BYTES", help="The line cap.")
+@click.option(
+    "--max-line",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="The length of the longest line that is accepted.",
+)
 def command(
     files: tuple[str, ...],
     dialect: str | None,
@@ -69,8 +74,8 @@ def command(
 ) -> None:
     """Check every line, and print every problem with its place and a hint.
 
-    A line whose dialect is not given is recognised; an ambiguous one is reported. For a file in a
-    folder of transcripts, its name and its links are checked too. A graph.json is checked as one
+    Without --dialect the dialect of each line is recognised; an ambiguous line is reported. For a
+    file in a folder of transcripts, its name and its links are checked too. A graph.json is checked as one
     document: its shape, unknown dependencies, cycles.
     """
     from tracklog.dialects.checking import LocatedFinding

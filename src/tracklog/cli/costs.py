@@ -41,7 +41,5 @@ def _of(by: str, names: _table.Names) -> _table.Column:
     )
 
 
-_NOTES = (
-    f"{_table.MONEY}\n\n\b\nA model's price may be set in prices.json in the home: see docs/how-to."
-)
+_NOTES = f"{_table.MONEY}\n\n\b\nYour own prices go into prices.json in the home: see docs/how-to/run-an-agent.md."
 command = _question.verb("costs", _show, notes=_NOTES)

@@ -40,7 +40,7 @@ Examples:
 @click.option("--remove", is_flag=True, help="Remove the demo.")
 @click.option("--force", is_flag=True, help="Remove it even if it has other runs.")
 def command(home: Path, host: str, port: int, once: bool, remove: bool, force: bool) -> None:
-    """Record an invented fleet in a home of its own and show it, until Ctrl-C."""
+    """Show a demo until Ctrl-C: invented agents, recorded in a separate home."""
     import time
 
     from tracklog import demo

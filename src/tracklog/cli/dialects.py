@@ -13,7 +13,7 @@ Examples:
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per dialect.")
 def command(as_json: bool) -> None:
-    """List the dialects, what each is for and how open it is."""
+    """List the dialects: what each is for, and which kinds and fields it accepts."""
     from tracklog.home import registry
 
     for dialect in registry.dialects():

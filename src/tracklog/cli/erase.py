@@ -26,10 +26,11 @@ Examples:
 def command(
     run: str, seq: int, home: Path, reason: str, by: str | None, yes: bool, as_json: bool
 ) -> None:
-    """Replace record SEQ of RUN by a tombstone that keeps its hash, so the rest still verifies.
+    """Delete the content of record SEQ of RUN; the other records can still be verified.
 
-    The bytes are deleted everywhere in this home, and an event with its identity is not accepted
-    again; you have to find copies elsewhere yourself.
+    A tombstone with the hash of the record takes its place. The bytes are deleted everywhere in
+    this home, and an event with the same identity is not accepted again. Copies outside the home
+    are not deleted.
     """
     _home.reading(home).close()
     with _home.writing(home) as opened:

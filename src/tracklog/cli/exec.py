@@ -68,8 +68,8 @@ def command(
 ) -> None:
     """Run an agent, pass its output through unchanged, and record the run as it happens.
 
-    The agent gets our input, signals and terminal; the recording never slows or stops it. A JSON
-    stream is recorded as messages and tool calls, any other output as text.
+    The agent gets the input, signals and terminal of this command; the recording never slows or
+    stops it. A JSON stream is recorded as messages and tool calls, any other output as text.
     """
     if tee_raw and redact:
         raise click.UsageError("--tee-raw keeps every byte, so it cannot go with --redact")

@@ -32,8 +32,8 @@ def command(
 
     Without PATHS every importer looks where its agent stores its files; a file or a folder is
     recognised by its content. Nothing is imported twice. Lines of a dialect are stored unchanged, a
-    graph beside them as a note of its run. A last line without a line end is stored if it is a
-    complete JSON object; a torn one is reported, and imported when the file is complete.
+    graph.json beside them as a note on its run. A last line without a line end is stored if it is
+    a complete JSON object. If it is incomplete, it is reported, and imported when it is complete.
     """
     from tracklog.formats import registry
     from tracklog.formats.importing import Importing

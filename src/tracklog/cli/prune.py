@@ -47,7 +47,7 @@ Examples:
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(home: Path, older_than: float, open_too: bool, dry_run: bool, as_json: bool) -> None:
-    """Delete sealed segments of old records; the rest still verifies.
+    """Delete old records, one journal file at a time; the others can still be verified.
 
     Each run that lost records is marked, so that a later import does not bring them back.
     """

@@ -50,10 +50,17 @@ Exit code: 0 all stored, 1 something refused, 2 usage or I/O.""",
 )
 @click.option("--redact", is_flag=True, help="Redact secrets, with a note in the record.")
 @click.option(
-    "--key", metavar="KEY", help="Name of the piped stream: sent again, it makes no duplicates."
+    "--key",
+    metavar="KEY",
+    help="A name for the piped stream: if it is piped again, no line is stored twice.",
 )
 @click.option("--again", is_flag=True, help="Store a file's lines again from its start.")
-@click.option("--max-line", type=click.IntRange(min=1), metavar="BYTES", help="The line cap.")
+@click.option(
+    "--max-line",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="The length of the longest line that is accepted.",
+)
 def command(
     files: tuple[str, ...],
     home: Path,
@@ -65,7 +72,7 @@ def command(
     again: bool,
     max_line: int | None,
 ) -> None:
-    """Store lines in the journal; a line that got its number survives a crash and a power failure.
+    """Store lines in the journal; a line with a number survives a crash and a power failure.
 
     Refused lines are stored separately with the reasons. A file that was recorded before, or whose
     recording was interrupted, resumes where it stopped; so does a pipe with a --key.

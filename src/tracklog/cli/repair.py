@@ -23,8 +23,8 @@ Examples:
 def command(files: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Repair damaged lines one by one, and keep the original beside each file.
 
-    NUL bytes, joined and incomplete lines, line breaks inside strings, bad UTF-8, a byte order
-    mark.
+    It repairs NUL bytes, joined and incomplete lines, line breaks inside strings, bad UTF-8 and a
+    byte order mark.
     """
     from tracklog.recording.transcript.repair import examine, repair
 

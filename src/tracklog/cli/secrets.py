@@ -26,8 +26,8 @@ Exit code: 0 nothing found, 1 something found, 2 usage or I/O.""",
 def command(run: str | None, home: Path, as_json: bool) -> None:
     """List the records that contain keys, tokens and passwords, and their kind.
 
-    The secrets themselves are never shown. `tracklog erase` takes the place as it is printed; a
-    refused line has no run, and is deleted with `tracklog prune`.
+    The secrets themselves are never shown. `tracklog erase` takes the run and the number as they
+    are printed. A refused line has no run; `tracklog prune` deletes it.
     """
     from tracklog.intake.secrets import leaks, refused_leaks
     from tracklog.model.errors import NoSuchBlob

@@ -48,7 +48,10 @@ machines can reach must have one, with at least 16 characters.""",
     help="What a response guarantees: see docs/promises.md.",
 )
 @click.option(
-    "--allow-host", multiple=True, metavar="NAME", help="Another host name of this machine."
+    "--allow-host",
+    multiple=True,
+    metavar="NAME",
+    help="Another host name under which clients reach this machine.",
 )
 @click.option(
     "--max-body",
@@ -56,7 +59,12 @@ machines can reach must have one, with at least 16 characters.""",
     metavar="BYTES",
     help="The largest request, decompressed.  [default: 64 MiB]",
 )
-@click.option("--max-line", type=click.IntRange(min=1), metavar="BYTES", help="The line cap.")
+@click.option(
+    "--max-line",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="The length of the longest line that is accepted.",
+)
 @click.option(
     "--max-rate",
     type=click.IntRange(min=0),
@@ -70,7 +78,7 @@ machines can reach must have one, with at least 16 characters.""",
     "hosts",
     multiple=True,
     metavar="HOST[=PATH]",
-    help="A host that starts runs here, and its files; may be repeated.",
+    help="A host whose runs clients can start, and the path of its files; may be repeated.",
 )
 def command(
     home: Path,

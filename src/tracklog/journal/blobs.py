@@ -117,5 +117,7 @@ class Blobs:
 
     def _path(self, name: str) -> Path:
         if not _HASH.fullmatch(name):
-            raise NoSuchBlob(f"{name!r} is no SHA-256", "a blob's name is 64 digits, 0-9 and a-f")
+            raise NoSuchBlob(
+                f"{name!r} is not a SHA-256", "a blob's name is 64 digits, 0-9 and a-f"
+            )
         return self.folder / name[:2] / name[2:]

@@ -58,7 +58,9 @@ def anchor_of(text: str) -> Head:
     """An anchor as it was noted: `through:chain`."""
     through, _, root = text.strip().partition(":")
     if not through.isdigit() or len(root) != 64 or not set(root) <= set("0123456789abcdef"):
-        raise BadFormat(f"{text!r} is no anchor", "an anchor is what `tracklog verify` calls head")
+        raise BadFormat(
+            f"{text!r} is not an anchor", "an anchor is what `tracklog verify` calls head"
+        )
     return Head(int(through), root)
 
 

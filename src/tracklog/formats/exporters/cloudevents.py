@@ -125,7 +125,9 @@ exporter = Exporter(
     options={
         "mode": Option("One JSON array, or one event per line.", ("batch", "structured"), "batch"),
         "collector": Option("The name of the collector, in each source.", usual="local"),
-        "base": Option("The collector's URL, where lines too big to be forwarded stand."),
-        "whole": Option("Lines that make an event of more than 64 KiB, too.", ("no", "yes"), "no"),
+        "base": Option("The collector's URL, to fetch lines from that are too large for an event."),
+        "whole": Option(
+            "Include lines that make an event larger than 64 KiB.", ("no", "yes"), "no"
+        ),
     },
 )

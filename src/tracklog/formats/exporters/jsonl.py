@@ -35,8 +35,6 @@ exporter = Exporter(
     fates=fates,
     proof="beside",
     options={
-        "frames": Option(
-            "Each line in the frame that the journal keeps it in.", ("no", "yes"), "no"
-        )
+        "frames": Option("Each line as the complete record of the journal.", ("no", "yes"), "no")
     },
 )

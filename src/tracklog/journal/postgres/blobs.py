@@ -96,5 +96,5 @@ class PostgresBlobs:
 
 def _digest(name: str) -> bytes:
     if not _HASH.fullmatch(name):
-        raise NoSuchBlob(f"{name!r} is no SHA-256", "a blob's name is 64 digits, 0-9 and a-f")
+        raise NoSuchBlob(f"{name!r} is not a SHA-256", "a blob's name is 64 digits, 0-9 and a-f")
     return bytes.fromhex(name)

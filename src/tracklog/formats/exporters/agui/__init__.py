@@ -90,6 +90,8 @@ exporter = Exporter(
     follow=Followed,
     fates=fates,
     options={
-        "raw": Option("Each line as it is, before its translation.", ("no", "yes"), "no"),
+        "raw": Option(
+            "Send each recorded line before the events that are made from it.", ("no", "yes"), "no"
+        ),
     },
 )

@@ -161,7 +161,7 @@ def fates(options: Options) -> dict[str, Fate]:
 
 exporter = Exporter(
     name="html",
-    about="One self-contained page, to be read, printed, sent and kept.",
+    about="One self-contained page, to read, print and send.",
     media_type="text/html; charset=utf-8",
     suffix=".html",
     write=write,
