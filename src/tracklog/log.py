@@ -33,7 +33,8 @@ from tracklog.reading.walk import Reading, walk
 
 if TYPE_CHECKING:
     from tracklog.answers.costs import CostRow
-    from tracklog.answers.run_list import RunRow, RunsAsked
+    from tracklog.answers.run_list import RunRow
+    from tracklog.answers.run_params import RunsAsked
     from tracklog.answers.search import SearchRow
     from tracklog.answers.show import ShowAnswer
     from tracklog.answers.why import WhyAnswer

@@ -13,6 +13,7 @@ from tracklog.answers.run_list import RunList
 from tracklog.home.home import Home
 from tracklog.index.indexer import Indexer
 from tracklog.journal.frame import stamp
+from tracklog.model.errors import BadQuery
 
 NOW = 1_800_000_000.0
 
@@ -105,6 +106,207 @@ def test_each_filter_narrows(fleet, wanted, found):
     assert names(answer) == found
     assert answer["matching"] == len(found)
     assert answer["all"] == 5
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({"status": ["!done", "!lost"]}, ["asking", "broken", "busy"]),
+        ({"agent": ["tester", "coder"]}, ["asking", "broken", "silent", "busy", "over"]),
+        ({"agent": ["!coder"]}, ["busy"]),
+        ({"outcome": ["(none)"]}, ["asking", "broken", "silent", "busy"]),
+        ({"outcome": ["!(none)"]}, ["over"]),
+        ({"since": "-1h"}, ["asking", "broken", "busy", "over"]),
+        ({"since": "1h", "within": "24h"}, ["asking", "broken", "busy", "over"]),
+        ({"until": "-1h"}, ["silent"]),
+        ({"until": stamp(NOW - 7200)}, ["silent"]),
+        ({"until": "now", "since": "-1w"}, ["asking", "broken", "silent", "busy", "over"]),
+        ({"since": stamp(NOW - 7200), "until": stamp(NOW - 7000)}, ["silent"]),
+    ],
+)
+def test_several_values_excluded_ones_and_ranges_of_event_time(fleet, wanted, found):
+    assert names(asked(fleet, **wanted)) == found
+
+
+def test_a_time_that_is_none_is_refused_with_a_hint(fleet):
+    with pytest.raises(BadQuery, match="yesterday") as refused:
+        asked(fleet, since="yesterday")
+    assert "-24h" in str(refused.value.hint)
+
+
+def test_groups_by_attention_have_their_order_and_runs_with_an_open_question_are_in_the_inbox(
+    fleet,
+):
+    board = asked(fleet, group="attention", sort="activity")
+    groups = [(each["key"], each["count"]) for each in board["groups"]]
+    assert groups == [("working", 1), ("broken", 2), ("done", 1)]
+    assert names(board) == ["busy", "broken", "silent", "over"]
+    assert (board["matching"], board["asking"], board["listed"]) == (5, 1, 4)
+    waiting = asked(fleet, group="attention", status=["waiting"])
+    assert (names(waiting), waiting["asking"]) == (["asking"], 0)
+    closed = asked(fleet, group="attention", closed=["broken"])
+    assert names(closed) == ["busy", "over"]
+    assert [each["closed"] for each in closed["groups"]] == [False, True, False]
+    assert (closed["listed"], closed["matching"]) == (2, 5)
+
+
+def test_a_run_that_waits_without_a_question_in_the_inbox_stays_in_the_list(fleet, moment):
+    fleet.intake.admit(
+        [
+            orjson.dumps(
+                {
+                    "id": "1", "run": "late", "at": stamp(NOW), "fact": "Asked", "agent": "a",
+                    "question_id": "q", "text": "May I?", "expires": stamp(NOW - 1),
+                    "origin": {"writer": "t", "fidelity": "observed"},
+                }
+            )
+        ],
+        "tracklog",
+    )  # fmt: skip  # one line
+    fleet.index.catch_up()
+    board = asked(fleet, group="attention")
+    assert (names(board)[0], board["groups"][0]["key"]) == ("late", "waiting")
+
+
+def native(n: int, run: str, fact: str, at: float, **more) -> bytes:
+    origin = {"writer": "t", "fidelity": "observed"}
+    head = {"id": f"{run}/{n}", "run": run, "at": stamp(at), "fact": fact, "origin": origin}
+    return orjson.dumps(head | more)
+
+
+RUNS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "cwd": st.sampled_from([None, "/w/api", "/w/web", "/v/api"]),
+            "branch": st.sampled_from([None, "main", "fix, now"]),
+            "model": st.sampled_from([None, "claude-sonnet-4-5", "gpt-5-mini", "unheard-of"]),
+            "agent": st.sampled_from(["a", "b"]),
+            "calls": st.integers(0, 3),
+            "tokens": st.sampled_from([None, 10, 1_000_000]),
+            "begin": st.integers(0, 10_000),
+        }
+    ),
+    max_size=8,
+)
+
+
+def recorded(home: Home, runs: list[dict]) -> None:
+    for n, run in enumerate(runs):
+        name, at = f"r{n}", NOW - 20_000 + run["begin"]
+        git = {"branch": run["branch"]} if run["branch"] else None
+        more = {"what": "run", "agent": run["agent"], "cwd": run["cwd"], "git": git}
+        lines = [native(0, name, "Began", at, **{k: v for k, v in more.items() if v})]
+        lines += [
+            native(call + 10, name, "Called", at + call, tool="t", call_id=str(call))
+            for call in range(run["calls"])
+        ]
+        usage = {"input_tokens": run["tokens"]} if run["tokens"] else None
+        spent = {"model": run["model"], "usage": usage}
+        if known := {name: each for name, each in spent.items() if each}:
+            lines.append(native(99, name, "Spent", at + 9, key=name, **known))
+        assert {each.verdict for each in home.intake.admit(lines, "tracklog")} == {"accepted"}
+    home.index.catch_up()
+
+
+FILTERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "project": st.lists(st.sampled_from(["/w/api", "!/v/api", "(none)"]), max_size=2),
+        "branch": st.lists(st.sampled_from(["main", "!fix, now", "(none)"]), max_size=2),
+        "model": st.lists(st.sampled_from(["gpt-5-mini", "!(none)"]), max_size=2),
+        "agent": st.sampled_from([["a"], ["!a"]]),
+    },
+)
+
+
+@given(runs=RUNS, wanted=FILTERS)
+def test_the_count_of_a_facet_is_how_many_runs_its_value_alone_shows_under_the_other_filters(
+    runs, wanted
+):
+    with TemporaryDirectory() as folder, Home(folder, durability="os", clock=lambda: NOW) as home:
+        recorded(home, runs)
+        for facet in asked(home, **wanted)["facets"]:
+            shown = {
+                each["value"]: asked(home, **{**wanted, facet["name"]: [each["value"] or "(none)"]})
+                for each in facet["values"]
+            }
+            for each in facet["values"]:
+                assert each["count"] == shown[each["value"]]["matching"], facet["name"]
+            assert facet["distinct"] == len(facet["values"])
+
+
+COLUMNS = {
+    "title": lambda row: (row["title"] or row["run"]).casefold(),
+    "id": lambda row: row["run"],
+    "project": lambda row: row["project"] and row["project"].split("/")[-1],
+    "branch": lambda row: row["branch"],
+    "model": lambda row: row["model"],
+    "calls": lambda row: row["tool_calls"],
+    "failures": lambda row: row["tool_failures"],
+    "tokens": lambda row: row["tokens"],
+    "cost": lambda row: (
+        None
+        if row["cost_usd"] is row["computed_usd"] is None
+        else (row["cost_usd"] or 0) + (row["computed_usd"] or 0)
+    ),
+    "took": lambda row: row["age_seconds"],
+    "began": lambda row: row["first_at"],
+    "activity": lambda row: row["last_activity"],
+    "score": lambda row: row["score"],
+    "outcome": lambda row: row["outcome"],
+}
+
+
+@given(runs=RUNS, sort=st.sampled_from(sorted(COLUMNS)), down=st.booleans())
+def test_every_column_sorts_both_ways_and_a_run_without_a_value_is_last(runs, sort, down):
+    with TemporaryDirectory() as folder, Home(folder, durability="os", clock=lambda: NOW) as home:
+        recorded(home, runs)
+        rows = asked(home, sort=sort, dir="desc" if down else "asc")["runs"]
+        values = [COLUMNS[sort](row) for row in rows]
+        known = [each for each in values if each is not None]
+        assert values[: len(known)] == known
+        assert known == sorted(known, reverse=down)
+        for group in ("project", "branch", "model", "status"):
+            board = asked(home, sort=sort, group=group)
+            assert sorted(names(board)) == sorted(row["run"] for row in rows)
+            keys = [row[group] for row in board["runs"]]
+            spans = [(each["key"], each["count"]) for each in board["groups"]]
+            assert [key for key, count in spans for _ in range(count)] == keys
+
+
+def test_all_models_of_a_run_are_listed_in_the_order_of_their_first_words(home):
+    models = ["opus", "sonnet", "opus", "<synthetic>", "haiku"]
+    lines = [
+        native(n, "r", "Spent", NOW + n, key=str(n), model=model, usage={"input_tokens": 1})
+        for n, model in enumerate(models)
+    ]
+    home.intake.admit(lines, "tracklog")
+    home.index.catch_up()
+    (row,) = asked(home)["runs"]
+    assert (row["model"], row["models"]) == ("haiku", ["opus", "sonnet", "haiku"])
+    assert asked(home, model=["sonnet"])["matching"] == 1
+
+
+def test_the_trace_of_a_run_counts_its_calls_over_its_time_and_each_once(home):
+    lines = [native(0, "r", "Began", NOW, what="run")]
+    for n in range(10):
+        call = {"call_id": f"c{n}", "tool": "t"}
+        lines.append(native(n * 2 + 1, "r", "Called", NOW + n, **call))
+        lines.append(native(n * 2 + 2, "r", "Returned", NOW + n, **call, ok=n != 9))
+    home.intake.admit([*lines, native(0, "other", "Began", NOW, what="run")], "tracklog")
+    home.index.catch_up()
+    keys = ["tracklog:r", "tracklog:other", "tracklog:nobody"]
+    rows = {row["run"]: row for row in ask(home, "traces", run=keys)}
+    assert rows.keys() == {"r", "other"}
+    assert (rows["other"]["calls"], rows["other"]["failed"]) == ([], [])
+    assert len(rows["r"]["calls"]) == len(rows["r"]["failed"]) == 36
+    assert (sum(rows["r"]["calls"]), sum(rows["r"]["failed"])) == (10, 1)
+    assert (rows["r"]["calls"][0], rows["r"]["failed"][35]) == (1, 1)
+    assert ask(home, "traces", run=keys) == list(rows.values())
+    home.intake.admit([native(50, "r", "Called", NOW + 20, tool="t", call_id="x")], "tracklog")
+    home.index.catch_up()
+    (again,) = ask(home, "traces", run=["tracklog:r"])
+    assert sum(again["calls"]) == 11
 
 
 def test_what_can_be_chosen_is_told_whatever_is_filtered(fleet):
@@ -233,6 +435,10 @@ def test_over_http_the_board_the_tree_and_a_narrowed_search_are_told(tmp_path):
         board = server.get("/api/board", params={"text": "mend", "limit": 1}).json()
         assert (board["matching"], [row["run"] for row in board["runs"]]) == (2, ["two"])
         assert server.get("/api/board", params={"status": "asleep"}).status_code == 400
+        assert server.get("/api/board?status=failed,done&status=working").json()["matching"] == 2
+        assert server.get("/api/board?agent=coder&agent=a,b").json()["matching"] == 2
+        refused = server.get("/api/board?since=yesterday")
+        assert (refused.status_code, "-24h" in refused.json()["hint"]) == (400, True)
         kept = server.get("/api/runs/kahn/two/tree", params={"around": "true"}).json()
         assert [row["key"] for row in kept] == ["kahn:one", "kahn:two"]
         found = server.get("/api/search", params={"q": "mend", "run": "kahn:one"}).json()

@@ -375,6 +375,7 @@ TOTALS = ("tools", "costs", "hours")
 NUMBERS = {"calls", "failures", "total_tokens", *SUMMARY.values()}
 """What a field is called that holds a number of the law."""
 OTHER_NUMBERS = {
+    "TraceRow": "the calls in each slice of a run's time",
     "AgentNowRow": "the status of an agent",
     "TopAgentRow": "the status of an agent",
     "ContestRow": "the tokens of a contest",

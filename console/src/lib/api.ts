@@ -43,15 +43,18 @@ export function address<P extends Path<"get">>(
   return filled(path, params ?? {}) as Address<Result<P, "get">>;
 }
 
-/** A path with its names filled in, and the other parameters behind it. */
+/** A path with its names filled in, and the other parameters behind it; one of several values is repeated. */
 export function filled(path: string, params: object): string {
-  const query = new Map(Object.entries(params).map(([name, value]) => [name, String(value ?? "")]));
+  const query = new Map(Object.entries(params as Record<string, unknown>));
   const address = path.replace(/\{(\w+)\}/g, (_, name: string) => {
-    const value = query.get(name) ?? "";
+    const value = String(query.get(name) ?? "");
     query.delete(name);
     return encodeURIComponent(segment(value));
   });
-  const asked = new URLSearchParams([...query].filter(([, value]) => value !== "")).toString();
+  const pairs = [...query].flatMap(([name, value]) =>
+    (Array.isArray(value) ? (value as unknown[]) : [value]).map((each) => [name, String(each ?? "")]),
+  );
+  const asked = new URLSearchParams(pairs.filter(([, value]) => value !== "")).toString();
   return asked ? `${address}?${asked}` : address;
 }
 

@@ -1,7 +1,7 @@
 /** The whole fleet at a glance, what needs a person first. */
 
 import { useState } from "react";
-import type { RunRow, RunsAnswer } from "../lib/answers";
+import type { BoardAnswer, RunRow } from "../lib/answers";
 import { address, Trouble } from "../lib/api";
 import { keyOf, useLooked } from "../lib/inbox";
 import { setQuery, useRoute } from "../lib/route";
@@ -68,7 +68,7 @@ export function Fleet() {
 }
 
 /** How many runs are how; each count is a filter. */
-function Counts({ board, filter }: { board: RunsAnswer; filter: Filter }) {
+function Counts({ board, filter }: { board: BoardAnswer; filter: Filter }) {
   return (
     <ul className="counts" aria-label="Runs by status">
       {(Object.entries(board.counts) as [RunRow["status"], number][]).map(([status, many]) => {
@@ -89,7 +89,7 @@ function Counts({ board, filter }: { board: RunsAnswer; filter: Filter }) {
   );
 }
 
-function Filters({ board, filter }: { board: RunsAnswer; filter: Filter }) {
+function Filters({ board, filter }: { board: BoardAnswer; filter: Filter }) {
   const { dialect, agent, outcome } = board.choices;
   const choices: [keyof Filter, string, readonly string[]][] = [
     ["status", "status", Object.keys(board.counts)],

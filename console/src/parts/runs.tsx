@@ -2,7 +2,7 @@
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
-import type { RunRow, RunsAnswer } from "../lib/answers";
+import type { BoardAnswer, RunRow } from "../lib/answers";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { cost, count, short } from "../lib/time";
@@ -20,7 +20,7 @@ export function partOf(row: number): number {
   return Math.max(Math.floor((row - PART / 2) / PART), 0) * PART;
 }
 
-export function Runs({ board, look }: { board: RunsAnswer; look: (after: number) => void }) {
+export function Runs({ board, look }: { board: BoardAnswer; look: (after: number) => void }) {
   const { runs, after, matching } = board;
   const now = useNow();
   const box = useRef<HTMLDivElement>(null);

@@ -40,7 +40,7 @@ class Param:
     options: tuple[str, ...] = ()
     required: bool = False
     many: bool = False
-    """It takes several values: the option may be repeated; in a query they are cut by commas."""
+    """It takes several values and may be repeated; in a query, options may be cut by commas."""
     run: bool = False
     """It names a run: an argument of the verb, which a shell completes."""
     keyword: str = ""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tracklog.answers import LOST, LOST_AFTER, Question, limit
-from tracklog.answers.run_list import listed
+from tracklog.answers.run_params import listed
 from tracklog.folds import agents as agents_fold
 from tracklog.folds import rows_of
 from tracklog.home.home import Home

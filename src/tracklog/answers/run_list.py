@@ -8,26 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack
+from pathlib import PurePosixPath
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
-from tracklog.answers import (
-    LOST,
-    LOST_AFTER,
-    WINDOWS,
-    Param,
-    limit,
-    now_of,
-    one_of,
-    since,
-    text,
-    whole,
-)
+from tracklog.answers import LOST_AFTER, now_of
 from tracklog.answers.prices import Prices, load
 from tracklog.answers.related import read_spends
+from tracklog.answers.run_filter import Filter, Pair, filtered, outcomes
 from tracklog.answers.spends import OwnSpend, spends_of, spent_by
 from tracklog.folds import moment
 from tracklog.folds import runs as runs_fold
-from tracklog.folds.runs import RANK, STATUSES, State
+from tracklog.folds.runs import RANK, State
 from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
 from tracklog.index.indexer import Indexer
@@ -39,8 +30,13 @@ _CHANGED = 100  # runs with something new, from which on all of what was spent i
 _LARGE = 16 << 10  # bytes of a state that is not held
 
 Status = Literal["waiting", "failed", "lost", "working", "done"]
-Order = Literal["activity", "need"]
-ORDERS: tuple[Order, ...] = ("activity", "need")
+Sort = Literal[
+    "activity", "need", "title", "id", "project", "branch", "model", "outcome", "score", "began",
+    "took", "calls", "failures", "tokens", "cost",
+]  # fmt: skip  # one list
+SORTS: tuple[Sort, ...] = get_args(Sort)
+Direction = Literal["asc", "desc"]
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +49,9 @@ class RunRow:
     title: str | None
     """Its own title, else the first thing that it was asked for."""
     model: str | None
+    """The model that spoke last."""
+    models: list[str]
+    """All its models, in the order of their first words."""
     project: str | None
     """The folder that it worked in."""
     branch: str | None
@@ -146,50 +145,20 @@ class RunsAnswer:
     runs: list[RunRow]
 
 
-class Filter(NamedTuple):
-    """Which runs; a field that is empty excludes nothing."""
-
-    status: Collection[str] = ()
-    dialect: str | None = None
-    agent: str | None = None
-    outcome: str | None = None
-    since: str | None = None
-    text: str | None = None
-
-    def matches(self, state: State, status: str) -> bool:
-        return (
-            (not self.status or status in self.status)
-            and (not self.dialect or self.dialect in state.dialects)
-            and (not self.agent or self.agent in state.agents)
-            and (not self.outcome or self.outcome in outcomes(state))
-            and (not self.since or _is_since(state, self.since))
-            and (not self.text or self.text.casefold() in _searched(state))
-        )
-
-
-def _is_since(state: State, since: str) -> bool:
-    """Whether it was active since then, by the time of its events."""
-    active, begun = moment(state.alive), moment(since)
-    return active is not None and (begun is None or active >= begun)
-
-
-def outcomes(state: State) -> set[str]:
-    """The outcomes of the run and of its agents, verbatim."""
-    ends = {str(end[0]) for end in state.ends.values() if end[0] is not None}
-    return ends | {state.outcome} if state.ended and state.outcome else ends
-
-
-def _searched(state: State) -> str:
-    return " ".join((state.run, runs_fold.title(state) or "", *state.agents)).casefold()
-
-
 class Selection(NamedTuple):
     """The runs that pass a filter, among all that were looked at."""
 
     all: int
     counts: StatusCounts
     choices: Choices
-    states: list[State]
+    every: list[Pair]
+    """The runs that were looked at."""
+    pairs: list[Pair]
+    """Those that pass the filter, in order."""
+
+    @property
+    def states(self) -> list[State]:
+        return [state for _, state in self.pairs]
 
 
 class _Read(NamedTuple):
@@ -212,13 +181,15 @@ class Counted(NamedTuple):
 _Spent = dict[str, tuple[Prices, OwnSpend]]
 """By run, what it spent by which prices: only runs whose spends no other run records too."""
 
-_Pair = tuple[str, State]
-"""A run and its status."""
-
-_ORDER: Mapping[Order, Callable[[_Pair], tuple[int, int]]] = {
-    "need": lambda pair: (RANK[pair[0]], -pair[1].last_seq),
-    "activity": lambda pair: (-runs_fold.last_active(pair[1])[0], -pair[1].last_seq),
+_TEXTS: Mapping[Sort, Callable[[State], str | None]] = {
+    "title": lambda state: runs_fold.title(state) or state.run,
+    "id": lambda state: state.run,
+    "project": lambda state: PurePosixPath(state.cwd).name if state.cwd else None,
+    "branch": lambda state: state.branch,
+    "model": lambda state: state.model,
+    "outcome": lambda state: min(outcomes(state), default=None),
 }
+"""The texts that runs can be sorted by, those at the beginning of the alphabet first."""
 
 
 class RunList:
@@ -236,7 +207,8 @@ class RunList:
         self,
         wanted: Filter = Filter(),  # noqa: B008  # it cannot be changed
         *,
-        order: Order = "activity",
+        sort: Sort = "activity",
+        dir: Direction | None = None,
         after: int = 0,
         limit: int | None = None,
         newest: int = NEWEST,
@@ -245,7 +217,9 @@ class RunList:
     ) -> RunsAnswer:
         """A page of the runs that pass the filter, in an order; of so many that were recorded last."""
         now = now_of(self.home, now)
-        selection = self.select(wanted, order=order, newest=newest, lost_after=lost_after, now=now)
+        selection = self.select(
+            wanted, sort=sort, dir=dir, newest=newest, lost_after=lost_after, now=now
+        )
         states = (
             selection.states[after:] if limit is None else selection.states[after : after + limit]
         )
@@ -262,19 +236,53 @@ class RunList:
         self,
         wanted: Filter = Filter(),  # noqa: B008  # it cannot be changed
         *,
-        order: Order,
+        sort: Sort,
+        dir: Direction | None = None,
         newest: int = NEWEST,
         lost_after: float,
         now: str,
     ) -> Selection:
-        """The states of the runs that pass the filter, in an order."""
+        """The runs that pass the filter, in an order."""
         with gc_paused():
             read = self._look(newest)
         every = [(runs_fold.status(each, now, lost_after), each) for each in read.states]
-        pairs = [pair for pair in every if wanted.matches(pair[1], pair[0])]
-        pairs.sort(key=_ORDER[order])
+        pairs = self._sorted(filtered(every, wanted), sort, dir, now)
         counts = StatusCounts(**Counter(status for status, _ in every))
-        return Selection(len(every), counts, read.choices, [state for _, state in pairs])
+        return Selection(len(every), counts, read.choices, every, pairs)
+
+    def _sorted(self, pairs: list[Pair], sort: Sort, dir: Direction | None, now: str) -> list[Pair]:
+        """The runs in an order; equal ones by last activity, those without a value at the end."""
+        pairs.sort(key=lambda pair: runs_fold.last_active(pair[1]), reverse=True)
+        keys = self._keys(pairs, sort, now)
+        known = [n for n, key in enumerate(keys) if key is not None]
+        known.sort(key=keys.__getitem__, reverse=(dir or natural(sort)) == "desc")
+        unknown = [pair for pair, key in zip(pairs, keys, strict=True) if key is None]
+        return [pairs[n] for n in known] + unknown
+
+    def _keys(self, pairs: list[Pair], sort: Sort, now: str) -> list[Any]:
+        """What each run is sorted by; None where it has no value."""
+        match sort:
+            case "need":
+                return [(RANK[status], -state.last_seq) for status, state in pairs]
+            case "activity":
+                return [runs_fold.last_active(state) for _, state in pairs]
+            case "began":
+                return [moment(state.first_at) for _, state in pairs]
+            case "calls":
+                return [state.tool_calls for _, state in pairs]
+            case "failures":
+                return [state.tool_failures for _, state in pairs]
+            case "score":
+                return [runs_fold.row(state, now)["score"] for _, state in pairs]
+            case "took":
+                return [_took(state, status, now) for status, state in pairs]
+            case "tokens" | "cost":
+                spent = [each.spent for each in self.counted([state for _, state in pairs])]
+                of = _cost if sort == "cost" else (lambda own: own.tokens)
+                return [None if own is None else of(own) for own in spent]
+            case _:
+                texts = [_TEXTS[sort](state) for _, state in pairs]
+                return [None if each is None else each.casefold() for each in texts]
 
     def states(self, newest: int = NEWEST) -> list[State]:
         """The states of the runs that were recorded last."""
@@ -406,67 +414,17 @@ def _age(state: State, seconds: float | None, status: str, now: str) -> float | 
     return None if began is None or until is None else max(0, until - began) / 1000
 
 
-class RunsAsked(TypedDict, total=False):
-    """The parameters of a question for runs."""
-
-    status: Collection[str]
-    dialect: str | None
-    agent: str | None
-    outcome: str | None
-    within: str | None
-    text: str | None
-    order: Order
-    after: int
-    limit: int | None
-    newest: int
-    lost_after: float
-    now: str | None
+def natural(sort: Sort) -> Direction:
+    """The direction of a sort where none is given."""
+    return "asc" if sort == "need" or sort in _TEXTS else "desc"
 
 
-def listed(home: Home, **asked: Unpack[RunsAsked]) -> RunsAnswer:
-    """A page of the runs of a home, by its parameters."""
-    now = now_of(home, asked.get("now"))
-    wanted = Filter(
-        status=asked.get("status", ()),
-        dialect=asked.get("dialect"),
-        agent=asked.get("agent"),
-        outcome=asked.get("outcome"),
-        since=since(home, asked.get("within"), now),
-        text=asked.get("text"),
-    )
-    return home.cache(RunList).page(
-        wanted,
-        order=asked.get("order", "activity"),
-        after=asked.get("after", 0),
-        limit=asked.get("limit"),
-        newest=asked.get("newest", NEWEST),
-        lost_after=asked.get("lost_after", LOST_AFTER),
-        now=now,
-    )
+def _cost(own: OwnSpend) -> float | None:
+    known = [each for each in (own.cost_usd, own.computed_usd) if each is not None]
+    return sum(known) if known else None
 
 
-def params(order: Order, most: int) -> tuple[Param, ...]:
-    """The parameters of a question for runs, with its own order and length."""
-    return (
-        one_of("status", "Only runs with this status.", STATUSES, many=True, default=()),
-        text("dialect", "Only runs with events of this dialect."),
-        text("agent", "Only runs of this agent."),
-        text("outcome", "Only runs with this outcome, or with an agent that has it."),
-        one_of("within", "Only runs that were active in this time.", WINDOWS, default="all"),
-        text("text", "Only runs with this in the title, the id or an agent's name."),
-        one_of(
-            "order",
-            "By last activity, or runs that need a person first.",
-            ORDERS,
-            default=order,
-        ),
-        whole("after", "Skip this many runs at the beginning of the list.", least=0, default=0),
-        limit(most),
-        whole(
-            "newest",
-            "Look only at this many runs, those that were recorded last.",
-            least=1,
-            default=NEWEST,
-        ),
-        LOST,
-    )
+def _took(state: State, status: str, now: str) -> float | None:
+    began, ended = runs_fold.began_ms(state), runs_fold.ended_ms(state)
+    took = None if began is None or ended is None else max(0, ended - began) / 1000
+    return _age(state, took if state.seconds is None else state.seconds, status, now)

@@ -3,7 +3,8 @@
 from typing import Unpack
 
 from tracklog.answers import Question
-from tracklog.answers.run_list import RunRow, RunsAsked, listed, params
+from tracklog.answers.run_list import RunRow
+from tracklog.answers.run_params import RunsAsked, listed, params
 from tracklog.home.home import Home
 
 

@@ -109,7 +109,7 @@ class Fleet:
             cursor = index.index.cursor
             self._refresh(self._list.states(), now)
             self.seen = cursor
-        selection = self._list.select(order="need", lost_after=lost_after, now=now)
+        selection = self._list.select(sort="need", lost_after=lost_after, now=now)
         rows = self._rows(selection.states, now, lost_after)
         known = {row.key: row.status for row in rows}
         agents = [

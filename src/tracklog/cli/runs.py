@@ -9,7 +9,9 @@ from tracklog.cli import _question, _table
 if TYPE_CHECKING:
     from tracklog.answers.run_list import RunRow
 
-_FILTERS = ("status", "agent", "dialect", "outcome", "text")
+_FILTERS = (
+    "status", "project", "branch", "model", "agent", "outcome", "dialect", "since", "until", "text",
+)  # fmt: skip  # one list
 
 
 def _show(rows: "list[RunRow]", asked: _question.QuestionCall) -> None:
@@ -35,7 +37,7 @@ def _show(rows: "list[RunRow]", asked: _question.QuestionCall) -> None:
 
 def _count_rest(rows: int, asked: _question.QuestionCall) -> None:
     """Print how many more runs there are, and how to see them."""
-    from tracklog.answers.run_list import listed
+    from tracklog.answers.run_params import listed
 
     limit, newest = asked.given["limit"], asked.given["newest"]
     if rows == limit:

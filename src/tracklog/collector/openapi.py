@@ -147,7 +147,8 @@ def _parameter(param: "Param") -> JsonSchemaValue:
         schema["maximum"] = 10**17
     listed: JsonSchemaValue = {}
     if param.many:
-        schema, listed = {"type": "array", "items": schema}, {"style": "form", "explode": False}
+        schema = {"type": "array", "items": schema}
+        listed = {"style": "form", "explode": not param.options}
     return {
         "name": param.name,
         "in": "query",

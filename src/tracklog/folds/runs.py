@@ -44,8 +44,7 @@ from tracklog.model.fact import (
     Spent,
 )
 
-LOST_AFTER = 900.0
-"""The default for the seconds of silence after which a working run counts as lost."""
+LOST_AFTER = 900.0  # seconds of silence after which a working run counts as lost, by default
 
 BY_NEED = ("waiting", "failed", "working", "done")
 STATUSES = ("waiting", "failed", "lost", "working", "done")
@@ -64,6 +63,7 @@ class State:
     """Its first task from another agent or program, where no person gave one."""
     model: str | None = None
     """The model that spoke last, else the one it began with."""
+    models: list[str] = field(default_factory=list)  # in the order of their first words
     cwd: str | None = None
     branch: str | None = None
     first_seq: int = 0
@@ -146,11 +146,11 @@ def step(state: State, position: Position, fact: Fact) -> State:
             state.asking.pop(text_of(fact.question_id), None)
         case Spent():
             _spent(state, position, fact)
-            state.model = _model(fact.model) or state.model
+            _note_model(state, fact.model)
         case Said(role="user"):
             _asked_for(state, fact)
         case Said(role="assistant"):
-            state.model = _model(fact.model) or state.model
+            _note_model(state, fact.model)
         case Noted(label="title"):
             state.title = _titled(fact.text) or state.title
         case Noted(label="source-gone"):
@@ -185,10 +185,13 @@ def _when(state: State, position: Position, fact: Fact) -> int | None:
     return when(position)
 
 
-def _model(name: str | None) -> str | None:
-    """A model's name; what stands in its place where no model spoke is none."""
+def _note_model(state: State, name: str | None) -> None:
+    """Note a model's name; what stands in its place where no model spoke is none."""
     model = word(name)
-    return None if model is None or model[:1] in ("", "<") else model
+    if model and model != state.model and model[0] != "<":
+        state.model = model
+        if model not in state.models and len(state.models) < 20:  # a state stays small
+            state.models.append(model)
 
 
 def _asked_for(state: State, fact: Said) -> None:
@@ -289,7 +292,7 @@ def _began(state: State, position: Position, fact: Began) -> None:
         state.began_ms = _when(state, position, fact)
     state.task = state.task or _titled(fact.task)
     if fact.what != "step":
-        state.model = _model(fact.model) or state.model
+        _note_model(state, fact.model)
         state.cwd = short(fact.cwd) or state.cwd
         git = fact.git if isinstance(fact.git, Mapping) else {}
         state.branch = short(git.get("branch")) or state.branch
@@ -368,6 +371,7 @@ def row(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any
         "dialects": state.dialects,
         "title": title(state),
         "model": state.model,
+        "models": state.models,
         "project": state.cwd,
         "branch": state.branch,
         "status": status(state, now, lost_after),

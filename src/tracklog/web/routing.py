@@ -1,7 +1,7 @@
 """Routes: their paths and parameters, and how a request finds one."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote
@@ -13,15 +13,20 @@ from tracklog.answers import Param
 from tracklog.web.trouble import Trouble
 
 
-def read(param: Param, text: str | None) -> Any:
-    """The value of a parameter, from a query."""
-    if text is None:
+def read(param: Param, texts: Sequence[str] = ()) -> Any:
+    """The value of a parameter, from a query; of one that is given twice, the last.
+
+    A parameter of several values is repeated; values from a list of options may also be cut by
+    commas, which other values may contain.
+    """
+    if not texts:
         if param.required:
             raise Trouble(400, f"{param.name} is missing", f"add ?{param.name}=…: {param.about}")
         return param.default
     if param.many:
-        return tuple(_value(param, each) for each in text.split(",") if each)
-    return _value(param, text)
+        parts = [part for text in texts for part in (text.split(",") if param.options else [text])]
+        return tuple(_value(param, each) for each in parts if each)
+    return _value(param, texts[-1])
 
 
 def _value(param: Param, text: str) -> Any:
@@ -102,16 +107,18 @@ class Route:
     """Whether it may stay open: a stream, a long poll."""
 
     def read(self, query: bytes) -> dict[str, Any]:
-        """The values of the query's parameters; of one that is given twice, the last."""
+        """The values of the query's parameters."""
         if not query:
-            return {param.name: read(param, None) for param in self.params}
-        data = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
+            return {param.name: read(param) for param in self.params}
+        data: dict[str, list[str]] = {}
+        for name, text in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+            data.setdefault(name, []).append(text)
         unknown = sorted(data.keys() - {param.name for param in self.params})
         if unknown:
             known = ", ".join(param.name for param in self.params)
             hint = f"there is: {known}" if known else "leave it out: nothing is chosen here"
             raise Trouble(400, f"there is no parameter {unknown[0][:50]!r}", hint)
-        return {param.name: read(param, data.get(param.name)) for param in self.params}
+        return {param.name: read(param, data.get(param.name, ())) for param in self.params}
 
 
 _REMEMBERED = 1024  # paths

@@ -1,0 +1,33 @@
+"""Ranges of time in a question: points in time, absolute or relative to now."""
+
+import re
+
+from tracklog.folds import moment
+from tracklog.journal.frame import stamp
+from tracklog.model.errors import BadQuery
+
+_RELATIVE = re.compile(r"-?(\d{1,6})([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+ABOUT = "a time as in 2026-11-15T16:30:00Z, `now`, or relative to now as in -24h (s, m, h, d, w)"
+
+
+def point(text: str | None, now: str) -> int | None:
+    """A point in time in milliseconds since 1970; None where none is given.
+
+    A relative one is before `now`, with or without its sign. A time without a zone is in UTC.
+    """
+    if not text:
+        return None
+    if text == "now":
+        return moment(now)
+    if relative := _RELATIVE.fullmatch(text):
+        return (moment(now) or 0) - int(relative[1]) * _SECONDS[relative[2]] * 1000
+    at = moment(text)
+    if at is None:
+        raise BadQuery(f"{text[:50]!r} is no time", f"give {ABOUT}")
+    return at
+
+
+def spelled(at: int | None) -> str | None:
+    """A point in time as a timestamp."""
+    return None if at is None else stamp(at / 1000)

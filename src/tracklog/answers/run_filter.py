@@ -1,0 +1,142 @@
+"""Filters of a list of runs, and facets: how many runs each value of a filter would show.
+
+A filter takes several values: a run passes with any of them. A value that begins with `!` excludes
+runs that have it; `(none)` stands for runs that have no value.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from tracklog.folds import moment
+from tracklog.folds import runs as runs_fold
+from tracklog.folds.runs import STATUSES, State
+
+NONE = "(none)"
+MOST = 50  # values of one facet
+
+Pair = tuple[str, State]
+"""The status of a run, and its state."""
+
+
+def outcomes(state: State) -> set[str]:
+    """The outcomes of the run and of its agents, verbatim."""
+    ends = {str(end[0]) for end in state.ends.values() if end[0] is not None}
+    return ends | {state.outcome} if state.ended and state.outcome else ends
+
+
+FacetName = Literal["status", "project", "branch", "model", "agent", "outcome", "dialect"]
+FACETS: Mapping[FacetName, Callable[[Pair], Collection[str | None]]] = {
+    "status": lambda pair: (pair[0],),
+    "project": lambda pair: (pair[1].cwd,),
+    "branch": lambda pair: (pair[1].branch,),
+    "model": lambda pair: pair[1].models or (None,),
+    "agent": lambda pair: pair[1].agents.keys() or (None,),
+    "outcome": lambda pair: outcomes(pair[1]) or (None,),
+    "dialect": lambda pair: pair[1].dialects,
+}
+"""By name, the values that a run has."""
+
+
+@dataclass(frozen=True, slots=True)
+class FacetValue:
+    """A value of a facet."""
+
+    value: str | None
+    """Null: runs without a value; ask for them by `(none)`."""
+    count: int
+    """Runs that have it, among those that pass all other filters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """A filter, and its values."""
+
+    name: FacetName
+    values: list[FacetValue]
+    """The most frequent first; a status in the order of need."""
+    distinct: int
+    """How many values there are; those that are not listed are rare."""
+
+
+class Chosen(NamedTuple):
+    """The values of one filter."""
+
+    wanted: frozenset[str | None]
+    excluded: frozenset[str | None]
+
+    def passes(self, values: Collection[str | None]) -> bool:
+        if self.wanted and self.wanted.isdisjoint(values):
+            return False
+        return not self.excluded or self.excluded.isdisjoint(values)
+
+
+def chosen(values: Iterable[str]) -> Chosen:
+    """The values of a filter, as they are given."""
+    wanted: set[str | None] = set()
+    excluded: set[str | None] = set()
+    for value in values:
+        name = value.removeprefix("!")
+        (excluded if name != value else wanted).add(None if name == NONE else name)
+    return Chosen(frozenset(wanted), frozenset(excluded))
+
+
+class Filter(NamedTuple):
+    """Which runs; a field that is empty excludes nothing."""
+
+    facets: Mapping[FacetName, Chosen] = {}
+    since: int | None = None
+    """Milliseconds since 1970: only runs that were active then or later."""
+    until: int | None = None
+    """Only runs that began before that or then."""
+    text: str | None = None
+
+    def misses(self, pair: Pair) -> list[FacetName]:
+        """The facets that a run does not pass."""
+        return [name for name, each in self.facets.items() if not each.passes(FACETS[name](pair))]
+
+    def holds(self, state: State) -> bool:
+        """Whether a run passes what is no facet: the range and the text."""
+        return (
+            (self.since is None or (moment(state.alive) or -1) >= self.since)
+            and (self.until is None or _began(state) <= self.until)
+            and (not self.text or self.text.casefold() in _searched(state))
+        )
+
+
+def _began(state: State) -> int:
+    began = moment(state.first_at)
+    return (moment(state.first_received) or 0) if began is None else began
+
+
+def _searched(state: State) -> str:
+    return " ".join((state.run, runs_fold.title(state) or "", *state.agents)).casefold()
+
+
+def filtered(pairs: Iterable[Pair], wanted: Filter) -> list[Pair]:
+    """The runs that pass a filter."""
+    return [pair for pair in pairs if wanted.holds(pair[1]) and not wanted.misses(pair)]
+
+
+def facets_of(pairs: Iterable[Pair], wanted: Filter) -> list[Facet]:
+    """Each facet with its counts: of the runs that pass the filter without that facet itself."""
+    counts: dict[FacetName, Counter[str | None]] = {name: Counter() for name in FACETS}
+    for pair in pairs:
+        if not wanted.holds(pair[1]):
+            continue
+        missed = wanted.misses(pair)
+        if len(missed) > 1:
+            continue
+        for name in missed or FACETS:
+            counts[name].update(FACETS[name](pair))
+    return [_facet(name, each, wanted.facets.get(name)) for name, each in counts.items()]
+
+
+def _facet(name: FacetName, counts: Counter[str | None], given: Chosen | None) -> Facet:
+    for value in (given.wanted | given.excluded) if given else ():
+        counts.setdefault(value, 0)  # what was chosen stays on the screen
+    if name == "status":
+        return Facet(name, [FacetValue(each, counts[each]) for each in STATUSES], len(STATUSES))
+    ranked = sorted(counts.items(), key=lambda item: (item[0] is None, -item[1], str(item[0])))
+    return Facet(name, [FacetValue(*each) for each in ranked[:MOST]], len(ranked))

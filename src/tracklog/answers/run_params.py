@@ -1,0 +1,126 @@
+"""The parameters of a question for runs, and the list that they describe."""
+
+from collections.abc import Collection
+from typing import TypedDict, Unpack
+
+from tracklog.answers import (
+    LOST,
+    LOST_AFTER,
+    WINDOWS,
+    Param,
+    limit,
+    now_of,
+    one_of,
+    since,
+    text,
+    whole,
+)
+from tracklog.answers.ranges import ABOUT, point
+from tracklog.answers.run_filter import FACETS, FacetName, Filter, chosen
+from tracklog.answers.run_list import (
+    DIRECTIONS,
+    NEWEST,
+    SORTS,
+    Direction,
+    RunList,
+    RunsAnswer,
+    Sort,
+)
+from tracklog.folds import moment
+from tracklog.folds.runs import STATUSES
+from tracklog.home.home import Home
+
+Values = str | Collection[str] | None
+"""The values of a filter: one, several or none."""
+
+
+class RunsAsked(TypedDict, total=False):
+    """The parameters of a question for runs."""
+
+    status: Values
+    project: Values
+    branch: Values
+    model: Values
+    agent: Values
+    outcome: Values
+    dialect: Values
+    since: str | None
+    until: str | None
+    within: str | None
+    text: str | None
+    sort: Sort
+    dir: Direction | None
+    after: int
+    limit: int | None
+    newest: int
+    lost_after: float
+    now: str | None
+
+
+def filter_of(home: Home, asked: RunsAsked, now: str) -> Filter:
+    """The filter that the parameters of a question describe."""
+    given: dict[FacetName, Values] = {name: asked.get(name) for name in FACETS}
+    window = moment(since(home, asked.get("within"), now))
+    begin = point(asked.get("since"), now)
+    return Filter(
+        facets={
+            name: chosen([values] if isinstance(values, str) else values)
+            for name, values in given.items()
+            if values
+        },
+        since=max((each for each in (window, begin) if each is not None), default=None),
+        until=point(asked.get("until"), now),
+        text=asked.get("text"),
+    )
+
+
+def listed(home: Home, **asked: Unpack[RunsAsked]) -> RunsAnswer:
+    """A page of the runs of a home, by its parameters."""
+    now = now_of(home, asked.get("now"))
+    return home.cache(RunList).page(
+        filter_of(home, asked, now),
+        sort=asked.get("sort", "activity"),
+        dir=asked.get("dir"),
+        after=asked.get("after", 0),
+        limit=asked.get("limit"),
+        newest=asked.get("newest", NEWEST),
+        lost_after=asked.get("lost_after", LOST_AFTER),
+        now=now,
+    )
+
+
+def params(sort: Sort, most: int) -> tuple[Param, ...]:
+    """The parameters of a question for runs, with its own order and length."""
+
+    def values(name: str, about: str) -> Param:
+        return text(name, about, many=True, default=())
+
+    return (
+        one_of("status", "Only runs with this status.", STATUSES, many=True, default=()),
+        values("project", "Only runs that worked in this folder, given as its path."),
+        values("branch", "Only runs on this branch."),
+        values("model", "Only runs with this model."),
+        values("agent", "Only runs of this agent."),
+        values("outcome", "Only runs with this outcome, or with an agent that has it."),
+        values("dialect", "Only runs with events of this dialect."),
+        text("since", f"Only runs that were active at this time or later: {ABOUT}."),
+        text("until", "Only runs that began at this time or before."),
+        one_of("within", "Only runs that were active in this time.", WINDOWS, default="all"),
+        text("text", "Only runs with this in the title, the id or an agent's name."),
+        one_of("sort", "What the list is sorted by.", SORTS, default=sort),
+        one_of(
+            "dir",
+            "Ascending or descending; unless given, texts ascend, and the largest number or "
+            "latest time is first.",
+            DIRECTIONS,
+        ),
+        whole("after", "Skip this many runs at the beginning of the list.", least=0, default=0),
+        limit(most),
+        whole(
+            "newest",
+            "Look only at this many runs, those that were recorded last.",
+            least=1,
+            default=NEWEST,
+        ),
+        LOST,
+    )
