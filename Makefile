@@ -24,7 +24,7 @@ ifneq ($(and $(ASKED),$(wildcard .venv/.ready)),)
 OTHER := $(shell [ "$$($(PYTHON) $(VERSION))" = "$$($(BIN)/python $(VERSION))" ] || echo other-python)
 endif
 
-.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots cover check check-ts format derive hooks soak cluster-test proof mutate bench bench-against bench-peers lock clean
+.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots pictures cover check check-ts format derive hooks soak cluster-test proof mutate bench bench-against bench-peers lock clean
 
 ##@ Use
 help:  ## Show the targets.
@@ -89,6 +89,10 @@ chromium: setup  ## Print the path of the browser that the tests drive; get one 
 screenshots: setup  ## Write every page of the console, in both themes, to screenshots/.
 	chromium=$$($(BROWSER)) && cd $(CONSOLE) && \
 		CHROMIUM="$$chromium" SCREENSHOTS="$(CURDIR)/screenshots" npm run --silent browser
+
+pictures: setup  ## Write the two pictures of the README again.
+	chromium=$$($(BROWSER)) && cd $(CONSOLE) && \
+		CHROMIUM="$$chromium" SCREENSHOTS="$(CURDIR)/docs/images" npm run --silent browser -- -g README
 
 cover: setup  ## Run the Python tests with coverage, but for the test that interrupts: it can hang the tracer.
 	$(PYTEST) --cov --cov-report=term-missing:skip-covered --deselect \

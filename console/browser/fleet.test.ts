@@ -39,7 +39,7 @@ test("what happens is seen as it happens, phases too; when, relatively and exact
   await expect(time).toHaveText(/ago|just now/);
   await expect(time).toHaveAttribute("title", /\d{4}.*\d\d:\d\d:\d\d\.\d{3}/);
   await collector.post("kahn-agent", [move("fresh", "thinking", "tool_call")]);
-  await expect(page.getByRole("region", { name: "Agents under way" })).toContainText("tool_call");
+  await expect(page.getByRole("region", { name: "Agents at work" })).toContainText("tool_call");
   // A tab that nobody sees asks for nothing but who waits.
   const asked = await page.evaluateHandle(() => {
     const [ask, paths] = [window.fetch, new Set<string>()];

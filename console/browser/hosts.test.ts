@@ -47,7 +47,7 @@ test("a visitor's message appears on the stage", async ({ page, collector }) => 
     line(1, "world.observed", { text: "A dark kitchen." }),
   ]);
   await open(page, collector, "#/run/fishbowl/bowl?view=stage");
-  await page.getByLabel("Say something on the stage").fill("Look under the table!");
+  await page.getByLabel("Say something to the agents").fill("Look under the table!");
   await page.getByRole("button", { name: "Say", exact: true }).click();
   await expect(page.getByRole("feed")).toContainText("Look under the table!");
 });

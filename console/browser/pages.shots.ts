@@ -6,16 +6,21 @@ import { Collector, open, settled, test } from "./collector";
 const FOLDER = process.env.SCREENSHOTS ?? "screenshots";
 const SIZES = { "": [1280, 900], "-small": [360, 740], "-4k": [3840, 2160] } as const;
 
+/** The run of the demo's review, whose id is another one each time. */
+async function reviewOf(collector: Collector): Promise<string> {
+  const runs = (await (await fetch(`${collector.url}/api/runs?limit=1000`)).json()) as {
+    run: string;
+    title: string | null;
+  }[];
+  return runs.find((run) => run.title === "review")?.run ?? "";
+}
+
 test("every page", async ({ page, browser }) => {
   test.setTimeout(900_000);
   await page.close();
   const collector = new Collector();
   await collector.start("demo");
-  const runs = (await (await fetch(`${collector.url}/api/runs?limit=1000`)).json()) as {
-    run: string;
-    title: string | null;
-  }[];
-  const review = runs.find((run) => run.title === "review")?.run ?? "";
+  const review = await reviewOf(collector);
   const { records } = (await (await fetch(`${collector.url}/api/runs/kahn/release-2-4-1/story`)).json()) as {
     records: { seq: number }[];
   };
@@ -49,5 +54,29 @@ test("every page", async ({ page, browser }) => {
       }
       await shown.close();
     }
+  await collector.close();
+});
+
+test("the pictures of the README", async ({ page, browser }) => {
+  test.setTimeout(300_000);
+  await page.close();
+  const collector = new Collector();
+  await collector.start("demo");
+  const review = await reviewOf(collector);
+  const { records } = (await (await fetch(`${collector.url}/api/runs/awf/${review}/story`)).json()) as {
+    records: { seq: number; words: string }[];
+  };
+  const failed = records.find((record) => record.words.includes("pytest"))?.seq ?? 0;
+  const shown = await browser.newPage({ viewport: { width: 1200, height: 760 }, colorScheme: "light" });
+  for (const [name, hash] of [
+    ["console-fleet", "#/"],
+    ["console-run", `#/run/awf/${review}?seq=${failed}`],
+  ] as const) {
+    await open(shown, collector, hash);
+    await settled(shown);
+    await shown.waitForTimeout(500); // so that what is drawn last is drawn
+    await shown.screenshot({ path: join(FOLDER, `${name}.png`) });
+  }
+  await shown.close();
   await collector.close();
 });

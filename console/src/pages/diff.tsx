@@ -33,7 +33,7 @@ export default function DiffPage() {
             <input
               list="known-runs"
               size={40}
-              placeholder="a run: its name, or some of it"
+              placeholder="a run: its name, or a part of it"
               defaultValue={side === "a" ? a : b}
               onBlur={(event) => setQuery({ [side]: event.target.value })}
               onKeyDown={(event) => {

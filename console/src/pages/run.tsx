@@ -77,7 +77,7 @@ export default function RunPage() {
           {reading ? ", loading …" : ""}
         </span>
         {failures.length > 0 && (
-          <button className="link small failed" onClick={fail} title="the next of them  f">
+          <button className="link small failed" onClick={fail} title="go to the next failure  f">
             {count(failures.length)} failed
           </button>
         )}

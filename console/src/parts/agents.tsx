@@ -1,4 +1,4 @@
-/** The agents: who is under way and says what, and how each did over all its runs. */
+/** The agents: which are at work, what each reports, and how each did over all its runs. */
 
 import type { AgentRow } from "../lib/answers";
 import { address } from "../lib/api";
@@ -10,12 +10,12 @@ import { Card, Text, When } from "./bits";
 
 const SHOWN = 8;
 
-/** Who is under way, and what each says it is doing; it changes as they do. */
+/** The agents at work and what each reports; it changes as they do. */
 export function AgentsNow({ now }: { now: number }) {
   const { data } = useAnswer(address("/api/agents/now"));
   if (!data?.length) return null;
   return (
-    <Card title="Agents under way" more={<span className="soft small">{count(data.length)}</span>}>
+    <Card title="Agents at work" more={<span className="soft small">{count(data.length)}</span>}>
       <ul className="agents">
         {data.slice(0, SHOWN).map((agent) => (
           <li key={`${agent.family}:${agent.run}/${agent.agent}`}>
@@ -27,7 +27,7 @@ export function AgentsNow({ now }: { now: number }) {
               <Text>{agent.reason ?? agent.task ?? agent.run}</Text>
             </span>
             <span className={`phase ${agent.phase ?? "working"}`}>
-              <Text>{agent.status ?? agent.phase ?? "under way"}</Text>
+              <Text>{agent.status ?? agent.phase ?? "working"}</Text>
             </span>
           </li>
         ))}

@@ -143,8 +143,8 @@ export function Controls({ family, run }: { family: string; run: string }) {
         <form className="row grow" onSubmit={inject}>
           <input
             className="grow"
-            aria-label="Say something on the stage"
-            placeholder="Say something on the stage"
+            aria-label="Say something to the agents"
+            placeholder="Say something to the agents"
             value={text}
             onChange={(event) => setText(event.target.value)}
           />

@@ -1,4 +1,4 @@
-/** What the fleet comes to: who is under way, how runs, tools and audits do, what is spent, who won. */
+/** What the fleet comes to: who is at work, how runs, tools and audits do, what is spent, who won. */
 
 import { useMemo } from "react";
 import type { HourRow } from "../lib/answers";

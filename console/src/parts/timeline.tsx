@@ -238,10 +238,10 @@ export function Timeline(props: {
       <div className="row small soft">
         <span className="grow num left">{clock(new Date(view.begin).toISOString())}</span>
         <span>{duration((view.end - view.begin) / 1000)}</span>
-        <button onClick={() => zoom(4)} disabled={times >= CLOSEST} aria-label="Closer" title="closer  +">
+        <button onClick={() => zoom(4)} disabled={times >= CLOSEST} aria-label="Zoom in" title="zoom in  +">
           +
         </button>
-        <button onClick={() => zoom(1 / 4)} disabled={times === 1} aria-label="Further away" title="further away  −">
+        <button onClick={() => zoom(1 / 4)} disabled={times === 1} aria-label="Zoom out" title="zoom out  −">
           −
         </button>
         <span className="grow num">{clock(new Date(view.end).toISOString())}</span>
