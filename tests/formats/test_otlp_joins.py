@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.asking import ask
 from support.telemetry import Door, logs, pairs, span, traces
 
 RECORDED = Path(__file__).parents[1] / "samples/otlp/recorded"
@@ -34,14 +35,12 @@ EXPECTED = {
     "langchain": Expected(2, 1, 3, (360, 90, 120), ("forecaster",)),
     "llama-index": Expected(2, 1, 3, (360, 90, 120), ("trip",)),
     "crewai": Expected(2, 1, 3, (360, 90, 120), ("forecaster", "trip")),
-    "openai-agents": Expected(
-        2, 1, 3, (360, 90, 120), ("Agent workflow", "boss", "helper", "trip")
-    ),
+    "openai-agents": Expected(2, 1, 3, (360, 90, 120), ("Agent workflow", "boss", "helper")),
     "openai-agents-failed": Expected(
         0, 0, 0, None, ("Agent workflow", "helper"), "failed", passed=False
     ),
     # The server names each try of the broken tool alike.
-    "smolagents": Expected(5, 4, 6, (720, 180, None), ("forecaster.run", "trip")),
+    "smolagents": Expected(5, 4, 6, (720, 180, None), ("forecaster.run",)),
     "pydantic-ai": Expected(2, 1, 3, (360, 90, 120), ("forecaster",), passed=None),
     # One log record is about the program's own metrics, and names no conversation.
     "codex": Expected(2, 1, 3, (360, 90, 120), ("codex_exec",), "working", None, runs=2),
@@ -68,6 +67,13 @@ def requests(name):
 
 SCATTERED = {"autogen-runtime"}
 """Recordings in which not every span of a run names it: they are joined within a request."""
+
+
+def outcomes(door):
+    """How every run stands and ended, and its agents."""
+    return {
+        row["run"]: (row["status"], row["passed"], sorted(row["agents"])) for row in door.runs()
+    }
 
 
 def totals(door):
@@ -172,6 +178,8 @@ def test_a_recording_has_the_same_numbers_in_any_order_and_when_sent_twice(name,
         other.send(item)
     same = totals if name in SCATTERED else numbers
     assert same(other) == same(one)
+    if name not in SCATTERED:
+        assert outcomes(other) == outcomes(one)
     one.close()
     other.close()
 
@@ -232,6 +240,51 @@ def test_numbers_do_not_depend_on_order_or_requests(data, tmp_path_factory):
         ]
         assert calls == sum(most)
         assert failures == sum(not ok for _, ok in done)
+
+
+def above(number, kind, parent):
+    """A span of an agent, or of a step, above others."""
+    named = {"openinference.span.kind": kind}
+    return span(number, f"agent-{number}" if kind == "AGENT" else "step", named, parent)
+
+
+def spent_by_agent(requests, folder):
+    """The tokens of every agent."""
+    door = Door(folder)
+    for request in requests:
+        assert door.send(request).rejected == 0
+    door.home.index.catch_up()
+    rows = ask(door.home, "costs", by="agent")
+    findings = ask(door.home, "findings")
+    door.close()
+    assert [row["name"] for row in findings if row["name"] == "corrected"] == []
+    return {row["of"]: (row["spends"], row["input_tokens"]) for row in rows}
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_a_model_call_belongs_to_the_nearest_agent_above_in_whatever_request_that_arrives(
+    data, tmp_path_factory
+):
+    kinds = data.draw(st.lists(st.sampled_from(["AGENT", "CHAIN"]), min_size=1, max_size=5))
+    parents = [data.draw(st.integers(1, 1 + n)) for n in range(len(kinds))]
+    spans = [above(1, "CHAIN", None)]
+    spans += [above(2 + n, kind, parents[n]) for n, kind in enumerate(kinds)]
+    places = data.draw(st.lists(st.integers(1, 1 + len(kinds)), min_size=1, max_size=4))
+    spans += [model(50 + n, parent=at, **tokens(10 + n, 5)) for n, at in enumerate(places)]
+    order = data.draw(st.permutations(spans))
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(order) - 1), max_size=4)))
+    pieces = [order[i:j] for i, j in zip([0, *cuts], [*cuts, len(order)], strict=True)]
+    folder = tmp_path_factory.mktemp("homes")
+    expected = {}
+    for n, place in enumerate(places):
+        at = place
+        while at != 1 and kinds[at - 2] != "AGENT":
+            at = parents[at - 2]
+        spends, tokens_in = expected.get(agent := "sample" if at == 1 else f"agent-{at}", (0, 0))
+        expected[agent] = (spends + 1, tokens_in + 10 + n)
+    assert spent_by_agent([traces(*spans)], folder / "straight") == expected
+    assert spent_by_agent([traces(*each) for each in pieces], folder / "mixed") == expected
 
 
 CASES = {

@@ -67,7 +67,10 @@ class Revisions:
         """The finding at the first event of a record that was sent with another content."""
         for name in source.names:
             known = self._known.get((source.writer, name))
-            if known is not None and len(known.contents) > 1 and known.since == seq:
+            if known is None or len(known.contents) < 2 or known.since != seq:
+                continue
+            # The same content under the name of another agent is no correction of the source.
+            if not known.contents[-1].startswith(known.contents[-2]):
                 message = f"{name} was told before with another content; this one counts"
                 return Finding("corrected", message, "info")
         return None

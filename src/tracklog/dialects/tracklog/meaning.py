@@ -65,6 +65,8 @@ def source(event: Event) -> SourceRecord | None:
     if isinstance(record, str):
         names: tuple[str, ...] = (record,)
         corrected = raw if origin.get("revised") is True or SPAN.fullmatch(record) else None
+        if corrected is not None and "speaker" in origin:
+            corrected = f"{raw} {origin['speaker']}"
     else:
         names = tuple(record or ())
     if raw is not None and raw not in names:

@@ -42,6 +42,8 @@ class Origin(Shape):
     clock: Name | MISSING = MISSING
     """The clock of `at`, when it is not the event's own."""
     generation: int | str | MISSING = MISSING
+    speaker: str | MISSING = MISSING
+    """The agent, where it became known after the record was written: these lines count instead."""
     revised: bool | MISSING = MISSING
     """Whether the source changes its records: other content under the same key is a newer version,
     and counts instead.

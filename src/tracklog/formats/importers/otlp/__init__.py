@@ -18,6 +18,7 @@ from tracklog.formats.importers.otlp.logs import record_of, tell_log
 from tracklog.formats.importers.otlp.memory import Memory
 from tracklog.formats.importers.otlp.ours import facts_in
 from tracklog.formats.importers.otlp.spans import agent_of, place_span, tell_span
+from tracklog.formats.importers.otlp.unnamed import UnnamedSpan
 from tracklog.formats.importers.otlp.view import CONVERSATIONS, LogView, SpanView, views_of
 from tracklog.model.fact import Noted
 
@@ -83,16 +84,53 @@ def _span(account: Account, span: SpanView, memory: Memory, place: dict[str, Any
         account.begin(record=f"{own} late", place=place, bare=False)
         account.say(Noted(label="pending", kind=span.name), at=span.began)
         return
+    agent, missing = memory.agent_above(span.record)
+    _mapped(account, span, memory, place, agent, copy=copy)
+    if missing is not None and not span.pending and facts_in(span) is None:
+        told = frozenset(account.told)
+        found = UnnamedSpan(span, account.run, place, told, len(account.content))
+        memory.unnamed.add(missing, found)
+    for each in memory.unnamed.pop(span.record):
+        _renamed(account, each, memory)
+
+
+def _mapped(
+    account: Account,
+    span: SpanView,
+    memory: Memory,
+    place: dict[str, Any],
+    agent: str | None,
+    *,
+    copy: bool = False,
+    speaker: str | None = None,
+) -> None:
     told = genai.generation(span.attrs, [each.name for each in span.happenings])
-    account.begin(record=span.record, place=place, bare=False, copy=copy, generation=told)
+    account.begin(
+        record=span.record, place=place, bare=False, copy=copy, generation=told, speaker=speaker
+    )
     nested = bool(span.parent) and memory.traces.get(span.trace) == account.run
-    call = tell_span(account, span, memory.agent_above(span.record), nested=nested)
+    call = tell_span(account, span, agent, nested=nested)
     # A span of ours may carry no facts: they are in spans of their own.
     if facts_in(span) != [] and account.kept not in account.past.records.get(span.record, ()):
         note = Noted(label="copy", kind=span.name, text="all of it was told by another span")
         account.say(note, at=span.began, extra=account.rest())
     _name(account, span, span.began)
     place_span(account, span, memory, call)
+
+
+def _renamed(account: Account, found: UnnamedSpan, memory: Memory) -> None:
+    """Write a span again under the agent of a span above it, which arrived later."""
+    span = found.span
+    agent, missing = memory.agent_above(span.record)
+    if missing is not None:
+        memory.unnamed.add(missing, found)
+    elif agent is not None:
+        again = Account(account.teller, memory.past(found.run), span, found.run)
+        contents = again.past.records.get(span.record, [])
+        if contents and contents[-1] != again.kept:
+            return  # the span was corrected since
+        again.only = found.told
+        _mapped(again, span, memory, found.place, agent, speaker=agent)
 
 
 def _log(account: Account, log: LogView, place: dict[str, Any]) -> None:

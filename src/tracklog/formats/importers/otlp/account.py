@@ -84,6 +84,10 @@ class Account:
         """Other content under the same key does not count any more: everything is written again."""
         self.who: dict[str, str] = {}
         """The agent and the step, where they are known."""
+        self.told: list[int] = []
+        """The numbers of the facts that were written."""
+        self.only: frozenset[int] | None = None
+        """Where the item is written again under another agent: the numbers that are written."""
         self._origin: dict[str, Any] = {}
         self._k = 0
 
@@ -99,10 +103,12 @@ class Account:
         bare: bool,
         copy: bool = False,
         generation: str | None = None,
+        speaker: str | None = None,
     ) -> None:
         """Make the item, which is stored as a blob, the origin of the facts.
 
-        A `copy` announces the record that it stands for, and corrects nothing.
+        A `copy` announces the record that it stands for, and corrects nothing. `speaker` is the
+        agent that became known after the item was written.
         """
         self.record = record
         if bare:
@@ -117,6 +123,10 @@ class Account:
             origin["pending"] = True
         if generation:
             origin["generation"] = generation
+        if speaker is not None:
+            origin["speaker"] = speaker
+            # Other ids than those of the first lines, and the same ones each time.
+            self._k = int.from_bytes(sha256(speaker.encode()).digest()[:4], "big") + (1 << 32)
         self._origin = origin
         self.teller.about_hash(self.raw, origin, self._k)
 
@@ -140,8 +150,12 @@ class Account:
         that of the fact, where it was computed, and `more` are further fields.
         """
         place, self.n = self.n, self.n + 1
-        if not known or not (told or self.corrects):
+        if self.only is not None:
+            if place not in self.only:
+                return
+        elif not known or not (told or self.corrects):
             return
+        self.told.append(place)
         clock = clock if at else None
         said = native.body_of(fact) if isinstance(fact, Fact) else fact
         body = {"fact": said["fact"], **self.who, **said}
@@ -157,6 +171,8 @@ class Account:
             clock=clock,
             n=place,
         )
+        if self.only is not None:
+            return  # it is known
         origin = {**self._origin, "clock": clock} if clock else self._origin
         self.past.hear(body, origin, extra, digest, cause or self.view.cause, at)
 
@@ -200,7 +216,7 @@ class Account:
         """Write a fact that does not follow from this item alone; its number is derived from its
         content.
         """
-        if not told:
+        if not told and self.only is None:
             return
         said = orjson.dumps(native.body_of(fact), option=orjson.OPT_SORT_KEYS, default=str)
         before, self.n = self.n, int.from_bytes(sha256(said).digest()[:4], "big") + (1 << 16)
@@ -313,7 +329,7 @@ class Account:
 
     def joined(self, fact: Fact, *, told: bool) -> Fact:
         """A call in a message, with the id under which another item reported it before."""
-        if not told or not isinstance(fact, Called):
+        if not isinstance(fact, Called) or not (told or self.only is not None):
             return fact
         kind = MESSAGE if fact.synthetic_id else NAMED
         other = self.past.joins.other(kind, fact.call_id, fact.tool, fact.input)

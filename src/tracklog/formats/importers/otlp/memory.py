@@ -13,6 +13,7 @@ import orjson
 
 from tracklog.formats.importers import count
 from tracklog.formats.importers.otlp.joins import LOG, MCP, MCP_CALL, MESSAGE, NAMED, SPAN, Joins
+from tracklog.formats.importers.otlp.unnamed import UnnamedSpans
 
 RUNS = 1000
 TRACES = 100_000
@@ -319,6 +320,7 @@ class Memory:
         """The runs of spans whose parent did not arrive yet, by that parent."""
         self.parents: dict[str, list[str]] = kept.setdefault("parents", {})
         """The record of the span above each span, and the agent that the span itself names."""
+        self.unnamed = UnnamedSpans()
         self._runs: dict[str, dict[str, Any]] = kept.setdefault("runs", {})
         self._recall = recall
         self._pasts: dict[str, KnownFacts] = {}
@@ -329,6 +331,8 @@ class Memory:
             past = KnownFacts(self._runs.setdefault(run, {}))
             if self._recall is not None:
                 for body in self._recall(run):
+                    if "speaker" in body["origin"]:
+                        continue  # it repeats a known fact
                     above, at = body.get("cause"), body.get("at")
                     past.hear(body, body["origin"], body.get("extra"), cause=above, at=at)
             self._pasts[run] = past
@@ -371,14 +375,20 @@ class Memory:
             self.parents[record] = [above or "", agent or ""]
         _trim(self.parents, SPANS)
 
-    def agent_above(self, record: str) -> str | None:
-        """The agent that the nearest span above names; None where none does, as far as is known."""
+    def agent_above(self, record: str) -> tuple[str | None, str | None]:
+        """The agent that the nearest span above names, as far as is known.
+
+        Where there is none, also the first span above that did not arrive yet.
+        """
         for _ in range(DEPTH):
-            above, agent = self.parents.get(record, ("", ""))
+            known = self.parents.get(record)
+            if known is None:
+                return None, record
+            above, agent = known
             if agent or not above:
-                return agent or None
+                return agent or None, None
             record = above
-        return None
+        return None, None
 
     def wait(self, parent: str, run: str) -> None:
         """Remember that a parent did not arrive yet."""
