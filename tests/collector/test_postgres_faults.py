@@ -163,6 +163,73 @@ def _timeless(answer: object) -> object:
     return [_timeless(each) for each in answer] if isinstance(answer, list) else answer
 
 
+def test_a_question_waits_for_the_record_that_its_sender_names(nodes, tmp_path):
+    url = servers.store_url(tmp_path)
+    nodes += [Node(url, tmp_path / "a")]
+    eventually(lambda: status(url)["indexes"])  # this one fills the index
+    nodes += [Node(url, tmp_path / "b")]
+    worker, other = nodes
+
+    def send(task: str) -> int:
+        headers = {"Content-Type": "application/x-ndjson"}
+        path, body = f"{other.url}/api/events/kahn-agent", fleets._line(task, task)
+        return httpx.post(path, content=body, headers=headers, timeout=60).json()["last_seq"]
+
+    def ask(indexed: int | None) -> httpx.Response:
+        params = {} if indexed is None else {"indexed": indexed}
+        return httpx.get(f"{other.url}/api/runs", params=params, timeout=60)
+
+    first = send("first")
+    assert [row["run"] for row in ask(first).json()] == ["first"]
+    worker.process.send_signal(signal.SIGSTOP)
+    try:
+        second = send("second")
+        late = ask(second)
+        assert (late.status_code, late.headers["retry-after"]) == (503, "5")
+        old = ask(None)  # as of a record that it names
+        assert (old.status_code, old.headers["tracklog-as-of"]) == (200, str(first))
+        assert [row["run"] for row in ask(first).json()] == ["first"]
+    finally:
+        worker.process.send_signal(signal.SIGCONT)
+    answer = eventually(lambda: (found := ask(second)).status_code == 200 and found)
+    assert {row["run"] for row in answer.json()} == {"first", "second"}
+    assert ask(second + 1).status_code == 503  # there is no such record
+
+
+def test_collectors_ask_to_wait_while_the_synchronous_standby_is_away(
+    servers_made, nodes, tmp_path
+):
+    primary, standby, url = cluster(servers_made, synchronous=True)
+    nodes += [Node(url, tmp_path / "a"), Node(url, tmp_path / "b")]
+    load = Load(nodes)
+    assert load.grows()
+    standby.kill()
+    answers: list[httpx.Response] = []
+
+    def send(node: Node, key: str) -> None:
+        body = b"\n".join(fleets._line(f"{key}.{n}", "run-9") for n in range(fleets.BATCH))
+        headers = {"Content-Type": "application/x-ndjson"}
+        path = f"{node.url}/api/events/kahn-agent"
+        params = {"batch": key}
+        answers.append(httpx.post(path, params=params, content=body, headers=headers, timeout=60))
+
+    threads = [threading.Thread(target=send, args=(nodes[n % 2], f"9-{n}")) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [answer.status_code for answer in answers] == [503] * 4
+    assert all(int(answer.headers["retry-after"]) > 0 for answer in answers)
+    assert any("standby is not there" in each for each in status(primary.url)["warnings"])
+    standby.start()
+    answers.clear()
+    for n in range(4):
+        send(nodes[n % 2], f"9-{n}")
+    assert [answer.json()["accepted"] for answer in answers] == [fleets.BATCH] * 4
+    keys = [*load.finish(), *(f"9-{n}" for n in range(4))]
+    check_exactly_once(keys, primary.url, tmp_path)
+
+
 def test_a_batch_that_two_collectors_get_at_once_is_stored_once(nodes, tmp_path):
     url = servers.store_url(tmp_path)
     nodes += [Node(url, tmp_path / "a"), Node(url, tmp_path / "b")]

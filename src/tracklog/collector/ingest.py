@@ -1,6 +1,7 @@
 """Receive lines: `POST /api/events/{dialect}`, a bare ASGI route because every event passes it."""
 
 import asyncio
+import contextlib
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tracklog.dialects import Dialect
     from tracklog.intake.intake import Verdict, Verdicts
     from tracklog.model.event import Problem
+    from tracklog.web.bodies import Held
     from tracklog.web.limits import Limits
     from tracklog.web.routing import Call
 
@@ -38,6 +40,7 @@ BY_ADDRESS = "POST to /api/events/{}"
 """How a sender names the dialect of its lines."""
 
 _LINE = 256  # bytes that a line takes in addition to its own, while it is checked
+_RATE = 1 << 20  # bytes that are stored in a second at least, or the sender is asked to wait
 _INLINE = 256 << 10  # bytes that are admitted without a thread, where there is no disk to wait for
 _JSON = (b"content-type", b"application/json")
 
@@ -66,9 +69,15 @@ async def ingest(collector: "Collector", call: "Call") -> None:
         if collector.inline and small:
             verdicts = collector.home.intake.admit(lines, dialect, batch=key)
         else:
-            verdicts = await loop.run_in_executor(
-                collector.pool, lambda: collector.home.intake.admit(lines, dialect, batch=key)
-            )
+            job = collector.pool.submit(collector.home.intake.admit, lines, dialect, batch=key)
+            try:
+                async with asyncio.timeout(collector.limits.append_seconds + weight / _RATE):
+                    verdicts = await asyncio.wrap_future(job)
+            except TimeoutError:
+                if job.running():  # its lines are in memory until it ends
+                    job.add_done_callback(partial(_give_back, loop, held, weight))
+                    weight = 0
+                raise _late() from None
         collector.hub.poke()
         collector.counts.lines(dialect, verdicts)
         hint = "" if dialect else uncertain(verdicts, collector.home.dialects.values())
@@ -77,6 +86,23 @@ async def ingest(collector: "Collector", call: "Call") -> None:
     finally:
         held.now -= weight
     await _send(call.send, result)
+
+
+def _give_back(loop: asyncio.AbstractEventLoop, held: "Held", size: int, _job: object) -> None:
+    def give_back() -> None:
+        held.now -= size
+
+    with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody asks for room
+        loop.call_soon_threadsafe(give_back)
+
+
+def _late() -> Trouble:
+    return Trouble(
+        503,
+        "the lines are not stored yet: the disk or the database does not answer",
+        "nothing was acknowledged; send them again, under the same batch key if they have one",
+        headers={"Retry-After": "5"},
+    )
 
 
 def check_lines(body: bytes, limits: "Limits") -> int:

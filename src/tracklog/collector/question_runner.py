@@ -64,12 +64,17 @@ class QuestionRunner:
         self._now: asyncio.Task[Exception | None] | None = None
         self._next: asyncio.Task[Exception | None] | None = None
 
-    async def ask(self, question: Callable[[], T]) -> T:
+    async def ask(self, question: Callable[[], T], indexed: int | None = None) -> T:
         """The result of a function that reads the index, once the index is up to date.
+
+        With `indexed` it is enough that this record is in the index; where it is not within a few
+        seconds, the client is asked to come again.
 
         Where it cannot be brought up to date, as on a full disk, the answer comes from the current
         index, and `AS_OF` says how far that goes. Where there is no index yet, it raises.
         """
+        if indexed is not None and (await self.run(self._known) or 0) >= indexed:
+            return await self.run(question)
         catching_up = self._caught_up()
         await asyncio.wait({catching_up}, timeout=PATIENCE)
         failure = catching_up.result() if catching_up.done() else _BEING_MADE
@@ -77,7 +82,17 @@ class QuestionRunner:
             known = await self.run(self._known)
             if known is None:
                 raise failure
+            if indexed is not None and known < indexed:
+                raise IndexUnusable(
+                    f"record {indexed} is not in the index yet, which has record {known}",
+                    "ask again in a moment",
+                )
             AS_OF.set(known)
+        elif indexed is not None and (await self.run(self._known) or 0) < indexed:
+            last = self.home.journal.last
+            raise IndexUnusable(
+                f"there is no record {indexed} yet, the last is {last}", "ask again"
+            )
         return await self.run(question)
 
     def _known(self) -> int | None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import orjson
 from starlette.responses import Response
 
-from tracklog.answers import NO_RUN, Question
+from tracklog.answers import NO_RUN, Question, whole
 from tracklog.answers.registry import questions
 from tracklog.collector.exchange import here
 from tracklog.web.routing import Endpoint, Route
@@ -13,6 +13,14 @@ from tracklog.web.routing import Endpoint, Route
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
     from tracklog.web.routing import Call
+
+
+INDEXED = whole(
+    "indexed",
+    "Wait until this record is in the index, such as the `last_seq` of lines that were just sent; "
+    "newer records may be missing in the answer.",
+    least=0,
+)
 
 
 def routes() -> tuple[Route, ...]:
@@ -23,6 +31,7 @@ def routes() -> tuple[Route, ...]:
 def _route(question: Question, path: str) -> Route:
     in_path = "{run}" in path
     params = tuple(each for each in question.params if not (each.run and "{run}" in path))
+    params += (INDEXED,) if question.fresh else ()
     if not in_path and len(question.routes) > 1:
         params = tuple(each for each in params if not each.run)
     needs_run = in_path or any(each.run for each in params)
@@ -42,7 +51,8 @@ def _endpoint(question: Question) -> Endpoint:
 
     async def answer(collector: "Collector", call: "Call") -> Response:
         home, named = collector.home, (call.names.get("family", ""), call.names.get("run", ""))
-        given = {keywords[name]: value for name, value in call.given.items()}
+        indexed: int | None = call.given.get(INDEXED.name)
+        given = {keywords[name]: value for name, value in call.given.items() if name in keywords}
 
         def ask() -> tuple[int, bytes]:
             if call.names:
@@ -52,7 +62,8 @@ def _endpoint(question: Question) -> Endpoint:
             return cursor, orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
 
         runner = collector.runner
-        cursor, body = await (runner.ask(ask) if question.fresh else runner.run(ask))
+        fresh = question.fresh
+        cursor, body = await (runner.ask(ask, indexed) if fresh else runner.run(ask))
         return Response(body, 200, {"Tracklog-Cursor": str(cursor)}, "application/json")
 
     return answer

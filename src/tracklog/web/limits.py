@@ -31,6 +31,9 @@ class Limits:
     """For that header to arrive, and for the answer to be read."""
     events_per_second: int = 0
     """Over all clients, with a burst of two seconds; 0 for as many as the disk takes."""
+    append_seconds: float = 10
+    """For the lines of a request to be stored, and a second more for each MiB of them; then the
+    sender is asked to send them again."""
     header_seconds: float = 10
     """From the first byte of a request to the end of its header, and of a connection to its first."""
     silent_seconds: float = 20
