@@ -865,14 +865,14 @@ def test_a_replay_says_where_it_came_out_otherwise(tmp_path):
         host.until(run)
         log = host.engine.known(run)
         log.events[2]["payload"]["outputs"] = {"payload": {"a": 2}}
-        lines = [json.dumps(e).replace(run, "run-other").encode() for e in log.events]
+        lines = [json.dumps(e).replace(run, "run-of-another-hand").encode() for e in log.events]
         log.events[2]["payload"]["outputs"] = {"payload": {"a": 1}}
         host.home.intake.admit(lines, "openwop")
-        fork = host.fork("run-other", mode="replay").json()["runId"]
+        fork = host.fork("run-of-another-hand", mode="replay").json()["runId"]
         host.until(fork, "completed")
         (diverged,) = host.events(fork, "replay.diverged")
         assert diverged["payload"] == {
-            "sourceRunId": "run-other", "atSequence": 2, "originalEventId": "evt-run-other-2",
+            "sourceRunId": "run-of-another-hand", "atSequence": 2, "originalEventId": "evt-run-of-another-hand-2",
             "divergenceKind": "output", "divergencePoint": "node.completed",
         }  # fmt: skip
 

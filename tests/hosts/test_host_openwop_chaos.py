@@ -408,14 +408,16 @@ def test_a_run_of_a_newer_engine_is_read_and_not_executed(tmp_path):
         run = host.start("conformance-approval")
         host.until(run, "waiting-approval")
         newer = [
-            line.replace(run.encode(), b"run-newer").replace(b'"engine":1', b'"engine":2')
+            line.replace(run.encode(), b"run-of-a-newer-engine").replace(
+                b'"engine":1', b'"engine":2'
+            )
             for line in host.engine.known(run).lines
         ]
         host.home.intake.admit(newer, "openwop")
-        assert host.snapshot("run-newer")["status"] == "waiting-approval"
-        response = host.answer("run-newer", "gate", {"action": "accept"})
+        assert host.snapshot("run-of-a-newer-engine")["status"] == "waiting-approval"
+        response = host.answer("run-of-a-newer-engine", "gate", {"action": "accept"})
         assert (response.status_code, response.json()["error"]) == (422, "engine_version_mismatch")
-        assert host.fork("run-newer", mode="replay").status_code == 422
+        assert host.fork("run-of-a-newer-engine", mode="replay").status_code == 422
 
 
 def test_a_tool_whose_end_nobody_saw_is_not_called_again(tmp_path):

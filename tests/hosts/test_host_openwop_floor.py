@@ -182,6 +182,9 @@ def test_an_edited_or_refined_artifact_is_passed_on(tmp_path):
         host.until(run, "waiting-approval")
         for action in ("edit-accept", "refine"):
             assert host.answer(run, "gate", {"action": action}).status_code == 400
+        for wrong in ("shorter", {}, {"scope": "all"}, {"scope": "whole", "mood": 1}):
+            value = {"action": "refine", "refineFeedback": wrong}
+            assert host.answer(run, "gate", value).status_code == 400
         value = {"action": "edit-accept", "editedArtifactData": {"a": 1}}
         assert host.answer(run, "gate", value).is_success
         assert host.until(run, "completed")["variables"]["editedArtifactData"] == {"a": 1}

@@ -10,11 +10,12 @@ import pytest
 from test_host_openwop_floor import HOOKS, Receiver, error_of, gate, key
 
 from support.hosting import Client, Host, flow, put
+from support.openwop_clients import python_with
 from support.waiting import eventually
 from tracklog.hosts.openwop.discovery import discovery_2
-from tracklog.hosts.openwop.failures import Failure
+from tracklog.hosts.openwop.failures import STATUS, Failure
 from tracklog.hosts.openwop.settings import Settings
-from tracklog.hosts.openwop.wire_v2 import KNOWN, Version2
+from tracklog.hosts.openwop.wire_v2 import KNOWN, REGISTERED, Version2
 
 EVENT = {"eventId", "runId", "type", "payload", "timestamp", "sequence", "schemaVersion"}
 BOUND = re.compile(r"default/[A-Za-z0-9._-]{16,128}")
@@ -166,6 +167,36 @@ def test_an_approval_is_one_shape_with_who_resolved_it(host):
     assert error_of(nobody) == (404, "not_found")
     odd = host.http.post(url, json={"resumeValue": {"action": "accept"}, "by": "me"})
     assert error_of(odd) == (400, "validation_error")
+
+
+def test_a_change_and_a_timeout_have_the_members_of_version_2(tmp_path):
+    config = {"actions": ["accept", "refine"], "timeoutMs": 400}
+    flows = put(tmp_path / "flows", flow("conformance-edits", [gate(**config)]))
+    with Host(tmp_path / "home", workflows=flows) as host:
+        late, changed = start(host, "edits"), start(host, "edits")
+        until(host, changed, "waiting-approval")
+        value = {"action": "refine", "refineFeedback": {"scope": "whole", "text": "shorter"}}
+        url = f"{path_of(changed)}/interrupts/gate"
+        assert host.http.post(url, json={"resumeValue": value}).status_code == 200
+        until(host, changed, "completed")
+        for event in events_of(host, changed, "approval.received", "interrupt.resolved"):
+            assert event["payload"]["action"] == "refine"
+            assert event["payload"]["refineFeedback"] == value["refineFeedback"]
+        until(host, late, "failed")
+        for event in events_of(host, late, "approval.received", "interrupt.resolved"):
+            payload = event["payload"]
+            assert payload.items() >= {"action": "timeout", "decision": "rejected"}.items()
+            assert payload["reason"] == "timeout"
+            assert "resolvedBy" not in payload
+
+
+def test_each_code_is_registered_with_its_status():
+    code = "import json, openwop_client._generated as made\nprint(json.dumps(%s))"
+    statuses = json.loads(python_with("2.7.0", code % "made.ERROR_CODE_HTTP_STATUS"))
+    for each in STATUS:
+        new = Version2(Settings()).failure(Failure(each, "why")).code
+        assert statuses[new] == STATUS[new]
+    assert statuses.keys() >= REGISTERED
 
 
 def test_a_code_that_version_2_does_not_have_is_in_the_details(host):

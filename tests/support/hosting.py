@@ -18,6 +18,7 @@ import uvicorn
 
 from support.collecting import ENVIRONMENT
 from support.forking import Tracklog
+from support.openwop_v2 import check_v2
 from support.waiting import eventually
 from tracklog import Log
 from tracklog.collector import server
@@ -27,6 +28,7 @@ from tracklog.dialects.checking import check
 from tracklog.home import registry
 from tracklog.home.home import Home
 from tracklog.hosts.openwop.mounted import app_of
+from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.settings import Settings
 from tracklog.model.lines import Line
 from tracklog.web.guard import Guard
@@ -219,8 +221,23 @@ class Host(Client):
         assert not self._thread.is_alive()
         self._bound.close()
         lines = written(self.home)
+        if self.engine.settings.serves_v2:
+            self._check_v2()
         self.collector.close()
         check_events(lines, self._tolerated)
+
+    def _check_v2(self) -> None:
+        """Every event of the host's own runs can be read in version 2, and is closed."""
+        wire, runs = self.engine.wires["2.0"], {}
+        for record in self.home.journal.records():
+            if record.dialect == "openwop":
+                runs.setdefault(record.run, RunLog(record.run))
+        for log in runs.values():
+            log.refresh(self.engine.journal)
+            if log.snapshot.host.get("instance") != self.engine.instance:
+                continue
+            for line, event in zip(log.lines, log.events, strict=True):
+                check_v2(wire.event(line, event, log))
 
     def __enter__(self) -> "Host":
         return self

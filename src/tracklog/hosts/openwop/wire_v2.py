@@ -56,6 +56,8 @@ RUN = ("recursionLimit", "runTimeoutMs", "maxLoopIterations", "escalationThresho
 AI = ("model", "temperature", "maxTokens", "reasoningVerbosity", "mockProvider")
 SECTIONS = ("run", "ai", "distillation", "budget", "extensions")
 DECISIONS = {"accept": "granted", "edit-accept": "granted", "reject": "rejected"}
+CHANGES = ("refineFeedback", "editedArtifactData")
+"""What a person wants changed, or has changed."""
 AGENT_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}")
 
 
@@ -177,8 +179,6 @@ class Version2:
         data["type"], data["runId"] = new_name(kind), self._bound(log.name, tenant)
         data |= {"schemaVersion": event.get("schemaVersion", 1), "engineVersion": ENGINE}
         payload = self._payload(kind, dict(event["payload"]), event, log)
-        if "promptHash" in event:
-            payload["x-promptHash"] = event["promptHash"]
         data["payload"] = self._ids(payload, tenant)
         return orjson.dumps(data)
 
@@ -186,8 +186,11 @@ class Version2:
         if "interruptId" in payload:
             name = str(payload["interruptId"])
             payload["interruptId"] = self._interrupt(log.name, name, self._tenant(log))
-        if isinstance(payload.get("error"), dict):
-            payload["error"] = _error(payload["error"])
+        for key in ("error", "lastError"):
+            if isinstance(payload.get(key), dict):
+                payload[key] = _error(payload[key])
+        if "divergencePoint" in payload:
+            payload["divergencePoint"] = new_name(payload["divergencePoint"])
         if kind == "run.started":
             payload |= {"engineVersion": ENGINE, "owner": self._owner(log)}
             host = log.snapshot.host
@@ -216,6 +219,7 @@ class Version2:
             action = payload.pop("action")
             data |= _decision(action)
             data["resumeValue"] = {"action": action}
+            by = None if action == "timeout" else by  # nobody resolved it
         else:
             data["resumeValue"] = {"answers": payload.pop("answers")}
         data |= {"resolvedBy": self._subject(log, by)} if by else {}
@@ -224,9 +228,13 @@ class Version2:
     def _resolved(self, payload: Body, log: RunLog) -> Body:
         by = payload.pop("resolvedBy", None)
         value = payload.get("resumeValue")
-        action = value.get("action") if isinstance(value, dict) else None
+        if payload.get("reason") == "timeout":
+            return {**payload, **_decision("timeout")}
         payload |= {"resolvedBy": self._subject(log, by)} if by else {}
-        return {**payload, **(_decision(action) if isinstance(action, str) else {})}
+        if payload.get("kind") != "approval" or not isinstance(value, dict):
+            return payload
+        payload |= {key: value[key] for key in CHANGES if key in value}
+        return {**payload, **_decision(value["action"])}
 
     # Requests.
 
@@ -286,9 +294,9 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _decision(action: str) -> dict[str, Any]:
-    if action == "timeout":
-        return {"decision": "rejected", "reason": "timeout"}
     data = {"action": action}
+    if action == "timeout":
+        return {**data, "decision": "rejected", "reason": "timeout"}
     return {**data, "decision": DECISIONS[action]} if action in DECISIONS else data
 
 
@@ -322,6 +330,10 @@ SPELLINGS: Mapping[str, Callable[[Body], Body]] = {
     "agent.toolCalled": _renamed("arguments", "inputs"),
     "agent.toolReturned": _renamed("result", "outcome"),
 }
+RESOLVED = (
+    "nodeId interruptId kind action decision reason resolvedBy resumeValue"
+    " refineFeedback editedArtifactData"
+)
 KNOWN: Mapping[str, frozenset[str]] = {
     kind: frozenset(names.split())
     for kind, names in {
@@ -333,9 +345,9 @@ KNOWN: Mapping[str, frozenset[str]] = {
         "node.completed": "nodeId outputs durationMs",
         "node.suspended": "nodeId interruptId kind reason key",
         "run.started": "workflowId inputs transport engineVersion owner tags metadata",
-        "approval.received": "nodeId interruptId kind action decision reason resolvedBy resumeValue",
-        "clarification.resolved": "nodeId interruptId kind resolvedBy resumeValue",
-        "interrupt.resolved": "nodeId interruptId kind action decision reason resolvedBy resumeValue",
+        "approval.received": RESOLVED,
+        "clarification.resolved": RESOLVED,
+        "interrupt.resolved": RESOLVED,
     }.items()
 }
 """The properties of closed payloads; any other is sent with `x-` before its name."""

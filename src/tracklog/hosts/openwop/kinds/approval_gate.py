@@ -14,11 +14,25 @@ from tracklog.hosts.openwop.kinds._kind import (
     is_conformance,
 )
 from tracklog.hosts.openwop.questions import VOTE
+from tracklog.hosts.openwop.schemas import faults_against
 from tracklog.hosts.openwop.step import Step
 
 ACTIONS = ("accept", "reject", "refine", "edit-accept")
 NEEDED = {"refine": "refineFeedback", "edit-accept": "editedArtifactData"}
 """What an action is nothing without."""
+FEEDBACK = {
+    "type": "object",
+    "required": ["scope"],
+    "additionalProperties": False,
+    "properties": {
+        "scope": {"enum": ["whole", "section", "items"]},
+        "sectionPath": {"type": "string"},
+        "itemIds": {"type": "array", "items": {"type": "string"}},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "text": {"type": "string"},
+    },
+}
+"""What `refineFeedback` must be."""
 POLICIES = ("single-veto", "majority")
 ASKED = ("requiredApprovals", "rejectionPolicy", "approversList")
 """The configuration that the request repeats, so that clients know whom to ask."""
@@ -76,6 +90,10 @@ async def run(step: Step) -> Outputs:
             raise BadAnswer(f"action is one of {', '.join(actions)}")
         if action in NEEDED and NEEDED[action] not in given:
             raise BadAnswer(f"{action} needs {NEEDED[action]}")
+        for fault in (
+            faults_against(FEEDBACK, given["refineFeedback"]) if action == "refine" else ()
+        ):
+            raise BadAnswer(f"refineFeedback: {fault}")
         answer = {key: given[key] for key in VOTE if key in given}
         return answer, answer
 
