@@ -846,3 +846,22 @@ def test_an_input_without_a_line_is_said_to_have_none(tmp_path):
     done = tracklog(tmp_path / "home", "record", tmp_path / "empty.jsonl")
     assert done.returncode == 0
     assert b"no line was read" in done.stderr
+
+
+@pytest.mark.parametrize("shape", ["pipe", "folder"])
+@pytest.mark.parametrize(
+    "verb", ["record", "import", "runs", "verify", "doctor", "serve", "backup", "tail"]
+)
+def test_nothing_waits_for_a_format_that_is_no_file(home, tmp_path, verb, shape):
+    """A pipe would be read until somebody writes to it."""
+    line, format = tmp_path / "line.jsonl", home / "format"
+    line.write_bytes(kahn() + b"\n")
+    assert tracklog(home, "record", line).returncode == 0
+    format.unlink()
+    os.mkfifo(format) if shape == "pipe" else format.mkdir()
+    words = {"serve": ["--port", "0"], "backup": [tmp_path / "copy"]}
+    words |= {"record": [line], "import": [line]}
+    done = tracklog(home, verb, *words.get(verb, ()))
+    assert done.returncode == (1 if verb == "doctor" else 2)
+    assert b"no regular file" in done.stdout + done.stderr
+    assert b"Traceback" not in done.stderr

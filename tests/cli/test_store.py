@@ -233,8 +233,9 @@ def test_a_copy_of_postgresql_can_be_written_to(odd_home, tmp_path, monkeypatch)
         assert json.loads(run("verify", "--json", *place))["ok"]
 
 
-def test_init_and_status(tmp_path):
+def test_init_and_status(tmp_path, monkeypatch):
     url = store_url(tmp_path)
+    assert "TRACKLOG_STORE" in run("store", "status", code=2, errors=True)
     assert "tracklog store init" in run("store", "status", url, code=2, errors=True)
     said = run("store", "init", url)
     assert "GRANT USAGE" in said
@@ -242,6 +243,11 @@ def test_init_and_status(tmp_path):
     assert run("store", "init", url) == said
     said = run("store", "status", url, errors=True)
     assert "warning: no synchronous standby" in said
+    assert run("store", "status", "--store", url, errors=True) == said
+    monkeypatch.setenv("TRACKLOG_STORE", url)
+    assert run("store", "status", errors=True) == said
+    monkeypatch.setenv("TRACKLOG_STORE", "postgresql://nobody@192.0.2.1/none")
+    assert run("store", "status", url, errors=True) == said
     assert "not the URL of a database" in run("store", "status", "file:x", code=2, errors=True)
 
 

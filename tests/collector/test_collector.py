@@ -109,6 +109,16 @@ def test_a_batch_key_that_is_too_long_is_refused(server, run, how):
     assert "256" in answer.json()["error"]
 
 
+@pytest.mark.parametrize("key", [{"params": {"batch": ""}}, {"headers": {"Idempotency-Key": ""}}])
+def test_an_empty_batch_key_is_refused_and_not_taken_for_no_key(server, run, key):
+    """Its sender believes that a retry is recognised."""
+    answer = server.post([start(run)], **key)
+    assert answer.status_code == 400
+    assert answer.json()["error"] == "the batch key is empty"
+    assert "Idempotency-Key" in answer.json()["hint"]
+    assert server.post([start(run)]).json()["accepted"] == 1
+
+
 def test_a_dialect_need_not_be_said(server, run):
     answer = server.http.post("/api/events", content=start(run), headers=NDJSON).json()
     assert answer["accepted"] == 1

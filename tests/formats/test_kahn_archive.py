@@ -1,12 +1,15 @@
 """A whole `.kahn/archive` comes in with one command, once."""
 
 import shutil
+import subprocess
+import sys
 
 import orjson
 import pytest
 
 from support import sampling as samples
 from support.forking import tracklog
+from tracklog.home.home import Home
 
 CLEAN = (samples.ROOT / "dialects/kahn-ci/good/clean.jsonl").read_bytes()
 AGENT = (samples.ROOT / "dialects/kahn-agent/good/converges.jsonl").read_bytes()
@@ -168,3 +171,65 @@ def test_the_age_of_imported_lines_is_that_of_their_own_clock(tmp_path, way):
     assert tracklog(home, "rebuild").returncode == 0
     again = {row["run"]: row["last_activity"] for row in rows(home, "runs") if row["run"] in LAST}
     assert again == LAST
+
+
+def test_every_line_of_a_file_is_counted_once(home, archive):
+    path = archive / "runs" / "ci-1" / "transitions.jsonl"
+    awf = (samples.ROOT / "dialects/awf/good/a-whole-run.jsonl").read_bytes()
+    other = archive / "runs" / "other" / "awf.jsonl"
+    other.parent.mkdir()
+    other.write_bytes(awf + awf.splitlines()[0] + b"\n")  # one identity twice
+    lines = CLEAN.splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], b"nope\n", b"\n", *lines[2:]]) + b'{"torn')
+    number = LINES + awf.count(b"\n") + 3
+    _, first = imported(home, archive)
+    assert first["file_lines"] == {
+        "accepted": number - 3, "duplicate": 1, "refused": 1, "torn": 1, "read_before": 0,
+    }  # fmt: skip
+    assert first["notes"] == 4
+    assert first["lines"]["accepted"] == number - 3 + 3  # and three graphs
+    with Home(home) as opened:
+        assert opened.journal.last == first["lines"]["accepted"] + first["notes"]
+    _, second = imported(home, archive)
+    assert second["file_lines"] == {"torn": 1, "read_before": number - 1}
+    assert second["notes"] == 0
+    said = tracklog(home, "import", archive).stdout.decode()
+    assert f"{number} lines in files of a dialect: 0 accepted" in said
+    assert f"{number - 1} read before, 1 torn" in said
+
+
+def test_an_import_says_what_its_notes_are_and_when_nothing_is_new(home, archive):
+    said = tracklog(home, "import", archive).stdout.decode()
+    assert "3 notes added: for each run, that its lines were imported from a file" in said
+    said = tracklog(home, "import", archive).stdout.decode()
+    assert "nothing new: these files were imported before and have not changed" in said
+    assert "accepted, 0 duplicate, 0 refused, of" not in said
+
+
+def test_an_empty_file_is_said_to_be_empty(home, tmp_path):
+    path = tmp_path / "empty.jsonl"
+    path.touch()
+    done = tracklog(home, "import", path)
+    assert done.returncode == 0
+    assert done.stdout.decode() == f"empty: 1 ({path}); there is nothing in it to import\n"
+
+
+def test_an_import_onto_a_full_disk_leaves_no_note_of_lines_that_are_not_there(home, tmp_path):
+    """A limit on a file's size stands in for a full disk."""
+    script = (
+        "import resource, signal; from tracklog.cli import main\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))\n"
+        "main()"
+    )
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(OLD * 1000)
+    words = [sys.executable, "-c", script, "import", path, "--home", home]
+    done = subprocess.run(words, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 2, done.stdout
+    assert b"error:" in done.stderr
+    with Home(home) as opened:
+        assert opened.journal.last == 0
+    assert tracklog(home, "import", path).returncode == 0
+    assert len(kept(home, "old-0")) == 2000
+    assert len(tracklog(home, "events", "old-0", "--raw").stdout.splitlines()) == 2001

@@ -103,7 +103,7 @@ def test_a_torn_last_line_is_reported_with_the_next_step_until_it_is_complete(tm
         done = tracklog(tmp_path / "home", *verb.split(), path)
         assert done.returncode == 1
         assert b"a.jsonl, line 4: not stored" in done.stderr
-        assert b"tracklog record FILE" in done.stderr
+        assert b"`tail -n 1 FILE | tracklog record`" in done.stderr
     path.write_bytes(SMALL + LINE % 3)
     done = tracklog(tmp_path / "home", *verb.split(), path)
     assert (done.returncode, done.stderr.count(b"torn")) == (0, 0)

@@ -3,7 +3,8 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -120,8 +121,7 @@ def follow(
         words = "no agent left logs in its usual folder; `tracklog follow DIR` reads another folder"
         click.echo(words, err=True)
     if not as_json:
-        order = ("accepted", "duplicate", "refused")
-        click.echo(", ".join(f"{total.lines[word]:,} {word}" for word in order), err=True)
+        click.echo(_counts(total.lines, VERDICTS), err=True)
     sys.exit(2 if unread else 1 if total.lines["refused"] else 0)
 
 
@@ -142,7 +142,7 @@ def print_torn(place: str, size: int) -> None:
         f"{terminal.plain(place)}: not stored: the line is torn, {terminal.count(size, 'byte')} "
         "without a line end that are no complete JSON object",
         "read the file again when its writer has finished; if it never will, "
-        "`tracklog record FILE` stores the line as refused",
+        "`tail -n 1 FILE | tracklog record` stores the line among the refused ones",
     )
 
 
@@ -170,20 +170,42 @@ def put(
         click.echo(words, err=True)
 
 
+VERDICTS = ("accepted", "duplicate", "refused")
+OF_A_FILE = (*VERDICTS, "read_before", "torn")
+
+
+def _counts(counts: Counter[str], names: Iterable[str]) -> str:
+    return ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in names)
+
+
 def _summary_lines(summary: "ImportSummary", *, dry: bool) -> list[str]:
     size = summary.bytes / 1e6
-    files = "1 file" if summary.files == 1 else f"{summary.files:,} files"
-    words = f"{files} read ({size:,.1f} MB), {summary.unchanged:,} unchanged"
-    runs = "1 run" if len(summary.runs) == 1 else f"{len(summary.runs):,} runs"
-    if dry:
-        result = f"{summary.lines['told']:,} lines would be imported for {runs}; nothing was stored"
+    files = terminal.count(summary.files, "file")
+    runs = terminal.count(len(summary.runs), "run")
+    lines = [f"{files} read ({size:,.1f} MB), {summary.unchanged:,} unchanged"]
+    if summary.empty and not (summary.files or summary.unchanged or summary.unread):
+        lines.clear()
+    elif dry:
+        lines.append(
+            f"{summary.lines['told']:,} lines would be imported for {runs}; nothing was stored"
+        )
+    elif summary.unchanged and not (summary.files or summary.torn or summary.unread):
+        lines.append("nothing new: these files were imported before and have not changed")
     else:
-        order = ("accepted", "duplicate", "refused")
-        counts = ", ".join(f"{summary.lines[word]:,} {word}" for word in order)
-        result = f"{counts}, of {runs}"
-    lines = [words, result]
+        lines.append(f"{_counts(summary.lines, VERDICTS)}, of {runs}")
+    if summary.file_lines and +summary.file_lines != summary.lines:
+        whole = terminal.count(summary.file_lines.total(), "line")
+        lines.append(f"{whole} in files of a dialect: {_counts(summary.file_lines, OF_A_FILE)}")
     for name, report in sorted(summary.by_importer.items()):
-        lines += _reported(name, report)
+        lines += _reported(name, report, 0 if dry else summary.events[name])
+    if summary.notes:
+        lines.append(
+            f"{terminal.count(summary.notes, 'note')} added: for each run, that its lines were "
+            "imported from a file"
+        )
+    if summary.empty:
+        some = ", ".join(map(terminal.plain, summary.empty[:3]))
+        lines.append(f"empty: {len(summary.empty):,} ({some}); there is nothing in it to import")
     for why, count in summary.again.items():
         lines.append(f"read from the start again, because {AGAIN.get(why, why)}: {count:,}")
     for path in summary.gone:
@@ -195,7 +217,9 @@ def _summary_lines(summary: "ImportSummary", *, dry: bool) -> list[str]:
         )
         for path, names in list(summary.ambiguous.items())[:3]:
             lines.append(f"  {terminal.plain(path)} may be of {' or '.join(names)}")
-    elif not (summary.files or summary.unchanged or summary.unread or summary.gone):
+    elif not (
+        summary.files or summary.unchanged or summary.unread or summary.gone or summary.empty
+    ):
         lines.append("nothing to read was found; name the files or folders of an agent's log")
     return lines
 
@@ -208,14 +232,15 @@ AGAIN = {
 }
 
 
-def _reported(name: str, report: "ImportReport") -> list[str]:
+def _reported(name: str, report: "ImportReport", events: int) -> list[str]:
     def listed(counts: dict[str, int]) -> str:
         counts = {word: count for word, count in counts.items() if count}
         first = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:12]
         rest = f", and {len(counts) - 12} more" if len(counts) > 12 else ""
         return ", ".join(f"{terminal.plain(word)} {count:,}" for word, count in first) + rest
 
-    lines = [f"{name}: {terminal.count(report.records(), 'record')}"]
+    gave = f", which gave {terminal.count(events, 'event')}" if events else ""
+    lines = [f"{name}: {terminal.count(report.records(), 'record')}{gave}"]
     rows = {
         "mapped": report.mapped,
         "stored encrypted": report.opaque,

@@ -66,11 +66,23 @@ def init(url: str, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("url")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def status(url: str, as_json: bool) -> None:
+@click.argument("url", required=False)
+@click.option(
+    "--store",
+    envvar="TRACKLOG_STORE",
+    show_envvar=True,
+    metavar="URL",
+    help="The database, where no URL is given.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")  # fmt: skip
+def status(url: str | None, store: str | None, as_json: bool) -> None:
     """Print how far the journal at URL is, how large, and which servers have a copy of it."""
-    address = _address(url)
+    if not (url or store):
+        raise click.UsageError(
+            "name the database: URL, --store or TRACKLOG_STORE; `tracklog verify` and "
+            "`tracklog doctor` examine a record in a folder"
+        )
+    address = _address(url or store or "")
     from tracklog.journal.postgres import status as store_status
 
     state = store_status.status(address)

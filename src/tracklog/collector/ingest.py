@@ -218,11 +218,22 @@ def _pretty(body: bytes) -> str:
 
 
 def _batch_key(call: "Call") -> str | None:
-    header = call.headers.get(b"idempotency-key", b"").decode("latin-1").strip()
-    key: str = call.given["batch"] or header
+    header = call.headers.get(b"idempotency-key")
+    key: str | None = call.given["batch"]
+    if key is None and header is not None:
+        key = header.decode("latin-1").strip()
+    if key is None:
+        return None
+    if not key:
+        raise Trouble(
+            400,
+            "the batch key is empty",
+            "leave the header `Idempotency-Key` and the parameter `batch` out, or give the batch a "
+            "name of its own",
+        )
     if len(key) > 256:
         raise Trouble(400, "the batch key is longer than 256 characters", "send a shorter one")
-    return key or None
+    return key
 
 
 async def _send(send: "Send", body: bytes) -> None:

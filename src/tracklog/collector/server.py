@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from types import FrameType
+from typing import Any
 
 import uvicorn
 
@@ -223,6 +224,17 @@ def _nothing() -> int:
     return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
 
+def _next_free(family: int, address: tuple[Any, ...]) -> int:
+    """The next port that nothing listens on; 0, which is any free one, where all are taken."""
+    host, port, *rest = address
+    for free in range(port + 1, 1 << 16):
+        with socket.socket(family, socket.SOCK_STREAM) as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, free, *rest))
+            return free
+    return 0
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; a readable error where it cannot be opened."""
     try:
@@ -233,11 +245,12 @@ def listen(host: str, port: int) -> socket.socket:
         bound.listen(_BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
+            free = _next_free(family, address)
             raise TracklogError(
                 f"port {port} of {host} is in use",
                 "another program listens there, perhaps a collector or the demo: stop it with Ctrl-C "
                 "where it runs, or with `kill %1` if this shell started it with `&`; or choose "
-                "another port with `--port 4319` (`make run PORT=4319`)",
+                f"another port with `--port {free}` (`make run PORT={free}`)",
             ) from None
         if error.errno == errno.EACCES:
             raise TracklogError(

@@ -181,6 +181,7 @@ class Importing:
                 # also for a file that was not read to its end
                 one.files = int(not one.unread)
                 one.by_importer[importer.name] = reading.report
+                one.events[importer.name] = one.lines.total()
                 whole.add(one)
             done += size
             progress(done, total)
@@ -263,6 +264,8 @@ class Importing:
             if importer is None:
                 if state.st_size or not path.exists():
                     self._report_undecided(path, whole)
+                else:
+                    whole.empty.append(str(path))
                 continue
             found.append((state.st_mtime_ns, str(path), path, importer, state.st_size))
         return [(path, importer, size) for _, _, path, importer, size in sorted(found, key=_age)]
@@ -306,7 +309,7 @@ class Importing:
                 known_dialect = dialect if dialect in self._home.dialects else None
                 quoted = [line for _, line in lines]
                 verdicts = self._keep(quoted, reading, one, dry=dry, dialect=known_dialect)
-                note_imported(self._home, reading.path, runs_of(self._home, verdicts))
+                one.notes += note_imported(self._home, reading.path, runs_of(self._home, verdicts))
             place = batch.place
             one.runs |= reading.runs.keys()
             if not dry and batch.through >= saved + SAVED:

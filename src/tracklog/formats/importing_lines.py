@@ -6,6 +6,7 @@ offset of a file is stored in the journal, with the records that it gave.
 
 import os
 from collections.abc import Callable, Iterable, Sequence, Set
+from itertools import count
 from pathlib import Path
 
 import orjson
@@ -60,21 +61,27 @@ class Native:
         for path in self._paths:
             one = ImportSummary()
             try:
-                self._look_ahead(path)
+                lines = self._look_ahead(path)
                 if dry:
                     self._count(path, one)
                 else:
                     self._admit(path, one)
+                    one.file_lines.update(one.lines)
+                    one.file_lines["torn"] += len(one.torn)
+                    one.file_lines["read_before"] += lines - one.file_lines.total()
             except OSError as error:
                 one.unread.append((str(path), error.strerror or str(error)))
             if report and (one.lines or one.unread):
                 report(path, one)
             whole.add(one)
 
-    def _look_ahead(self, path: Path) -> None:
-        intake = self._home.intake
+    def _look_ahead(self, path: Path) -> int:
+        """Show all lines to the recogniser; returns their number."""
+        intake, number = self._home.intake, count(1)
         with path.open("rb") as file:
-            intake.recogniser.look_ahead(line.data for line in split(file, intake.cap))
+            lines = split(file, intake.cap)
+            intake.recogniser.look_ahead(line.data for line, _ in zip(lines, number, strict=False))
+        return next(number) - 1
 
     def _count(self, path: Path, one: ImportSummary) -> None:
         one.files = 1
@@ -88,9 +95,7 @@ class Native:
 
     def _admit(self, path: Path, one: ImportSummary) -> None:
         first = self._first_in(path)
-        noted = set() if first is None else {(first.family, first.run)}
-        note_imported(self._home, path, noted)
-        runs: set[Run] = set()
+        noted: set[Run] = set()
         follower = Follower(self._home.intake, [path], None, self._home.path)
         for result in follower.poll(final=True):
             if isinstance(result, UnreadableFile):
@@ -105,7 +110,9 @@ class Native:
             one.files = 1
             one.bytes += sum(line.size for line in result.lines)
             one.lines.update(verdict.verdict for verdict in result.verdicts)
-            runs |= runs_of(self._home, result.verdicts)
+            runs = runs_of(self._home, result.verdicts) - noted
+            one.notes += note_imported(self._home, path, runs)
+            noted |= runs
             for line, verdict in zip(result.lines, result.verdicts, strict=True):
                 if verdict.problems:
                     place = f"{path}, line {line.number}"
@@ -116,7 +123,8 @@ class Native:
                 one.runs.add(verdict.run or "")
                 if hint := self._hints.of(verdict.dialect, verdict.run):
                     one.hints.append(hint)
-        note_imported(self._home, path, runs - noted)
+        if first is not None and not one.unread:  # an earlier import may have ended before its note
+            one.notes += note_imported(self._home, path, {(first.family, first.run)} - noted)
         if not (one.files or one.unread):
             one.unchanged = 1
 
@@ -196,10 +204,14 @@ def runs_of(home: Home, verdicts: Iterable[Verdict]) -> set[Run]:
     }
 
 
-def note_imported(home: Home, path: Path, runs: Set[Run]) -> None:
-    """Puts on record, once per run, that lines of it come from a file and may be of any age."""
+def note_imported(home: Home, path: Path, runs: Set[Run]) -> int:
+    """Puts on record, once per run, that lines of it come from a file and may be of any age.
+
+    Called when the lines are stored, so that no note is about lines that are not. Returns the
+    number of new notes.
+    """
     if not runs:
-        return
+        return 0
     spelled = os.fsencode(path.absolute()).decode("utf-8", "backslashreplace")
     lines = [
         native.line(
@@ -213,3 +225,4 @@ def note_imported(home: Home, path: Path, runs: Set[Run]) -> None:
     ]
     known = home.intake.admit(lines, native.dialect.name)
     assert not any(verdict.problems for verdict in known)
+    return sum(verdict.verdict == "accepted" for verdict in known)

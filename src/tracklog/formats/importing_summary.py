@@ -40,6 +40,14 @@ class ImportSummary:
     """The first lines that were refused."""
     torn: list[tuple[str, int]] = field(default_factory=list)
     """Last lines that have no end, by place, with their bytes: they are not stored."""
+    file_lines: Counter[str] = field(default_factory=Counter)
+    """The lines in files of a dialect: accepted, duplicate, refused, read_before or torn."""
+    notes: int = 0
+    """Records that say of a run that its lines were imported."""
+    events: Counter[str] = field(default_factory=Counter)
+    """By importer, the events that the records of its files gave."""
+    empty: list[str] = field(default_factory=list)
+    """Files without a single line."""
     hints: list[str] = field(default_factory=list)
     """Hints about lines whose dialect is not certain."""
 
@@ -54,6 +62,10 @@ class ImportSummary:
         self.unread += one.unread
         self.hints += one.hints
         self.torn += one.torn
+        self.file_lines.update(one.file_lines)
+        self.notes += one.notes
+        self.events.update(one.events)
+        self.empty += one.empty
         self.refused += one.refused[: FEW - len(self.refused)]
         for name, report in one.by_importer.items():
             self.by_importer.setdefault(name, ImportReport()).add(report)
@@ -72,6 +84,9 @@ class ImportSummary:
             "bytes": self.bytes,
             "runs": len(self.runs),
             "lines": dict(self.lines),
+            "file_lines": dict(self.file_lines),
+            "notes": self.notes,
+            "empty": self.empty,
             "read_again": dict(self.again),
             "importers": {name: each.as_json() for name, each in self.by_importer.items()},
             "gone": self.gone,

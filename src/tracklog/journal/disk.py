@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,6 +105,14 @@ def replacing(disk: Disk, path: Path) -> Iterator[int]:
             disk.remove(temporary)
         raise
     disk.sync_folder(path.parent)
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a regular file; a pipe in its place is an error, not a wait for its writer."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        return file.read()
 
 
 def write_file(disk: Disk, path: Path, content: bytes) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from tracklog.journal.disk import Disk, write_file
+from tracklog.journal.disk import Disk, read_file, write_file
 from tracklog.journal.frame import Mark
 from tracklog.journal.journal import Journal
 
@@ -160,7 +160,7 @@ class Marks:
     def _load(self, path: Path) -> None:
         """Takes the cache over, if it is of this journal and of no other history of it."""
         try:
-            cache = orjson.loads(path.read_bytes())
+            cache = orjson.loads(read_file(path))
             if cache.pop("crc") != _crc(cache):
                 return
             places = {source: _place(*parts) for source, parts in cache["places"].items()}

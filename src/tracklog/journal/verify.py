@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tracklog.journal import merkle, segments
 from tracklog.journal.comparing import Comparing, Fault, Report, anchor_of
+from tracklog.journal.disk import read_file
 from tracklog.journal.frame import record, seq_of
 from tracklog.journal.merkle import Head, Link
 from tracklog.journal.segments import (
@@ -67,9 +68,12 @@ class _Verifying(Comparing):
 
     def _format(self, path: Path) -> None:
         try:
-            content = path.read_bytes()
+            content = read_file(path)
         except FileNotFoundError:
             self.fault(0, "the file `format` is missing")
+            return
+        except OSError as error:
+            self.fault(0, f"the file `format` cannot be read: {error.strerror or error}")
             return
         if content not in [b"%d\n" % format for format in FORMATS]:
             self.fault(0, f"the file `format` does not say {FORMAT}")

@@ -8,6 +8,7 @@ is synced: which groups are complete is decided by the segment alone, by `comple
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import orjson
 
 from tracklog.journal import merkle
+from tracklog.journal.disk import read_file
 from tracklog.journal.frame import record, seq_of
 from tracklog.journal.merkle import NOTHING, Head, Link
 from tracklog.model.errors import BadFormat
@@ -68,13 +70,20 @@ def check_format(home: Path) -> int:
     """The format of a home, 0 when it has none yet; one that this version cannot read is refused."""
     path = home / "format"
     try:
-        content = path.read_bytes()
+        content = read_file(path)
     except FileNotFoundError:
         return 0
     except NotADirectoryError:
         raise BadFormat(
             f"{home} cannot be a folder: a file is in its place",
             "name another place with --home or TRACKLOG_HOME",
+        ) from None
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EISDIR, errno.ENXIO):
+            raise
+        raise BadFormat(
+            f"{path} is no regular file",
+            f"move it away and write {FORMAT} into a file of that name; then `tracklog verify`",
         ) from None
     for format in FORMATS:
         if content.strip() == b"%d" % format:
