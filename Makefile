@@ -96,7 +96,7 @@ pictures: setup  ## Write the two pictures of the README again.
 
 cover: setup  ## Run the Python tests with coverage, but for the test that interrupts: it can hang the tracer.
 	$(PYTEST) --cov --cov-report=term-missing:skip-covered --deselect \
-		tests/recording/test_recorder.py::test_an_interrupt_at_any_moment_leaves_whole_lines_no_gap_and_a_recorder_that_goes_on
+		tests/recording/test_recorder.py::test_an_interrupt_at_any_time_leaves_complete_lines_no_gap_and_a_recorder_that_goes_on
 
 ##@ Check and write
 check: setup  ## Lint, format, types, architecture, derived files; changes nothing.

@@ -130,7 +130,7 @@ def test_a_kahn_event_is_one_of_four_frames():
         assert tracklog.KahnEvent.model_validate(extra).root.deviation == {"severity": "minor"}
 
 
-def test_an_exchange_event_of_an_unknown_type_is_kept():
+def test_an_exchange_event_of_an_unknown_type_is_stored():
     body = {**EXCHANGE, "type": "step.retried", "payload": {"why": "flaky"}}
     event = tracklog.ExchangeEvent.model_validate(body)
     assert (event.root.type, event.root.payload) == ("step.retried", {"why": "flaky"})

@@ -63,7 +63,7 @@ def test_the_inbox_shows_who_waits_and_for_how_long(tmp_path):
     assert (now["status"], now["asks"]) == ("working", [])
 
 
-def test_time_travel_tells_what_was_known_then(home):
+def test_show_at_a_record_shows_the_state_at_that_record(home):
     """At every record of a run, what `show --at` tells is what was known when it was the last."""
     with Home(home, readonly=True) as opened:
         opened.index.catch_up()
@@ -77,7 +77,9 @@ def test_time_travel_tells_what_was_known_then(home):
 
 
 @pytest.mark.parametrize("family", ["fishbowl", "kahn", "awf"])
-def test_the_stage_and_the_summary_of_a_past_moment_are_those_of_then(home, tmp_path, family):
+def test_the_stage_and_the_summary_at_a_past_record_are_those_of_that_record(
+    home, tmp_path, family
+):
     """What `show --at` tells of a run's steps and stage, a journal that ends there tells now."""
     short, told = ("summary", "stage"), 0
     with Home(home, readonly=True) as opened, Home(tmp_path, durability="os") as growing:
@@ -100,7 +102,7 @@ def _has_short(opened, run, family):
     return run[0] == family and bool(ask(opened, "show", run=":".join(run), now=NOW)["summary"])
 
 
-def test_a_moment_before_the_run_is_said_to_be_so(home):
+def test_a_record_before_the_run_is_an_error(home):
     done = tracklog(home, "show", "agent-coder-2", "--at", 1)
     assert done.returncode == 2
     assert b"had not begun at record 1" in done.stderr
@@ -139,7 +141,7 @@ def test_a_run_is_known_by_the_names_that_others_have_for_it(tmp_path, name):
         assert home.run(name) == ("tracklog", "s1")
 
 
-def test_a_run_that_is_said_in_full_is_that_one_whatever_others_are_called(tmp_path):
+def test_a_complete_run_name_means_that_run_whatever_others_are_called(tmp_path):
     with fleet(tmp_path, alias("s1", "a"), alias("tracklog:s1", "b")) as home:
         assert home.run("tracklog:s1") == ("tracklog", "s1")
         assert home.run("tracklog:tracklog:s1") == ("tracklog", "tracklog:s1")
@@ -213,7 +215,7 @@ def test_loops_and_torn_calls_are_shown(tmp_path):
     assert b"no loops" in tracklog(tmp_path, "loops", "--at-least", "9").stdout
 
 
-def test_a_conversation_is_told_in_full_though_the_index_keeps_only_its_place(tmp_path):
+def test_a_conversation_is_shown_in_full_although_the_index_stores_only_its_place(tmp_path):
     long = "a very long sentence " * 50
     blocks = [{"type": "text", "text": long}]
     with fleet(tmp_path, native("r", 1, fact="Said", role="user", blocks=blocks)) as home:

@@ -133,7 +133,7 @@ JSON = st.recursive(
 
 
 @given(JSON, JSON)
-def test_changes_are_told_where_and_only_where_values_differ(a, b):
+def test_changes_are_reported_where_and_only_where_values_differ(a, b):
     alike = orjson.dumps(a, option=orjson.OPT_SORT_KEYS) == orjson.dumps(
         b, option=orjson.OPT_SORT_KEYS
     )
@@ -177,7 +177,7 @@ def test_the_same_play_twice_is_the_same_though_every_id_is_another(home):
     assert not diff(home, "tracklog:left-run", "tracklog:right-run", now=NOW, exact=True).same
 
 
-def test_a_changed_argument_is_told_by_its_pointer_and_what_it_took_by_its_delta(home):
+def test_a_changed_argument_is_reported_by_its_pointer_and_what_it_took_by_its_delta(home):
     record(home, "left", *play("left"))
     record(home, "right", *play("right", path="b.py", verdict="bad", usage=30))
     answer = compared(home)
@@ -266,7 +266,9 @@ def test_two_recorded_runs_are_compared_by_the_same_laws(tmp_path_factory, left,
             assert row.kind != "changed" or row.changes
 
 
-def test_the_verb_exits_0_when_they_are_the_same_1_when_they_differ_and_2_when_it_cannot_tell(home):
+def test_the_verb_exits_0_when_they_are_the_same_1_when_they_differ_and_2_when_they_cannot_be_compared(
+    home,
+):
     record(home, "left", *play("left"))
     record(home, "right", *play("right", path="\x1b[2Jb.py"))
     done = tracklog(home.path, "diff", "left", "right")

@@ -94,7 +94,7 @@ def home(tmp_path):
         yield opened
 
 
-def test_reported_and_computed_money_are_told_apart(home):
+def test_reported_and_computed_money_are_distinguished(home):
     usage = {"input_tokens": M, "output_tokens": M}
     home.intake.admit(
         [

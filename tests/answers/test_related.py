@@ -141,7 +141,7 @@ def test_every_way_to_group_costs_comes_to_the_same_sum(told):
 
 @settings(max_examples=100 * SOAK)
 @given(lines)
-def test_a_run_is_said_to_have_spent_the_same_wherever_it_is_asked(told):
+def test_the_cost_of_a_run_is_the_same_in_every_answer(told):
     tied = Linked(kind="related", other="somebody")
     with indexed([*told, *((tied, run, family, "one") for _, run, family, _ in told)]) as home:
         states = [state for _, state in home.index.states("costs")]
@@ -164,14 +164,14 @@ def key_of(row):
 
 @settings(max_examples=100 * SOAK)
 @given(lines)
-def test_what_is_told_again_costs_nothing(told):
+def test_a_repeated_spend_costs_nothing(told):
     keyed = [each for each in told if not isinstance(each[0], Spent) or each[0].key is not None]
     with indexed(keyed) as once, indexed([*keyed, *keyed]) as twice:
         for by in ("run", "agent", "model", "all"):
             assert ask(once, "costs", by=by) == ask(twice, "costs", by=by)
 
 
-def test_a_telling_without_a_spend_does_not_stand_for_one_that_has_one():
+def test_a_run_without_a_spend_does_not_replace_one_that_has_one():
     name = Linked(kind="alias", system="s", alias="thread-1")
     free = Spent(key="k1", usage={"output_tokens": 0})
     told = [(free, "r1", "awf"), (name, "r1", "awf"), (name, "r1"), *[(name, "r2")] * 5]
@@ -181,7 +181,7 @@ def test_a_telling_without_a_spend_does_not_stand_for_one_that_has_one():
 
 @settings(max_examples=100 * SOAK)
 @given(lines, st.randoms(use_true_random=False))
-def test_of_one_spend_the_greatest_telling_counts_where_it_was_first_heard(told, random):
+def test_of_one_spend_the_greatest_amount_counts_where_it_was_first_recorded(told, random):
     """Behind the first telling of each key, the order of the rest does not matter."""
     spends = [each for each in told if isinstance(each[0], Spent) and each[0].key is not None]
     plain = [(Spent(key=each[0].key, usage=each[0].usage), *each[1:3]) for each in spends]
@@ -210,7 +210,7 @@ def _costs(told):
 
 
 @pytest.mark.parametrize("twin_says", [1, 9])
-def test_of_two_tellings_of_a_conversation_the_one_that_tells_more_counts(twin_says):
+def test_of_two_records_of_a_conversation_the_one_with_more_information_counts(twin_says):
     alias = Linked(kind="alias", system="provider", alias="session-1")
     told = [
         (alias, "ours", "awf"),

@@ -309,7 +309,7 @@ def test_the_trace_of_a_run_counts_its_calls_over_its_time_and_each_once(home):
     assert sum(again["calls"]) == 11
 
 
-def test_what_can_be_chosen_is_told_whatever_is_filtered(fleet):
+def test_the_values_of_filters_are_complete_whatever_is_filtered(fleet):
     choices = asked(fleet, text="nobody")["choices"]
     assert choices == {
         "dialect": ["kahn-agent"],
@@ -329,7 +329,7 @@ def test_parts_are_cut_from_one_list(after, limit):
     assert part["matching"] == 5
 
 
-def test_a_run_that_said_nothing_new_is_not_read_again_and_one_that_did_is(fleet, monkeypatch):
+def test_a_run_without_new_records_is_not_read_again_and_one_with_some_is(fleet, monkeypatch):
     read: list[str] = []
     thawed = Indexer.thawed
 
@@ -396,7 +396,7 @@ def test_what_is_only_silence_is_noticed_without_a_new_record(fleet):
     assert ask(fleet, "board", now=stamp(NOW + 3600))["counts"]["lost"] == 2
 
 
-def test_the_tree_around_a_run_begins_at_its_first_ancestor_and_tells_how_each_is(home):
+def test_the_tree_around_a_run_begins_at_its_first_ancestor_and_shows_how_each_is(home):
     home.intake.admit(
         [
             began("top"),
@@ -428,7 +428,7 @@ def test_runs_that_call_each_other_their_parent_are_a_tree_all_the_same(home):
     assert {row["key"] for row in rows} == {"kahn:a", "kahn:b"}
 
 
-def test_over_http_the_board_the_tree_and_a_narrowed_search_are_told(tmp_path):
+def test_the_board_the_tree_and_a_filtered_search_are_answered_over_http(tmp_path):
     server = Collector(tmp_path / "home")
     try:
         server.post([began("one"), began("two", parent_run_id="one"), moved("two", "failed")])
@@ -455,7 +455,7 @@ def test_over_http_the_board_the_tree_and_a_narrowed_search_are_told(tmp_path):
         server.stop()
 
 
-def test_a_proof_that_is_checked_here_tells_whether_the_record_is_whole(tmp_path):
+def test_a_proof_shows_whether_the_record_is_intact(tmp_path):
     home = tmp_path / "home"
     server = Collector(home)
     try:

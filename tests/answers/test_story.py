@@ -37,7 +37,7 @@ def said(n: int, text: str, run: str = "r1") -> dict:
 
 
 @pytest.mark.parametrize("path", GOOD, ids=samples.name_of)
-def test_every_record_of_every_dialect_is_told_with_what_it_means(path, home):
+def test_every_record_of_every_dialect_is_in_the_story_with_its_meaning(path, home):
     home.intake.admit(samples.lines_of(path), samples.dialect_of(path))
     for record in home.journal.records():
         row = orjson.loads(orjson.dumps(story_record(record, home.dialects)))
@@ -77,7 +77,7 @@ def test_the_last_records_before_a_number_are_found_wherever_they_stand(home):
         assert after is None or story(home, "r1", after=after)["records"] == whole[len(known) :]
 
 
-def test_a_long_text_is_cut_and_the_record_keeps_it_whole(home):
+def test_a_long_text_is_cut_and_the_record_has_all_of_it(home):
     admit(home, "tracklog", said(1, "x" * (MOST + 1)))
     (record,) = story(home, "r1")["records"]
     text = record["facts"][0]["blocks"][0]["text"]
@@ -134,7 +134,7 @@ def test_of_what_was_lifted_out_the_beginning_the_size_and_the_way_to_the_rest_a
     assert shown(home, "--all").count(f"tracklog blob {name}") == 3
 
 
-def test_the_time_of_a_record_is_that_of_its_emitter_however_late_it_was_heard(home):
+def test_the_time_of_a_record_is_that_of_its_emitter_however_late_it_was_received(home):
     admit(home, "tracklog", returned(1, "x"))
     done = CliRunner().invoke(tracklog, ["events", "r1", "--home", str(home.path)])
     assert "2026-05-05 09:00:00" in done.stdout
@@ -147,7 +147,7 @@ def retold(n: int, text: str, record: str, mapping: int = 1) -> dict:
     return said(n, text) | {"origin": origin}
 
 
-def test_what_was_taken_back_and_what_was_told_again_is_marked(home):
+def test_withdrawn_and_repeated_records_are_marked(home):
     back = {"fact": "Noted", "label": "withdrawn", "data": {"from": "two"}}
     took = {key: value for key, value in retold(4, "", "four").items() if key in ("run", "at")}
     took |= {"id": f"{4:032x}", "origin": retold(4, "", "four")["origin"]} | back
@@ -189,7 +189,7 @@ def test_each_record_begins_with_its_number_and_time_and_a_new_day_with_its_date
     assert asked.exit_code == 0, asked.output
 
 
-def test_an_erased_record_is_told_as_such(home):
+def test_an_erased_record_is_shown_as_erased(home):
     admit(home, "tracklog", said(1, "secret"))
     home.store.erase(1, reason="leaked", by="me", at="2026-05-05T09:00:00.000Z")
     (record,) = story(home, "r1")["records"]
@@ -198,7 +198,7 @@ def test_an_erased_record_is_told_as_such(home):
     assert "· erased" in shown(home)
 
 
-def test_the_verb_tells_who_said_what_and_what_was_called(tmp_path):
+def test_the_verb_shows_messages_with_their_role_and_calls(tmp_path):
     call = {"id": "c" * 32, "run": "r1", "fact": "Called", "tool": "Read", "call_id": "1"}
     call |= {"input": {"path": "a.py"}, "origin": {"writer": "test", "fidelity": "observed"}}
     with Home(tmp_path) as home:

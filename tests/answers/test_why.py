@@ -92,7 +92,7 @@ def test_a_cause_is_known_by_its_id_and_by_its_name_at_the_source(home):
     assert back(home, 5) == ([(3, "cause"), (1, "cause")], "prompt")
 
 
-def test_a_cause_that_was_not_seen_is_said_to_be_so(home):
+def test_a_cause_that_was_not_recorded_is_marked(home):
     record(home, told(1, said("late"), cause="gone"), told(2, Returned(call_id="c9", ok=True)))
     answer = why(home, "tracklog:r1", 1)
     assert answer.ends == "unseen"
@@ -233,7 +233,7 @@ def test_a_cause_in_a_run_that_is_tied_to_this_one_is_found_and_leads_on(home, k
     assert "'r3-9' was not seen" in why(home, "tracklog:r2", 6).unseen[0].message
 
 
-def test_a_parent_of_which_nothing_was_heard_is_said_to_be_so(home):
+def test_a_parent_run_without_records_is_marked(home):
     record(
         home,
         told(1, Linked(kind="sub-run", parent="gone"), run="kid"),
@@ -257,7 +257,7 @@ def test_runs_that_are_each_others_parents_end(home):
         assert why(home, f"tracklog:{run}", seq).ends == "start"
 
 
-def test_what_an_agent_was_told_in_an_earlier_life_is_no_cause_of_its_next(home):
+def test_a_message_before_a_restart_of_an_agent_is_no_cause_of_its_next_action(home):
     record(
         home,
         told(1, Began(what="agent", agent="a", task="one")),
@@ -288,7 +288,7 @@ def test_turns_are_one_conversation_and_steps_that_begin_are_their_own(home):
     assert back(home, 9)[0][-1] == (7, "order")
 
 
-def test_agents_of_a_stage_hear_each_other(home):
+def test_agents_of_a_stage_react_to_each_other(home):
     record(
         home,
         told(1, Began(what="run", task="debate")),
@@ -309,7 +309,7 @@ def test_an_erased_record_is_no_obstacle(home):
     assert back(home, 3) == ([(1, "order")], "prompt")
 
 
-def test_what_a_newer_mapping_told_again_is_no_cause_any_more(home):
+def test_a_record_that_a_newer_mapping_replaced_is_no_cause_any_more(home):
     def mapped(n, version, fact):
         origin = {**ORIGIN, "record": f"k{n}", "mapping": version}
         return native.line(
@@ -385,7 +385,7 @@ def test_whatever_led_to_a_record_has_it_among_what_it_caused(tmp_path_factory, 
 
 @settings(max_examples=40, deadline=None)
 @given(LINES, st.data())
-def test_a_run_that_was_asked_about_while_it_grew_is_told_like_any_other(
+def test_a_run_that_was_asked_about_while_it_grew_is_answered_like_any_other(
     tmp_path_factory, lines, data
 ):
     place = tmp_path_factory.mktemp("grown") / "home"
@@ -401,7 +401,7 @@ def test_a_run_that_was_asked_about_while_it_grew_is_told_like_any_other(
                 assert why(home, key, seq) == why(fresh, key, seq)
 
 
-def test_of_a_long_way_the_two_ends_are_told_if_asked(home):
+def test_of_a_long_path_the_two_ends_are_shown_if_asked(home):
     record(home, *(told(n, said(f"{n}", agent=f"a{n % 2}")) for n in range(1, 12)))
     whole = why(home, "tracklog:r1", 11)
     assert (len(whole.back), whole.left_out) == (10, {"back": 0, "forward": 0})
@@ -435,7 +435,7 @@ def test_a_long_run_is_answered_in_seconds(home):
     assert time.process_time() - begun < 30
 
 
-def test_the_verb_tells_the_way_in_words_and_as_json(home):
+def test_the_verb_shows_the_path_as_text_and_as_json(home):
     sly = "Mend\x1b[2J it\n\u202e"
     record(
         home,

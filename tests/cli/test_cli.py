@@ -104,7 +104,7 @@ def test_an_unreadable_file_does_not_hide_the_others(tmp_path):
     assert b"8 accepted" in done.stdout
 
 
-def test_a_file_that_cannot_be_opened_is_said_to_be_so(tmp_path):
+def test_a_file_that_cannot_be_opened_is_reported(tmp_path):
     done = tracklog("check", tmp_path / ("x" * 300))
     assert done.returncode == 2
     assert b"cannot be read: File name too long" in done.stderr
@@ -166,7 +166,7 @@ def test_a_reader_that_leaves_early_is_no_error():
 @pytest.mark.parametrize(
     "verb", ["check --json FILE", "check -v FILE", "dialects", "schema awf", "--help"]
 )
-def test_a_reader_that_left_is_told_apart_from_a_refused_line(verb, tmp_path):
+def test_a_reader_that_left_is_distinguished_from_a_refused_line(verb, tmp_path):
     """141, as a shell says it of any program whose reader left; and nothing is said about it."""
     file = tmp_path / "events.jsonl"
     file.write_bytes(START * 2000)
@@ -179,7 +179,7 @@ def test_a_reader_that_left_is_told_apart_from_a_refused_line(verb, tmp_path):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
 @pytest.mark.parametrize("verb", ["check FILE", "check --json FILE", "dialects", "--help"])
-def test_output_that_cannot_be_written_is_said_to_be_so(verb):
+def test_output_that_cannot_be_written_is_reported(verb):
     with Path("/dev/full").open("wb") as full:
         done = tracklog(*verb.replace("FILE", str(GOOD)).split(), stdout=full)
     assert done.returncode == 2

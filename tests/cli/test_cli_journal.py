@@ -71,7 +71,7 @@ def test_record_json_has_an_object_per_line(home):
     assert done.returncode == 1
 
 
-def test_record_tells_of_a_byte_order_mark_that_it_dropped(home):
+def test_record_reports_a_byte_order_mark_that_it_dropped(home):
     given = b"\xef\xbb\xbf" + kahn() + b"\n" + kahn() + b"\n"
     first, second = objects(tracklog(home, "record", "--json", given=given))
     assert first == {"line": 1, "verdict": "accepted", "seq": 1, "bom": True}
@@ -84,7 +84,7 @@ def test_record_tells_of_a_byte_order_mark_that_it_dropped(home):
 
 
 @pytest.mark.parametrize("size", [1001, 200_000, 2_000_000])
-def test_of_a_line_too_long_to_hold_size_and_hash_are_those_of_the_whole(tmp_path, size):
+def test_of_a_line_too_long_to_hold_size_and_hash_are_those_of_the_complete_line(tmp_path, size):
     long = random.Random(size).randbytes(size).replace(b"\n", b" ")
     with Home(tmp_path, cap=1000) as home:
         lines = list(split(io.BytesIO(kahn() + b"\n" + long + b"\n" + kahn()), 1000))
@@ -273,7 +273,7 @@ def test_an_unknown_run_is_answered_with_near_ones(home):
     assert b"did you mean agent-coder-1" in done.stderr
 
 
-def test_a_home_that_is_not_there_is_said_to_be_so(home):
+def test_a_missing_home_is_an_error(home):
     for verb in (["tail"], ["events", "x"], ["verify"], ["prune", "--older-than", "1d"]):
         done = tracklog(home, *verb)
         assert done.returncode == 2
@@ -352,7 +352,7 @@ def test_runs_can_be_asked_for_by_status_and_agent(home):
 
 
 @pytest.mark.parametrize("columns", [60, 200])
-def test_the_id_that_answers_a_question_is_whole_on_every_terminal(home, columns):
+def test_the_id_of_a_question_is_never_cut_on_a_terminal(home, columns):
     ask = {"ts": "2026-05-05T09:00:00.000Z", "run_id": "r1", "event": "agent_transition"}
     ask |= {"agent_id": "coder", "step": 0, "from": "thinking", "to": "blocked-on-clarification"}
     ask |= {"reason": "clarification:a-question-with-a-long-name", "question": "Which? " * 20}
@@ -419,7 +419,7 @@ def test_prune_lets_old_segments_go_and_says_so_in_the_runs(home):
     assert len(objects(tracklog(home, "events", "recent", "--json"))) == 5
 
 
-def test_prune_does_not_touch_a_run_that_is_still_open_unless_told(home):
+def test_prune_does_not_touch_an_open_run_without_open_too(home):
     old = time.time() - 40 * 86400
     with Home(home, clock=lambda: old, segment_size=1000) as opened:
         opened.intake.admit([start("living")], "kahn-agent")
@@ -627,7 +627,7 @@ def test_doctor_looks_at_the_index_and_knows_a_broken_one(home):
     assert index()["state"] == "ok"
 
 
-def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(home, tmp_path):
+def test_a_full_disk_is_reported_and_nothing_acknowledged_is_lost(home, tmp_path):
     """A limit on the file's size stands in for a full disk: the write fails with EFBIG."""
     script = (
         "import resource, signal, sys; from tracklog.cli import main\n"
@@ -655,7 +655,7 @@ def test_a_full_disk_is_said_and_nothing_acknowledged_is_lost(home, tmp_path):
     assert tracklog(home, "verify").returncode == 0
 
 
-def test_a_full_disk_does_not_hide_what_was_kept_before(home, tmp_path):
+def test_a_full_disk_does_not_hide_what_was_stored_before(home, tmp_path):
     script = (
         "import resource, signal, sys; from tracklog.cli import main\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -712,7 +712,7 @@ def test_a_home_of_a_newer_format_is_neither_read_nor_written(home, tmp_path):
     assert before == {path: path.stat().st_mtime_ns for path in home.rglob("*")}
 
 
-def test_a_home_that_is_a_file_is_said_to_be_so(home):
+def test_a_home_that_is_a_file_is_reported(home):
     home.write_text("not a home")
     for verb in (["tail"], ["verify"], ["record", CONVERGES], ["doctor"]):
         done = tracklog(home, *verb)
@@ -722,7 +722,7 @@ def test_a_home_that_is_a_file_is_said_to_be_so(home):
     assert home.read_text() == "not a home"
 
 
-def test_a_user_without_a_home_directory_is_told_to_write_the_path_in_full(home):
+def test_without_a_home_directory_the_hint_asks_for_the_full_path(home):
     done = tracklog(home, "tail", "--home", "~nobody-of-this-name/x")
     assert done.returncode == 2
     assert b"write the path in full" in done.stderr
@@ -802,7 +802,7 @@ def test_follow_goes_on_where_something_cannot_be_read(home, tmp_path):
     assert b"cannot be read: it is no regular file" in named.stderr
 
 
-def test_follow_tells_the_line_of_the_file_every_problem_and_its_hint(home, tmp_path):
+def test_follow_shows_the_line_of_the_file_every_problem_and_its_hint(home, tmp_path):
     runs = tmp_path / "runs.jsonl"
     runs.write_bytes(kahn(1) + b"\n" + kahn(2) + b"\n")
     tracklog(home, "follow", "--once", runs)
@@ -824,7 +824,7 @@ def test_follow_does_not_listen_to_itself(home, tmp_path):
     assert tracklog(home, "follow", "--once", home).stdout == b""
 
 
-def test_an_unknown_dialect_is_said_before_anything_is_read(home, tmp_path):
+def test_an_unknown_dialect_is_reported_before_anything_is_read(home, tmp_path):
     tracklog(home, "record", CONVERGES)
     for verb in (["record", CONVERGES], ["follow", "--once", tmp_path], ["tail"]):
         done = tracklog(home, *verb, "--dialect", "kahn-agnt")
@@ -833,7 +833,7 @@ def test_an_unknown_dialect_is_said_before_anything_is_read(home, tmp_path):
 
 
 @pytest.mark.parametrize("verb", [["follow", "--once"], ["verify"], ["host", "fishbowl", "play"]])
-def test_a_path_that_is_not_there_is_told_with_what_to_do(tmp_path, verb):
+def test_a_path_that_is_not_there_is_reported_with_what_to_do(tmp_path, verb):
     done = tracklog(tmp_path / "home", *verb, tmp_path / "nope")
     assert done.returncode == 2
     assert b"does not exist" in done.stderr
@@ -841,7 +841,7 @@ def test_a_path_that_is_not_there_is_told_with_what_to_do(tmp_path, verb):
     assert b"Usage:" not in done.stderr
 
 
-def test_an_input_without_a_line_is_said_to_have_none(tmp_path):
+def test_an_input_without_lines_is_reported(tmp_path):
     (tmp_path / "empty.jsonl").touch()
     done = tracklog(tmp_path / "home", "record", tmp_path / "empty.jsonl")
     assert done.returncode == 0

@@ -159,7 +159,7 @@ def test_the_exit_code_is_the_agents(world, code):
     assert last.get("stderr_tail") == ("boom" if code else None)
 
 
-def test_a_crash_in_the_middle_keeps_what_was_said_and_dies_of_the_same_signal(world):
+def test_a_crash_in_the_middle_loses_no_output_and_ends_with_the_same_signal(world):
     code = "put(STREAM[: STREAM.index(b'msg_2') + 60]); os.kill(os.getpid(), signal.SIGSEGV)"
     done = world.run("--", world.agent("claude", code, CLAUDE))
     assert done.returncode == -signal.SIGSEGV
@@ -239,7 +239,7 @@ def test_a_reader_that_leaves_ends_the_agent_as_it_would_without_us(world):
     running.stderr.close()
 
 
-def test_a_command_that_is_not_there_is_said_so(world):
+def test_a_command_that_is_not_there_is_reported(world):
     done = world.run("--", "no-such-agent-here")
     assert done.returncode == 127
     assert b"is not found" in done.stderr
@@ -363,7 +363,7 @@ def test_a_reply_may_be_one_message_per_call(tmp_path):
     assert "turn" not in told[0]["payload"]
 
 
-def test_missed_bytes_are_told_in_the_transcript(tmp_path):
+def test_missed_bytes_are_reported_in_the_transcript(tmp_path):
     with Recorder.open(run_id(), tmp_path) as recorder:
         scribe = OutputRecorder(recorder, ["codex", "exec"])
         scribe.begin()
@@ -377,7 +377,7 @@ def test_missed_bytes_are_told_in_the_transcript(tmp_path):
     assert message["usage"]["output_tokens"] == 204
 
 
-def test_any_amount_of_plain_output_is_kept_in_bounded_room(tmp_path):
+def test_any_amount_of_plain_output_is_stored_in_bounded_space(tmp_path):
     with Recorder.open(run_id(), tmp_path) as recorder:
         scribe = OutputRecorder(recorder, ["claude"])
         scribe.begin()
@@ -603,7 +603,7 @@ def test_secrets_are_taken_out_of_transcript_and_journal_where_asked(world):
         assert list(secrets.leaks(iter(home.journal.read(0, 100)))) == []
 
 
-def test_the_very_bytes_are_kept_where_asked_and_only_for_the_owner(world):
+def test_the_raw_output_is_stored_if_asked_and_only_for_the_owner(world):
     world.run("--tee-raw", "--", world.agent("claude", "put(STREAM)", CLAUDE))
     [raw] = world.home.glob("transcripts/*.raw/0.ndjson")
     assert raw.read_bytes() == CLAUDE
@@ -624,7 +624,7 @@ def test_what_is_pruned_or_erased_is_gone_from_the_transcript_too(world):
     assert not list(world.home.glob("transcripts/*"))
 
 
-def test_a_flood_is_passed_through_whole(world):
+def test_a_flood_of_output_is_passed_through_completely(world):
     code = "\nfor n in range(300): put((b'%d' % n).ljust(65535, b'.') + b'\\n')"
     agent = world.agent("greet", code)
     done = world.run("--", agent)

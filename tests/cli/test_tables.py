@@ -202,7 +202,7 @@ def test_a_shortened_name_means_one_run(tmp_path_factory, names, data):
             assert meant == {(family, run)}
 
 
-def test_two_families_that_share_a_run_are_told_apart(tmp_path):
+def test_two_families_that_share_a_run_are_distinguished(tmp_path):
     line = b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"shared-run","event":"agent_run_start","agent_id":"a","task":"x"}'
     origin = {"writer": "test", "fidelity": "observed"}
     native_line = native.line(Began(what="run"), id="1", run="shared-run", origin=origin)
@@ -221,7 +221,7 @@ def test_two_families_that_share_a_run_are_told_apart(tmp_path):
     ("seconds", "word"),
     [(0, "now"), (42, "42s ago"), (180, "3m ago"), (18000, "5h ago"), (10**6, "12d ago")],
 )
-def test_times_are_told_as_a_person_would(seconds, word):
+def test_times_are_printed_for_people(seconds, word):
     assert _table.ago(seconds) == word
 
 
@@ -230,7 +230,7 @@ def test_times_are_told_as_a_person_would(seconds, word):
     [(None, "-"), (0, "$0.00"), (1234.5, "$1,234.50"), (0.005, "$0.01"), (0.0032, "$0.0032"),
      (0.000039, "$0.000039"), (0.00001, "$0.000010")],
 )  # fmt: skip  # a table
-def test_money_is_told_without_exponents(dollars, told):
+def test_money_is_printed_without_exponents(dollars, told):
     assert _table.money(dollars) == told
 
 
@@ -307,7 +307,7 @@ def test_a_shortened_id_can_be_pasted_with_its_ellipsis(home):
             opened.run("nobody…")
 
 
-def test_records_in_a_pipe_have_the_whole_id_of_their_run(home):
+def test_records_in_a_pipe_have_the_complete_id_of_their_run(home):
     seen = piped(home, [["tail", "--run", f"{LONG}-1"], ["events", f"{LONG}-1"]])
     for verb, shown in seen.items():
         assert f"  {LONG}-1  " in shown, verb

@@ -421,7 +421,7 @@ def test_an_error_leaves_the_terminal_as_it_was_too(tmp_path, started):
     assert b"RuntimeError: broken" in re.sub(rb"\x1b\[[0-9;]*m", b"", after)  # 3.13 paints it
 
 
-def test_what_goes_wrong_while_it_looks_is_told_after_the_screen_is_left(home, started):
+def test_an_error_on_the_screen_is_printed_after_the_screen_is_left(home, started):
     record(home, "r1", Began(what="run"))
     top = started(home.path)
     top.shows("r1")

@@ -44,7 +44,7 @@ def stored(server, run: str) -> list[bytes]:
         return [record.line for record in home.journal.records() if record.run == run]
 
 
-def test_lines_are_kept_byte_for_byte_and_numbered(server, run):
+def test_lines_are_stored_byte_for_byte_and_numbered(server, run):
     odd = b'{"task":"caf\\u00e9 \xc3\xa9", ' + start(run)[1:]
     answer = server.post([odd, tool(run)]).json()
     assert answer["accepted"] == 2
@@ -74,13 +74,13 @@ def test_the_hint_of_a_refusal_says_what_can_be_done_over_http(server):
     assert "--dialect" not in problem["hint"]
 
 
-def test_verbose_tells_of_every_line(server, run):
+def test_verbose_reports_every_line(server, run):
     answer = server.post([start(run), tool(run)], params={"verbose": "1"}).json()
     assert [verdict["verdict"] for verdict in answer["verdicts"]] == ["accepted"] * 2
     assert answer["verdicts"][1]["seq"] == answer["last_seq"]
 
 
-def test_a_byte_order_mark_is_dropped_and_told(server, run):
+def test_a_byte_order_mark_is_dropped_and_reported(server, run):
     answer = server.post(b"\xef\xbb\xbf" + start(run)).json()
     assert (answer["accepted"], answer["bom"]) == (1, True)
     assert stored(server, run) == [start(run)]
@@ -88,7 +88,7 @@ def test_a_byte_order_mark_is_dropped_and_told(server, run):
 
 
 @pytest.mark.parametrize("how", ["header", "query"])
-def test_a_batch_sent_again_under_its_key_is_kept_once(server, run, how):
+def test_a_batch_sent_again_under_its_key_is_stored_once(server, run, how):
     key = {"headers": {"Idempotency-Key": run}} if how == "header" else {"params": {"batch": run}}
     first = server.post([start(run), tool(run)], **key).json()
     again = server.post([start(run), tool(run)], **key).json()
@@ -119,12 +119,12 @@ def test_an_empty_batch_key_is_refused_and_not_taken_for_no_key(server, run, key
     assert server.post([start(run)]).json()["accepted"] == 1
 
 
-def test_a_dialect_need_not_be_said(server, run):
+def test_the_dialect_may_be_left_out(server, run):
     answer = server.http.post("/api/events", content=start(run), headers=NDJSON).json()
     assert answer["accepted"] == 1
 
 
-def test_a_dialect_that_is_not_there_is_told_with_those_that_are(server, run):
+def test_an_unknown_dialect_is_reported_with_the_list_of_dialects(server, run):
     answer = server.post([start(run)], dialect="kahn")
     assert answer.status_code == 404
     assert "kahn-agent" in answer.json()["hint"]
@@ -164,7 +164,7 @@ def test_packed_bodies_are_unpacked(server, run, encoding, pack):
         ("zstd", zstandard.compress(b"{}" * 99)[:-3]),
     ],
 )
-def test_what_cannot_be_unpacked_is_said(server, encoding, packed):
+def test_a_body_that_cannot_be_unpacked_is_an_error(server, encoding, packed):
     answer = server.post(packed, headers={"Content-Encoding": encoding})
     assert answer.status_code == 400
     assert encoding in answer.json()["error"]
@@ -186,7 +186,7 @@ def test_a_body_over_the_limit_is_refused_unpacked_or_not(server, encoding):
     assert "several" in answer.json()["hint"]
 
 
-def test_a_large_body_in_pieces_arrives_whole(server, run):
+def test_a_large_body_in_pieces_arrives_completely(server, run):
     lines = [tool(run, step=n) for n in range(4000)]
 
     def pieces():
@@ -327,7 +327,7 @@ def test_what_is_not_there_is_404_and_what_cannot_be_done_405(server):
     assert server.get("/api/audits", params={"window": "3h"}).status_code == 400
 
 
-def test_a_question_is_kept_and_its_answer_is_handed_over_by_long_poll(server, run):
+def test_a_question_is_recorded_and_its_answer_is_delivered_by_long_poll(server, run):
     server.post([start(run), asks(run, f"q-{run}")])
     path = f"/api/inbox/q-{run}/answer"
     assert server.get(path, params={"wait": "0"}).status_code == 204
@@ -407,7 +407,7 @@ def test_an_answer_nobody_waits_for_has_one_outcome_each(server, run):
         assert said.status_code == 400
 
 
-def test_a_question_that_two_runs_ask_is_told_apart_by_its_run(server):
+def test_questions_of_two_runs_with_one_id_are_distinguished_by_the_run(server):
     one, two = next(RUNS), next(RUNS)
     server.post([start(one), asks(one, "same"), start(two), asks(two, "same")])
     for unclear in (
@@ -425,7 +425,7 @@ def test_a_question_that_two_runs_ask_is_told_apart_by_its_run(server):
     assert open_still.status_code == 204
 
 
-def test_a_long_poll_hears_of_an_answer_from_the_terminal_and_of_one_that_was_not_asked_yet(
+def test_a_long_poll_gets_an_answer_from_the_terminal_and_waits_for_a_question_not_asked_yet(
     server, run
 ):
     path = f"/api/inbox/q-{run}/answer"
@@ -484,7 +484,7 @@ def test_metrics_are_prometheus_text_and_count(server, run):
     assert int(counted[1]) >= 1
 
 
-def test_a_console_that_was_not_built_is_said_to_be_so(tmp_path):
+def test_a_console_that_was_not_built_is_reported(tmp_path):
     with collector(tmp_path / "home", limits={}, console=str(tmp_path / "none")) as server:
         page = server.get("/")
         assert page.status_code == 503
@@ -493,7 +493,7 @@ def test_a_console_that_was_not_built_is_said_to_be_so(tmp_path):
         assert "make setup" in page.text
 
 
-def test_the_last_hours_tell_of_tools_and_of_money(tmp_path):
+def test_the_last_hours_have_tools_and_cost(tmp_path):
     with collector(tmp_path / "home", limits={}) as server:
         now = time.time()
         spent = {"usage": {"input_tokens": 10, "output_tokens": 5}, "cost_usd": 0.5}
@@ -700,7 +700,7 @@ def test_a_run_is_exported_as_the_command_line_writes_it(server, run):
     assert server.get("/api/export/jsonl/kahn/none").status_code == 404
 
 
-def test_lines_are_converted_and_told_what_was_lost_and_nothing_is_recorded(server, run):
+def test_lines_are_converted_with_a_report_of_losses_and_nothing_is_recorded(server, run):
     before = server.get("/api/events").json()["last"]
     lines = b"\n".join([start(run), b"nope", tool(run)])
     answer = server.http.post("/api/convert/tracklog", content=lines, headers=NDJSON).json()
@@ -757,7 +757,7 @@ def test_a_question_asked_again_waits_again_and_can_be_answered_again(server, ru
     assert server.get(path).json()["answer"] == 2
 
 
-def test_an_answer_is_handed_over_whole_however_long(server, run):
+def test_an_answer_is_delivered_completely_however_long(server, run):
     server.post([start(run), asks(run, f"q-{run}")])
     said = {"text": "x" * 50_000, "list": [1, 2.5, None, True]}
     path = f"/api/inbox/q-{run}/answer"

@@ -165,7 +165,7 @@ def test_every_page_and_answer_has_its_security_headers(server):
     assert "frame-ancestors 'none'" in policy
 
 
-def test_without_the_token_nothing_is_told_but_that_it_lives(guarded):
+def test_without_the_token_only_the_health_check_answers(guarded):
     for path in ("/api/runs", "/api/events", "/api/stream", "/metrics", "/api/openapi.json"):
         answer = guarded.get(path)
         assert answer.status_code == 401
@@ -183,7 +183,7 @@ def test_without_the_token_nothing_is_told_but_that_it_lives(guarded):
     assert "<table" not in page.text
 
 
-def test_with_the_token_all_is_told(guarded):
+def test_with_the_token_everything_answers(guarded):
     bearer = {"Authorization": f"Bearer {TOKEN}"}
     assert guarded.post([start("a")], headers=bearer).json()["accepted"] == 1
     assert guarded.get("/api/runs", headers=bearer).json()[0]["run"] == "a"
@@ -239,7 +239,7 @@ def test_a_token_may_stand_in_a_file(tmp_path):
         ("schl\u00fcssel".encode(), "no client can send"),
     ],
 )
-def test_a_token_file_that_holds_no_token_is_said(tmp_path, content, word):
+def test_a_token_file_that_holds_no_token_is_reported(tmp_path, content, word):
     file = tmp_path / "token"
     if content is not None:
         file.write_bytes(content)
@@ -337,7 +337,7 @@ def test_a_body_that_does_not_come_is_cut_off_in_time(impatient):
 
 
 @pytest.mark.parametrize("kind", ["application/x-protobuf", "application/json"])
-def test_an_exporter_whose_body_does_not_come_is_told_to_send_it_again(impatient, kind):
+def test_an_exporter_whose_body_does_not_arrive_gets_503(impatient, kind):
     """In its own words: a Status in the type of the request, and a code that it tries again for."""
     rude = impatient.raw()
     head = f"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n"
@@ -477,7 +477,7 @@ def test_a_taken_port_is_reported_with_the_next_free_one(tmp_path):
     assert "kill %1" in second.stderr, "Ctrl-C does not reach a job that was started with &"
 
 
-def test_a_home_that_cannot_be_written_to_is_said(tmp_path):
+def test_a_home_that_cannot_be_written_to_is_reported(tmp_path):
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
     home = tmp_path / "home" if os.geteuid() else Path("/sys/home")  # not even root may there
     try:
@@ -489,7 +489,7 @@ def test_a_home_that_cannot_be_written_to_is_said(tmp_path):
     assert "Traceback" not in refused.stderr
 
 
-def test_a_home_that_is_a_file_is_said(tmp_path):
+def test_a_home_that_is_a_file_is_reported(tmp_path):
     (tmp_path / "home").write_text("no folder")
     refused = serve("--home", str(tmp_path / "home"), "--port", "0")
     assert refused.returncode == 2

@@ -106,14 +106,14 @@ def check_status(headers, body: bytes, kind: str, code: int, words: str) -> None
 
 @pytest.mark.parametrize("kind", [PROTOBUF, JSON])
 @pytest.mark.parametrize("path", ["/v1/traces", "/v1/logs?x=1", "http://localhost/v1/metrics"])
-def test_an_exporter_for_whom_there_is_no_room_is_told_so_as_a_status(full, kind, path):
+def test_an_exporter_without_a_free_connection_gets_a_status(full, kind, path):
     sent = head(kind, path, "Content-Length: 5000000\r\n\r\n") + b"x" * 5_000_000
     status, headers, body = asked(full, sent)
     assert (status, headers[b"retry-after"]) == (503, b"1")
     check_status(headers, body, kind, UNAVAILABLE, "too many connections")
 
 
-def test_whoever_else_finds_no_room_is_told_so_as_everywhere(full):
+def test_other_clients_without_a_free_connection_get_the_usual_error(full):
     status, headers, body = asked(full, b"GET /api/runs HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert (status, headers[b"retry-after"]) == (503, b"1")
     assert orjson.loads(body).keys() == {"error", "hint"}
@@ -130,7 +130,7 @@ def test_whoever_is_turned_away_is_not_waited_for(full):
         assert b"too many connections" in body
 
 
-def test_of_those_for_whom_there_is_no_room_only_so_many_are_heard_out(full):
+def test_only_a_limited_number_of_excess_connections_is_answered(full):
     many = [full.raw() for _ in range(20)]
     answers = [heard(each) for each in many]
     for each in many:
@@ -224,7 +224,7 @@ def test_a_header_begun_during_an_answer_does_not_cut_the_answer_off(server):
     assert b"HTTP/1.1 408 " in answer  # and then the second is not waited for
 
 
-def test_answers_with_and_without_a_body_come_whole_and_in_the_order_of_the_questions(server):
+def test_answers_with_and_without_a_body_are_complete_and_in_the_order_of_the_requests(server):
     line = start("expected") + b"\n"
     posted = head(JSON, "/api/events", f"Content-Length: {len(line)}\r\nExpect: 100-continue")
     question = b"%b /healthz HTTP/1.1\r\nHost: localhost\r\n%b\r\n"
@@ -271,7 +271,7 @@ def test_a_head_goes_with_its_body_or_alone_when_nothing_follows_at_once():
 
 
 @pytest.mark.parametrize("path", ["/v1/traces", "/api/events"])
-def test_too_much_at_once_is_heard_by_whoever_is_still_sending(tmp_path, path):
+def test_a_client_that_is_still_sending_gets_the_answer_to_too_much(tmp_path, path):
     """What is not taken is read to its end: a socket closed before that would lose the answer."""
     with collector(tmp_path, limits={"held": 100_000}) as server:
         more = "Content-Length: 8000000\r\nConnection: close\r\n\r\n"

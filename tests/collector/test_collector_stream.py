@@ -29,7 +29,7 @@ def last(server) -> int:
     return server.get("/api/events", params={"limit": 1}).json()["last"]
 
 
-def test_a_watcher_hears_the_frames_as_they_stand_in_the_journal(server):
+def test_a_watcher_receives_the_frames_of_the_journal(server):
     with Events(server) as events:
         assert b"text/event-stream" in events.head
         hello = events.next()
@@ -142,7 +142,7 @@ def test_lines_of_another_process_appear_too(server):
         assert events.records(1)[0]["run"] == "elsewhere"
 
 
-def test_a_gap_is_told_only_when_the_records_are_not_kept_any_more(tmp_path):
+def test_a_gap_is_sent_only_when_records_were_deleted(tmp_path):
     with Home(tmp_path, durability="os", segment_size=20_000) as home:
         home.intake.admit([tool("old", step=n) for n in range(300)], "kahn-agent")
         time.sleep(0.01)
@@ -164,7 +164,7 @@ def test_a_gap_is_told_only_when_the_records_are_not_kept_any_more(tmp_path):
             assert "event" not in events.next()
 
 
-def test_a_cursor_from_another_journal_is_told_to_begin_again(server):
+def test_a_cursor_of_another_journal_gets_a_reset(server):
     with Events(server, "?after=99999999") as events:
         reset = events.next()
         assert reset["event"] == "reset"
@@ -210,7 +210,7 @@ def test_a_watcher_that_reads_nothing_is_left_behind_and_resumes(server):
     assert records == list(range(begin + 1, begin + count + 1))
 
 
-def test_a_thousand_watchers_hear_all_and_ten_that_are_stuck_disturb_nobody(tmp_path):
+def test_a_thousand_watchers_receive_everything_and_ten_stuck_ones_disturb_nobody(tmp_path):
     watchers, events = 1000, 200 * SOAK
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = min(hard, 8192)

@@ -430,7 +430,7 @@ def test_a_float_field_has_a_point_and_reads_back_the_same(value):
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1000, max_size=1100),
     st.integers(0, 5),
 )
-def test_of_a_tail_the_end_is_kept_within_4096_bytes(text, times):
+def test_of_a_tail_the_last_4096_bytes_are_written(text, times):
     tail = text * times
     attempt = kahn.node_attempt(
         run_id="r",
@@ -548,7 +548,7 @@ def short_write(name):
 
 
 @each_writer
-def test_an_event_is_one_write_of_the_whole_line(name, tmp_path, monkeypatch):
+def test_an_event_is_one_write_of_the_complete_line(name, tmp_path, monkeypatch):
     written, write = [], os.write
     emitter = opened(name, tmp_path / "a")
     with monkeypatch.context() as patched:
@@ -653,7 +653,7 @@ def test_a_closed_emitter_says_so(name, tmp_path):
 
 
 @each_writer
-def test_a_missing_folder_is_said_when_the_emitter_is_made(name, tmp_path):
+def test_a_missing_folder_is_reported_when_the_emitter_is_made(name, tmp_path):
     with pytest.raises(FileNotFoundError):
         opened(name, tmp_path / "no" / "a")
 
@@ -683,7 +683,7 @@ def test_what_is_written_does_not_depend_on_what_was_refused(name, tmp_path):
 
 @pytest.mark.requirement("KAHN-59")
 @each_writer
-def test_threads_append_whole_lines_each_in_its_own_order(name, tmp_path):
+def test_threads_append_complete_lines_each_in_its_own_order(name, tmp_path):
     path, workers, each = tmp_path / "a", 8, 150
     with opened(name, path) as emitter:
 
@@ -765,7 +765,7 @@ def test_threads_write_one_at_a_time(name, tmp_path, monkeypatch):
 
 @pytest.mark.requirement("KAHN-59")
 @each_writer
-def test_processes_append_whole_lines_to_one_file(name, tmp_path):
+def test_processes_append_complete_lines_to_one_file(name, tmp_path):
     module, emitter, made, call = CALLS[name]
     code = PROCESS.format(module=module, emitter=emitter, opened=made, call=call)
     path = tmp_path / "a"
@@ -958,7 +958,7 @@ print(*[new_id() for _ in range(100)], flush=True)
     assert len(drawn) == len(set(drawn)) == 200
 
 
-def test_a_forked_child_numbers_its_parents_run_only_when_told_from_where(tmp_path):
+def test_a_forked_child_numbers_its_parents_run_only_from_a_given_number(tmp_path):
     code = """
 import os, sys; sys.path.insert(0, sys.argv[1])
 from tracklog_emit import Emitter, Invalid
@@ -1085,7 +1085,7 @@ def test_a_child_process_links_itself_to_the_run_that_started_it(name, tmp_path)
     assert [(fact.kind, fact.parent) for fact in linked] == [("sub-run", "parent-1")]
 
 
-def test_the_environment_yields_to_what_is_said(tmp_path):
+def test_an_argument_wins_over_the_environment(tmp_path):
     environ = {"TRACKLOG_RUN_ID": "e", "TRACKLOG_PARENT_RUN_ID": "ep", "TRACEPARENT": TRACE}
     run = kahn.Emitter(tmp_path / "a", "own", parent_run_id="p", traceparent="t", environ=environ)
     assert (run.run_id, run.parent_run_id) == ("own", "p")

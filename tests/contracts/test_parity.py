@@ -384,7 +384,7 @@ MOMENTS = {
 """Whether a moment exists; a leap second is the last of a UTC day."""
 
 
-def test_moments_are_judged_alike(built):
+def test_times_get_the_same_verdict_in_all_models(built):
     lines = [
         orjson.dumps({"ts": at, "run_id": "r", "event": "run_start", "total_nodes": 0})
         for at in MOMENTS

@@ -211,7 +211,7 @@ def test_with_the_collector_down_an_event_costs_little_and_the_next_process_send
     assert spooled(tmp_path) == []
 
 
-def test_a_collector_that_comes_back_gets_what_was_kept_for_it(tmp_path):
+def test_a_collector_that_comes_back_gets_the_waiting_lines(tmp_path):
     with Rude() as gone:
         url = gone.url
     emitter = opened("tracklog", url, tmp_path)
@@ -457,9 +457,7 @@ def test_a_batch_that_is_too_large_is_sent_in_parts_and_a_line_that_is_too_large
     assert spooled(tmp_path) == []
 
 
-def test_lines_that_the_collector_refuses_are_kept_aside_with_the_reason_and_told_once(
-    tmp_path, capfd
-):
+def test_refused_lines_are_set_aside_with_the_reason_and_reported_once(tmp_path, capfd):
     def picky(lines):
         if json.loads(lines[0])["total_nodes"] == 10:
             return (400, {}, {"error": "no"})
@@ -509,7 +507,7 @@ def test_a_wrong_token_keeps_the_lines_until_the_right_one_is_in_its_file(tmp_pa
     assert "Wr0ng" not in err
 
 
-def test_a_token_that_no_header_can_hold_is_not_told_to_anybody(tmp_path, capfd):
+def test_a_token_that_no_header_can_hold_is_never_printed(tmp_path, capfd):
     with Rude() as collector:
         with opened("tracklog", collector.url, tmp_path, token="s3cret\nhere") as emitter:
             some("tracklog", emitter, 0)
@@ -617,7 +615,7 @@ def test_what_a_crash_of_the_machine_left_of_a_spool_is_sent_and_the_rest_put_as
 
 
 @each_emitter
-def test_an_address_that_is_none_is_told_when_the_emitter_is_made(name, tmp_path, capfd):
+def test_an_invalid_address_is_an_error_when_the_emitter_is_made(name, tmp_path, capfd):
     with pytest.raises(ValueError, match="holds no secret") as refused:
         opened(name, "http://ada:s3cret@127.0.0.1:4318", tmp_path)
     assert "s3cret" not in str(refused.value)

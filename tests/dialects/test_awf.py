@@ -286,7 +286,7 @@ def test_a_local_time_is_read_in_utc_to_the_nanosecond(moment, minutes, nanos):
     st.text(min_size=1).filter(lambda kind: kind not in PAYLOADS),
     st.none() | st.booleans() | st.text() | st.lists(st.integers(0, 9)) | st.just({"role": "x"}),
 )
-def test_an_unknown_type_is_kept_and_noted_with_the_type_intact(kind, payload):
+def test_an_unknown_type_is_stored_and_noted_with_the_type_intact(kind, payload):
     event = heard(body_of(kind, payload=payload))
     assert event.kind == event.body["type"] == kind
     assert list(dialect.facts(event)) == [Noted(label=kind, kind=kind, data=payload)]
@@ -297,7 +297,7 @@ def test_an_unknown_type_is_kept_and_noted_with_the_type_intact(kind, payload):
     st.text().filter(lambda name: name not in BLOCKS),
     st.dictionaries(st.text().filter(lambda key: key not in ("type", "fidelity")), st.text()),
 )
-def test_an_unknown_block_is_kept_intact(name, rest):
+def test_an_unknown_block_is_stored_intact(name, rest):
     block = {**rest, "type": name}
     (said,) = facts_of(body_of(payload=said_by(block)))
     assert said.blocks == (block,)
@@ -374,7 +374,7 @@ def test_the_contract_knows_the_two_words_and_no_third():
         pytest.param("agent_emitted", "reported", marks=requirement("AWF-36")),
     ],
 )
-def test_who_knows_of_a_call_is_told(fidelity, known_how):
+def test_the_fidelity_of_a_call_is_a_fact(fidelity, known_how):
     blocks = [
         {**BLOCKS[name], "fidelity": fidelity} for name in ("tool_use", "tool_result", "text")
     ]
@@ -387,7 +387,7 @@ def test_who_knows_of_a_call_is_told(fidelity, known_how):
 
 @requirement("AWF-74")
 @pytest.mark.parametrize("kind", ["tool.call", "tool.result"])
-def test_tool_payloads_carry_blocks_that_are_told_once(kind):
+def test_the_blocks_of_tool_payloads_become_facts_once(kind):
     absent = {k: v for k, v in TOOL.items() if k != "blocks"}
     assert "blocks" in schema_of(dialect.kinds[kind])["$defs"]["Tool"]["required"]
     event = heard(body_of(kind, payload=absent))
@@ -518,7 +518,7 @@ def test_a_capitalised_output_is_read_in_lower_case_and_only_that():
     assert returned.output == own
 
 
-def test_blocks_are_told_in_their_order_each_once():
+def test_blocks_become_facts_in_their_order_once_each():
     order = ["thinking", "text", "tool_use", "tool_result", "text", "stream"]
     told = facts_of(body_of(payload=said_by(*(BLOCKS[name] for name in order))))
     assert [type(fact) for fact in told] == [Said, Called, Returned, Said]
@@ -543,7 +543,7 @@ def test_the_second_text_of_a_user_is_the_system_prompt(marked):
     ]
 
 
-def test_the_cost_of_a_reply_is_told():
+def test_the_cost_of_a_reply_is_a_fact():
     usage = {"input_tokens": 10, "output_tokens": 5}
     extra = {"usage": usage, "cost_usd": 0.5, "provider": "codex", "model": "m-1"}
     _, spent = facts_of(body_of(payload=said_by(BLOCKS["text"], **extra)))
@@ -571,7 +571,7 @@ def test_steps_are_paired_by_their_number_then_by_path_and_iteration():
     assert findings(step(False), step(True), step(True)) == ["step-orphan"]
 
 
-def test_what_is_unknown_is_said_once_per_run():
+def test_an_unknown_type_is_a_finding_once_per_run():
     assert findings(body_of(colour="red"), body_of(colour="blue")) == ["unknown-key"]
 
 
@@ -627,7 +627,7 @@ def test_each_optional_key_is_known_in_its_place_and_others_are_found(place):
     assert "unknown-key" in findings(extended(place, "colour"))
 
 
-def test_a_call_is_said_with_the_provider_and_the_server_that_it_has():
+def test_a_call_is_written_with_its_provider_and_its_server():
     def said_of(**more):
         scene = Scene(RUN, "2026-05-05T09:00:00.1Z", 1, "id", {})
         return dialect.write(Called(tool="read", call_id="c", **more), scene)["payload"]
@@ -757,7 +757,7 @@ def spoken(facts, run="nightly/7"):
 
 @requirement("AWF-15", "AWF-26")
 @given(st.lists(facts, max_size=6))
-def test_what_is_said_is_valid_needs_no_tolerance_and_uses_only_the_vocabulary(told):
+def test_written_lines_are_valid_need_no_tolerance_and_use_only_the_vocabulary(told):
     for body in spoken(told):
         event = heard(body)
         assert event.odd == ()
@@ -768,7 +768,7 @@ def test_what_is_said_is_valid_needs_no_tolerance_and_uses_only_the_vocabulary(t
         assert body["timestamp"] == "2026-05-05T09:00:00.100000Z"
 
 
-def test_a_thought_is_said_as_thinking_and_a_foreign_block_as_stream():
+def test_a_thought_is_written_as_thinking_and_a_foreign_block_as_stream():
     told = [{"type": "text", "text": "hm"}, {"type": "image", "data": "x"}]
     (body,) = spoken([Said(role="thought", fidelity="reported", blocks=tuple(told))])
     mark = {"fidelity": "agent_emitted"}
@@ -785,7 +785,7 @@ def test_a_run_of_another_name_gets_a_uuid_that_stays():
     assert kept["run_id"] == RUN
 
 
-def test_a_transcript_told_again_means_the_same():
+def test_a_transcript_that_is_written_again_means_the_same():
     told = [
         Began(what="run", task="review"),
         Linked(kind="sub-run", child=CHILD, step="deploy"),
@@ -818,7 +818,7 @@ def test_a_step_without_a_path_goes_by_its_name(kind):
 @pytest.mark.parametrize(
     ("kind", "fidelity"), [("message.user", "observed"), ("message.assistant", "reported")]
 )
-def test_a_message_without_blocks_is_said_by_whom_its_role_names(kind, fidelity):
+def test_a_message_without_blocks_is_written_with_its_role(kind, fidelity):
     payload = PAYLOADS[kind] | {"blocks": []}
     (fact,) = dialect.facts(heard(body_of(kind, payload=payload)))
     assert (fact.role, fact.blocks, fact.fidelity) == (payload["role"], (), fidelity)

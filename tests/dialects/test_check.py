@@ -66,7 +66,7 @@ def test_one_trailing_cr_is_transport_and_any_other_is_refused():
         (rb"\ud83d\n\\ud83d \\\ud83d", "\ufffd\n\\ud83d \\\ufffd"),
     ],
 )
-def test_half_a_character_is_kept_as_it_is_where_a_dialect_writes_it(written, read):
+def test_half_a_character_is_stored_as_it_is_where_a_dialect_writes_it(written, read):
     line = (
         b'{"seq":1,"run_id":"6f1c1f0e-8f0b-4a51-9d0e-2b7c3f1a9e10","type":"step.started","path":"",'
         b'"iteration":0,"timestamp":"2026-05-05T09:00:00Z","payload":{"name":"%b","kind":"agent"}}'
@@ -115,7 +115,7 @@ def test_a_torn_last_line_is_refused_and_found():
     assert found.finding.name == "torn"
 
 
-def test_a_whole_last_line_needs_no_line_end():
+def test_a_complete_last_line_needs_no_line_end():
     (verdict,) = verdicts(START)
     assert isinstance(verdict.result, Event)
 
@@ -190,19 +190,19 @@ def test_a_line_without_keys_of_its_own_is_read_as_its_run_is():
     assert dialects_of(CI_TRY, RALPH_MOVE, CI_TRY) == ["kahn-ci", "ralph", "ralph"]
 
 
-def test_a_later_line_tells_of_the_earlier_ones_where_it_is_at_hand():
+def test_a_later_line_decides_the_dialect_of_earlier_ones_if_it_is_available():
     known = Recogniser(registry.dialects())
     known.look_ahead([CI_TRY, b"{", RALPH_MOVE])
     found = check(split(io.BytesIO(CI_TRY + b"\n")), registry.dialects(), recogniser=known)
     assert next(iter(found)).result.dialect == "ralph"
 
 
-def test_a_base_line_in_a_run_of_a_profile_that_does_not_meet_it_is_kept_as_the_base():
+def test_a_base_line_in_a_run_of_a_profile_that_does_not_meet_it_is_stored_as_the_base():
     plain = RALPH_MOVE.replace(b',"outcome":"clean"', b"")
     assert dialects_of(RALPH_START, plain) == ["ralph", "kahn-ci"]
 
 
-def test_what_is_uncertain_is_said_once_with_the_flag_to_use():
+def test_an_uncertain_dialect_is_reported_once_with_the_option_to_use():
     hints = Hints(registry.dialects())
     assert hints.of("awf", "r1") is None
     assert "--dialect ralph" in (hints.of("kahn-ci", "r1") or "")
@@ -215,7 +215,7 @@ def test_what_is_uncertain_is_said_once_with_the_flag_to_use():
     assert hints.of("kahn-ci", "r1") is None
 
 
-def test_an_ambiguous_line_is_said_to_be_so():
+def test_an_ambiguous_line_is_reported():
     unknown_event = START.replace(b"agent_run_start", b"agent_paused")
     problem = one_problem(unknown_event + b"\n")
     assert problem.message == "ambiguous: this could be kahn-agent or kahn-ci"
@@ -244,7 +244,7 @@ def test_a_dropped_key_does_not_hide_the_dialect(path):
             assert door(orjson.dumps(left)).dialect == dialect.name, key
 
 
-def test_the_name_of_a_kahn_event_tells_the_dialect_alone():
+def test_the_name_of_a_kahn_event_alone_decides_the_dialect():
     (verdict,) = verdicts(b'{"event":"agent_run_start","agent_id":"coder","task":"x"}\n')
     assert verdict.result.dialect == "kahn-agent"
     assert [p.pointer for p in verdict.result.problems] == ["/run_id", "/ts"]
@@ -382,7 +382,7 @@ def test_one_bad_line_among_more_than_are_judged_at_one_go_is_named_and_no_other
     assert [n for n, each in enumerate(found) if isinstance(each, Refusal)] == [333]
 
 
-def test_an_old_version_is_read_through_its_upcaster_and_its_line_is_kept():
+def test_an_old_version_is_read_through_its_upcaster_and_its_line_is_stored():
     line = b'{"v":1,"name":"ada"}'
     event = checker(made())(line)
     assert isinstance(event, Event)

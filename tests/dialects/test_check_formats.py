@@ -141,7 +141,7 @@ def graph(**depends):
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_a_graph_is_checked_as_a_whole(tmp_path, name, body, code):
+def test_a_graph_is_checked_as_one_document(tmp_path, name, body, code):
     path = tmp_path / name
     path.write_bytes(orjson.dumps(body, option=orjson.OPT_INDENT_2))
     done = tracklog("check", "--json", path)

@@ -188,7 +188,7 @@ def test_the_core_kinds_weigh_as_listed():
 
 @requirement("BOWL-22")
 @given(other_kinds, st.text(min_size=1))
-def test_a_custom_kind_with_a_text_is_heard_as_a_note(kind, text):
+def test_a_custom_kind_with_a_text_is_a_note(kind, text):
     (said,) = facts_of(kind=kind, payload={"text": text})
     assert (said.agent, said.role, said.blocks) == (
         "cara",
@@ -199,7 +199,7 @@ def test_a_custom_kind_with_a_text_is_heard_as_a_note(kind, text):
 
 @requirement("BOWL-23")
 @pytest.mark.parametrize("payload", [{}, {"text": ""}, {"text": None}, {"text": ["a"]}, {"a": 1}])
-def test_a_kind_without_a_usable_text_is_noted_whole(payload):
+def test_a_kind_without_a_usable_text_is_noted_with_all_its_data(payload):
     assert facts_of(kind="clue.found", payload=payload) == [
         Noted(agent="cara", step="1", label="clue.found", kind="clue.found", data=payload)
     ]
@@ -358,7 +358,7 @@ def test_every_key_of_a_verdict_and_a_close_is_additive(payload, kind):
 
 
 @requirement("BOWL-26")
-def test_a_verdict_is_spoken_and_decided():
+def test_a_verdict_is_a_message_and_a_decision():
     payload = {
         "text": "It was Bex.", "mood": "grim", "winner": "herd", "accused": "bex",
         "correct": True, "scores": {"bex": 2.5},
@@ -376,7 +376,7 @@ def test_a_verdict_is_spoken_and_decided():
     ]
 
 
-def test_a_start_tells_its_goal_its_title_and_its_setup():
+def test_a_start_has_facts_for_its_goal_its_title_and_its_setup():
     assert facts_of(kind="run.started", payload={}) == [
         Began(what="run"),
         Noted(label="setup", kind="run.started", data={}),
@@ -405,7 +405,7 @@ def test_each_core_kind_has_its_voice(kind, role):
     assert said.agent == (None if kind == "user.injected" else "cara")
 
 
-def test_a_close_tells_the_winner_and_the_tokens_once():
+def test_a_close_has_facts_for_the_winner_and_the_tokens_once():
     payload = finished(
         winner="herd", winner_kind="team", winning_models=["model://a", "model://b"], tokens=242
     )["payload"]
@@ -470,7 +470,7 @@ def said(facts):
             yield event
 
 
-def test_what_is_said_is_valid_and_the_turn_never_goes_back():
+def test_written_lines_are_valid_and_the_turn_never_goes_back():
     events = list(said(SCENE_FACTS))
     assert len(events) == len(SCENE_FACTS)
     turns = [event.body["turn"] for event in events]
@@ -496,7 +496,7 @@ def test_what_has_no_core_kind_gets_one_of_its_own_and_a_speech_without_words_no
     assert events[3].body["payload"] == {"where": "attic"}
 
 
-def test_a_stage_told_again_means_the_same():
+def test_a_stage_that_is_written_again_means_the_same():
     told = [Began(what="run", task="t"), *SCENE_FACTS[1:3]]
     again = [fact for event in said(told) for fact in dialect.facts(event)]
     kinds_of = [type(fact) for fact in again if not isinstance(fact, Noted)]

@@ -101,7 +101,7 @@ TOTALS = ["total_steps", "total_tool_calls", "total_audit_checkpoints", "audits_
 
 @requirement("KAHN-14")
 @pytest.mark.parametrize("key", TOTALS)
-def test_a_total_is_a_whole_number_and_the_duration_any_number(key):
+def test_a_total_is_an_integer_and_the_duration_any_number(key):
     for good in (0, 1, 12, 2**40):
         assert heard({**END, key: good}).body[key] == good
     for bad in (0.5, 11.5, 12.000001, -1, -0.5, "12", True, None, [], {}):
@@ -257,7 +257,7 @@ def test_namespaces_are_written_with_colons():
 
 @requirement("KAHN-35")
 @pytest.mark.parametrize(("step", "good"), [(0, True), (10**12, True), (-1, False), (1.5, False)])
-def test_a_step_is_a_whole_number_from_zero(step, good):
+def test_a_step_is_an_integer_from_zero(step, good):
     assert (pointers({**MOVE, "step": step}) == []) == good
 
 
@@ -356,7 +356,7 @@ def test_elsewhere_a_score_is_just_an_unknown_key(body):
 @requirement("KAHN-44", "KAHN-45", "KAHN-46")
 @pytest.mark.parametrize("outcome", ["converged", "partial", "escaped", "aborted"])
 @pytest.mark.parametrize("score", [None, 0, 0.99, 1])
-def test_outcome_and_score_are_told_as_given(outcome, score):
+def test_outcome_and_score_are_facts_as_given(outcome, score):
     """Neither is derived from the other, nor from an exit code that rides along."""
     body = {**END, "outcome": outcome, "exit_code": 0}
     if score is not None:
@@ -389,7 +389,7 @@ def test_clarification_is_one_of_three_fleet_powers():
 
 
 @requirement("KAHN-49", "KAHN-50")
-def test_escaped_and_aborted_are_kept_apart():
+def test_escaped_and_aborted_are_distinguished():
     told = [next(kahn_agent.facts(heard({**END, "outcome": o}))) for o in ("escaped", "aborted")]
     assert [fact.outcome for fact in told] == ["escaped", "aborted"]
     moved = {**MOVE, "to": "tool_call"}
@@ -418,7 +418,7 @@ def test_an_output_summary_has_at_most_2048_characters(letter):
 
 
 @requirement("KAHN-52")
-def test_a_tool_invocation_declares_no_field_for_the_whole_output():
+def test_a_tool_invocation_declares_no_field_for_the_complete_output():
     declared = set(kahn_agent.ToolInvocation.model_fields)
     assert declared == {
         "ts", "run_id", "event", "agent_id", "step", "tool_name", "duration_s", "ok",
@@ -526,7 +526,7 @@ def test_ralph_keeps_every_upstream_field(kind):
 
 
 @requirement("RALPH-15", "RALPH-16", "RALPH-43")
-def test_a_frame_is_one_of_four_told_apart_by_its_event():
+def test_a_frame_is_one_of_four_distinguished_by_its_event():
     assert list(ralph.KINDS) == ["run_start", "node_transition", "node_attempt", "run_end"]
     for kind in ("prompt_start", "agent_run_start", ""):
         assert "/event" in pointers({**RALPH_START, "event": kind}, ralph_check)
@@ -581,7 +581,7 @@ def test_a_frame_with_exactly_the_keys_of_the_diagram_is_accepted_with_findings(
     assert pointers(body, ci_check), "kahn-ci stays strict"
 
 
-def test_the_frames_of_the_diagram_tell_what_they_say_and_no_more():
+def test_the_frames_of_the_diagram_give_only_the_facts_they_contain():
     told = [fact for body in DIAGRAM for fact in ralph.facts(heard(body, ralph_check))]
     begun, tried, first, second, kiln, ended = told
     assert (begun.what, begun.counts) == ("run", None)

@@ -419,7 +419,7 @@ def test_what_the_tool_hooks_added_is_optional():
 
 @requirement("WOP-62")
 @given(st.dictionaries(st.from_regex("x[a-z]{1,5}", fullmatch=True), json_values))
-def test_extra_keys_of_tool_events_are_kept(extra):
+def test_extra_keys_of_tool_events_are_stored(extra):
     for kind, payload in (("agent.toolCalled", CALLED), ("agent.toolReturned", RETURNED)):
         assert heard(body(kind, {**payload, **extra})).body["payload"] == {**payload, **extra}
 
@@ -516,7 +516,7 @@ def test_a_decision_is_any_json(value):
 
 @requirement("WOP-20", "WOP-89")
 @given(st.floats(0, 1) | st.sampled_from([0, 1]))
-def test_confidence_is_a_number_from_0_to_1_and_kept_as_it_is(confidence):
+def test_confidence_is_a_number_from_0_to_1_and_stored_as_it_is(confidence):
     (decided,) = facts(body("agent.decided", {**DECIDED, "confidence": confidence}))
     assert decided.confidence == confidence
     for bad in (-0.001, 1.001, "high", "0.5", None, True, [confidence]):
@@ -560,7 +560,7 @@ def test_every_message_has_its_four_keys(key):
 
 @requirement("WOP-29", "WOP-30", "WOP-31", "WOP-32", "WOP-33")
 @given(json_values)
-def test_a_message_says_any_json_at_a_whole_millisecond(content):
+def test_a_message_holds_any_json_at_a_full_millisecond(content):
     turn = {**TURN, "content": content, "to": "user", "groupId": "g"}
     (said,) = facts(body("conversation.exchanged", {**EXCHANGED, "turn": turn}))
     assert (said.message_id, said.agent, said.to) == ("m1", "host:b", "user")
@@ -581,7 +581,7 @@ def test_a_turn_is_a_message_with_a_role_a_place_and_perhaps_an_agent():
     ) == ["/payload/turn/speakerId"]
 
 
-def test_a_message_on_a_channel_is_said_and_any_other_value_is_noted():
+def test_a_message_on_a_channel_is_a_message_and_any_other_value_is_a_note():
     message = {"messageId": "m", "from": "user", "content": "hi", "ts": 1}
     written = {"channel": "c", "reducer": "append", "writtenAt": "2026-05-11T09:00:00Z"}
     (said,) = facts(body("channel.written", {**written, "value": message}))
@@ -648,7 +648,7 @@ def test_equality_is_that_of_json(one, other):
 
 @requirement("WOP-39")
 @given(st.from_regex(r"[a-z]{2,8}(\.[a-zA-Z0-9_-]{1,8}){0,2}", fullmatch=True), json_values)
-def test_an_unknown_type_is_kept_and_noted(kind, payload):
+def test_an_unknown_type_is_stored_and_noted(kind, payload):
     if kind in dialect.kinds:
         return
     said = body(kind, payload)
@@ -694,7 +694,7 @@ def test_a_run_without_agents_is_valid_and_reads_as_before():
     ]
 
 
-def test_the_contract_tells_each_type_of_the_catalog_and_any_other():
+def test_the_contract_accepts_each_type_of_the_catalog_and_any_other():
     published = Draft202012Validator(contract(dialect), validate_formats=True)
     for bodies in LOGS.values():
         for each in bodies:
@@ -1093,7 +1093,7 @@ def told(facts_, run="run-1"):
 
 
 @given(st.lists(st.one_of(*map(one_fact, FACTS)), max_size=12))
-def test_whatever_is_said_passes_the_check(facts_):
+def test_every_written_line_passes_the_check(facts_):
     said = told(facts_)
     for sequence, sentence in enumerate(said):
         event = heard(sentence)
@@ -1107,7 +1107,7 @@ def test_whatever_is_said_passes_the_check(facts_):
 
 
 @pytest.mark.parametrize("name", sorted(LOGS))
-def test_a_log_told_again_says_the_same(name):
+def test_a_log_that_is_written_again_means_the_same(name):
     original = [fact for each in LOGS[name] for fact in facts(each)]
     again = told(original)
     # The options of a run are no fact, so its own threshold is lost.
@@ -1122,7 +1122,7 @@ def test_a_log_told_again_says_the_same(name):
     ]
 
 
-def test_a_call_and_its_return_are_told_as_a_pair():
+def test_a_call_and_its_return_are_written_as_a_pair():
     called = Called(agent="coder", step="s", tool="Read", call_id="c", input={"a": 1})
     returned = Returned(agent="coder", step="s", call_id="c", ok=False, error="gone", seconds=1.5)
     call, back = told([called, returned])
@@ -1167,7 +1167,7 @@ def test_a_child_run_is_dispatched_only_by_a_decision():
     assert own["type"] == "agent.decided"
 
 
-def test_what_was_noted_of_this_dialect_is_said_as_it_was():
+def test_a_note_of_this_dialect_is_written_as_it_was():
     limit = {"kind": "run-duration", "limit": 1, "observed": 2}
     (said,) = told([Noted(label="cap.breached", kind="cap.breached", data=limit)])
     assert (said["type"], said["payload"]) == ("cap.breached", limit)

@@ -39,7 +39,7 @@ def dialects_in(home):
     return [orjson.loads(each)["dialect"] for each in done.stdout.splitlines()]
 
 
-def test_a_pipe_of_ralph_is_kept_as_ralph_and_its_convergence_is_there(home):
+def test_a_pipe_of_ralph_is_stored_as_ralph_and_its_convergence_is_there(home):
     done = tracklog(home, "record", given=RUN)
     assert done.returncode == 0, done.stderr
     assert b"hint" not in done.stderr
@@ -69,7 +69,7 @@ def test_each_key_that_only_ralph_has_is_enough(home, shown, kept):
     assert dialects_in(home) == kept
 
 
-def test_a_file_whose_first_lines_do_not_show_it_is_kept_as_ralph_throughout(home, tmp_path):
+def test_a_file_whose_first_lines_do_not_show_it_is_stored_as_ralph_throughout(home, tmp_path):
     file = tmp_path / "transitions.jsonl"
     filler = TRY.replace(b"rocky-1", b"other-1") * 3000  # more than is read at one go
     file.write_bytes(PLAIN_START + TRY + filler + DONE + END)
@@ -100,7 +100,7 @@ def test_a_dialect_that_was_given_is_taken_and_gives_no_hint(home, dialect):
     assert dialects_in(home) == [dialect] * 2
 
 
-def test_a_run_that_shows_it_late_in_a_pipe_is_split_and_that_is_said(home):
+def test_a_pipe_that_shows_its_dialect_late_is_split_and_that_is_reported(home):
     process = partial(tracklog, home, "record")
     assert b"hint" in process(given=TRY).stderr
     late = process(given=DONE + END)
@@ -108,7 +108,7 @@ def test_a_run_that_shows_it_late_in_a_pipe_is_split_and_that_is_said(home):
     assert dialects_in(home) == ["kahn-ci", "ralph", "ralph"]
 
 
-def test_frames_of_the_diagram_are_kept_with_findings(home):
+def test_frames_of_the_diagram_are_stored_with_findings(home):
     frames = [
         {"type": "run_start", "run_id": "rocky-1", "ts": AT.format(0), "actor": "rocky"},
         {"type": "node_attempt", "run_id": "rocky-1", "node_id": "p", "attempt": 1,

@@ -52,7 +52,7 @@ CHECKS = [(dialect, checker(dialect)) for dialect in registry.dialects()]
 
 
 @pytest.mark.parametrize("path", FLIGHTS, ids=samples.name_of)
-def test_whatever_is_said_is_valid_where_it_is_said(path):
+def test_every_written_line_is_valid_in_its_dialect(path):
     facts = facts_of(path)
     for dialect, check in CHECKS:
         for body in (body for run in RUNS for body in said(dialect, facts, run)):
@@ -80,7 +80,7 @@ def test_the_native_dialect_can_say_every_fact_and_means_the_same(path):
 
 
 @pytest.mark.parametrize("name", registry.dialect_names())
-def test_a_dialect_has_words_for_the_run_it_tells(name):
+def test_a_dialect_can_write_its_own_runs(name):
     """A flight told again in its own dialect begins and ends."""
     dialect = registry.dialect(name)
     flights = [path for path in samples.of("good") if samples.dialect_of(path) == name]

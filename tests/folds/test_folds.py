@@ -271,7 +271,7 @@ def test_money_and_tokens_of_a_run_are_counted_once():
     assert row["cost_usd"] == 0.2
 
 
-def test_skew_title_dialects_and_places_are_kept():
+def test_skew_title_dialects_and_places_are_stored():
     history = [
         (told(3, at="2026-05-06T08:00:00.000Z", dialect="x"), Began(what="run", task="do it")),
         (told(9, at="2026-05-06T08:00:11.500Z", dialect="y"), Noted(label="title", text="T")),
@@ -424,7 +424,7 @@ def test_a_score_of_1_reads_as_fully_converged_and_leaves_the_outcome_alone(scor
 
 
 @pytest.mark.requirement("KAHN-45")
-def test_a_score_is_kept_as_given_and_absent_stays_absent():
+def test_a_score_is_stored_as_given_and_absent_stays_absent():
     for given_, kept in (({"convergence_score": 0.1234567}, 0.1234567), ({}, None)):
         history = read("kahn-agent", [began(), ended(**given_)])
         assert only(play(agents_.fold, history)).score == kept
@@ -464,7 +464,7 @@ ORDERS = [
 
 @pytest.mark.requirement("AWF-37")
 @pytest.mark.parametrize("facts", ORDERS)
-def test_two_tellings_of_a_call_are_one_call_and_what_was_seen_counts(facts):
+def test_two_reports_of_a_call_are_one_call_and_the_observed_one_counts(facts):
     history = numbered(facts)
     row = run_after(history)
     assert (row["tool_calls"], row["tool_failures"], row["open_calls"]) == (1, 0, 0)
@@ -479,7 +479,7 @@ def test_two_tellings_of_a_call_are_one_call_and_what_was_seen_counts(facts):
 
 
 @pytest.mark.requirement("AWF-37")
-def test_the_two_seams_of_a_transcript_are_counted_once_and_told_apart():
+def test_the_two_seams_of_a_transcript_are_counted_once_and_distinguished():
     history = sample("awf/both-seams-tell-one-call")
     assert run_after(history)["tool_calls"] == 1
     fidelities = {state.called for state in play(calls_.fold, history).values()}
@@ -513,7 +513,7 @@ def test_a_call_that_was_seen_from_end_to_end_takes_up_a_late_original():
     assert len(calls_.answer(play(calls_.fold, history).values())) == 1
 
 
-def test_of_two_tellings_the_one_that_was_seen_names_the_tool():
+def test_of_two_reports_the_observed_one_names_the_tool():
     seen = Called(tool="seen", call_id="p1")
     told_ = Called(tool="told", call_id="u1", provider_call_id="p1", fidelity="reported")
     for facts in ([seen, told_], [told_, seen]):
@@ -599,7 +599,7 @@ def branches(history, root=None, known=None):
 
 
 @pytest.mark.requirement("AWF-47")
-def test_parent_and_child_are_one_tree_whichever_of_them_tells():
+def test_parent_and_child_are_one_tree_whichever_of_them_names_the_other():
     parent = sample("awf/the-parent-of-a-child")
     child = sample("awf/the-child-of-a-parent", seq=100)
     runs = [parent[0][0].run, child[0][0].run]
@@ -619,7 +619,7 @@ def test_a_tree_may_be_of_any_depth():
     assert not any(missing for _, _, missing, _ in found)
 
 
-def test_cycles_second_parents_and_self_parents_are_cut_and_said():
+def test_cycles_second_parents_and_self_parents_are_cut_and_reported():
     history = [
         (told(1, "a"), Linked(kind="sub-run", child="b")),
         (told(2, "b"), Linked(kind="sub-run", child="a")),
@@ -737,7 +737,7 @@ def test_each_outcome_folds_to_one_side(outcome, passed):
     assert outcomes_.aggregate_24h([run], NOW)["pass_rate"] == float(passed)
 
 
-def test_the_aggregate_is_fed_from_what_runs_said():
+def test_the_aggregate_is_computed_from_the_ends_of_runs():
     base = {"ts": "2026-05-06T08:00:00.000Z"}
     frames = []
     for run, outcome, score in (
@@ -864,7 +864,7 @@ def test_refolding_messages_is_deterministic(messages):
     assert play(conversation_.fold, history, deepcopy(once)) == once
 
 
-def test_a_message_rebuilt_from_a_file_is_told_in_parts():
+def test_a_message_rebuilt_from_a_file_has_several_parts():
     parts = [said("one", message_id="m"), said("two", message_id="m"), said("one", message_id="m")]
     rebuilt = [type(part)(**_fields(part) | {"fidelity": "reconstructed"}) for part in parts]
     (row,) = conversation_.answer(play(conversation_.fold, numbered(rebuilt)).values())
@@ -884,7 +884,7 @@ def _fields(fact):
     "path", [path for path in samples.of("good") if samples.dialect_of(path) == "openwop"],
     ids=samples.name_of,
 )  # fmt: skip  # one row
-def test_a_run_is_in_the_same_state_with_and_without_what_its_agents_tell(path):
+def test_the_messages_of_agents_do_not_change_the_state_of_a_run(path):
     lines = [orjson.loads(line) for line in samples.lines_of(path)]
     without = [line for line in lines if not line["type"].startswith("agent.")]
     keys = ("status", "outcome", "passed", "ended", "steps", "questions")
@@ -1105,7 +1105,7 @@ def test_who_did_not_win_a_contest_is_not_on_the_leaderboard(ends, kind):
     assert leaderboard_.answer(contest(*ends, kind=kind)) == []
 
 
-def test_a_spend_that_two_runs_tell_is_the_first_ones_and_the_greatest_counts():
+def test_a_spend_of_two_runs_belongs_to_the_first_and_the_greatest_counts():
     usage = {"input_tokens": 5, "output_tokens": 2}
     history = [
         (told(1, "child"), Spent(key="k", usage=usage, agent="a", model="m", cost_usd=0.25)),
@@ -1130,7 +1130,7 @@ def test_a_spend_that_two_runs_tell_is_the_first_ones_and_the_greatest_counts():
         costs_.answer(states, by="colour")
 
 
-def test_in_a_group_the_whole_spends_replace_the_rest():
+def test_in_a_group_the_complete_spends_replace_the_others():
     history = numbered(
         [
             Spent(key="1", usage={"output_tokens": 3}, group="g"),
@@ -1339,7 +1339,7 @@ def test_no_fact_makes_a_fold_raise_and_every_answer_is_json(history):
 
 @LAW
 @given(history=histories())
-def test_a_state_that_was_kept_between_any_two_facts_goes_on_as_if_it_never_was(history):
+def test_a_state_that_was_stored_between_any_two_facts_goes_on_as_if_it_never_was(history):
     for fold in FOLDS:
         kept = {}
         for place, fact in history:
@@ -1462,14 +1462,14 @@ def test_a_fold_that_is_none_is_refused_with_what_to_do(tmp_path):
     assert f"{BadPlug.__name__}: the fold 'rude' is not a Fold of that name" in done.stderr
 
 
-def test_the_model_that_spoke_last_is_told_and_a_placeholder_is_no_model():
+def test_the_model_that_spoke_last_is_reported_and_a_placeholder_is_no_model():
     history = numbered(
         [Said(role="assistant", blocks=(), model=name) for name in ("a", "b", "<synthetic>")]
     )
     assert run_after(history)["model"] == "b"
 
 
-def test_when_its_source_went_is_told_of_a_run():
+def test_a_run_shows_when_its_source_was_deleted():
     gone = told(3, received="2026-05-06T08:30:00.000Z")
     history = [(told(2), Began(what="run")), (gone, Noted(label="source-gone"))]
     assert run_after(history)["source_gone"] == "2026-05-06T08:30:00.000Z"
@@ -1482,7 +1482,7 @@ def test_our_own_notes_are_no_sign_of_life(label):
     assert run_after(history)["last_activity"] == told(2).received
 
 
-def test_of_two_writers_the_one_that_tells_of_more_output_counts():
+def test_of_two_writers_the_one_that_reports_more_output_counts():
     spends = [
         costs_.State(run="r", key=writer, seq=n, writer=writer, amounts=amounts)
         for n, (writer, amounts) in enumerate(
@@ -1621,7 +1621,7 @@ def test_a_window_of_audits_is_exact_to_the_millisecond(window, hours):
         assert bool(audits_.answer([state], window, NOW)) is counted, before
 
 
-def test_the_last_activity_of_an_agent_is_told():
+def test_the_last_activity_of_an_agent_is_shown():
     history = [(told(1, at=None), Began(what="agent", agent="a"))]
     (row,) = agents_.in_runs(play(agents_.fold, history).values())
     assert row["last_activity"] == history[0][0].received
@@ -1658,7 +1658,7 @@ def test_questions_are_ordered_by_how_much_they_need_a_person():
 
 
 @pytest.mark.parametrize(("code", "shown"), [(3, 3), (2**80, None), ("3", None), (None, None)])
-def test_the_exit_code_of_a_call_is_told(code, shown):
+def test_the_exit_code_of_a_call_is_shown(code, shown):
     facts = [Called(tool="t", call_id="1"), Returned(call_id="1", ok=False, exit_code=code)]
     (row,) = calls_.answer(play(calls_.fold, numbered(facts)).values())
     assert row["exit_code"] == shown

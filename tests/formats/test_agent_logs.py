@@ -277,7 +277,7 @@ def label(case):
     return f"{case[0]}: {case[2].splitlines()[-1][-60:].decode()}"
 
 
-def test_every_type_of_record_tells_what_it_means_and_none_is_left_unmapped(tmp_path):
+def test_every_type_of_record_is_mapped(tmp_path):
     wrong = []
     for n, (name, file, text, told) in enumerate(CASES):
         bodies, report = read(name, tmp_path / str(n) / file, text)
@@ -394,7 +394,7 @@ def test_of_both_ciphertexts_of_copilot_none_is_lost(tmp_path):
     assert (thought["opaque"], thought["encryptedContent"]) == ("one", "two")
 
 
-def test_turns_of_codex_that_were_rolled_back_are_taken_back_and_kept(tmp_path):
+def test_turns_of_codex_that_were_rolled_back_are_taken_back_and_stored(tmp_path):
     def said(n):
         return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": n}]}
 

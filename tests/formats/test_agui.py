@@ -280,7 +280,7 @@ def test_a_message_is_named_after_its_event_and_a_call_is_part_of_the_message_it
     assert call["parentMessageId"] in said
 
 
-def test_what_is_not_known_is_left_out_and_a_count_is_whole_and_not_negative():
+def test_unknown_values_are_left_out_and_a_count_is_an_integer_from_zero():
     usage = {"input_tokens": -1, "output_tokens": 3}
     ended = stream(
         one(
@@ -296,7 +296,7 @@ def test_what_is_not_known_is_left_out_and_a_count_is_whole_and_not_negative():
     assert interrupt == {"id": "q", "reason": "question"}
 
 
-def test_questions_that_wait_are_told_together_and_each_answer_begins_a_run():
+def test_waiting_questions_are_sent_together_and_each_answer_begins_a_run():
     events = stream(
         one(
             Began(what="run"),
@@ -759,7 +759,7 @@ FIRST = [
 
 
 @pytest.mark.parametrize("row", IN)
-def test_events_are_told_as_these_facts(row, tmp_path):
+def test_events_become_these_facts(row, tmp_path):
     events, facts = IN[row]
     bodies, report = read_in([STARTED, *events], tmp_path)
     assert not report.unknown
@@ -779,7 +779,7 @@ def test_events_are_told_as_these_facts(row, tmp_path):
             )
 
 
-def test_an_event_that_nobody_knows_is_kept_and_said(tmp_path):
+def test_an_unknown_event_is_stored_and_reported(tmp_path):
     bodies, report = read_in([STARTED, e("SOMETHING_NEW", value=1)], tmp_path)
     assert report.unknown == {"SOMETHING_NEW": 1}
     assert bodies[-1]["kind"] == "SOMETHING_NEW"
@@ -848,7 +848,7 @@ def test_a_run_is_a_legal_stream_however_far_it_came(recorded, data):
         stream(run)
 
 
-def test_an_id_says_that_all_up_to_it_was_told():
+def test_an_id_says_that_everything_up_to_it_was_sent():
     facts = [
         Began(what="agent", agent="a"),
         text("one", agent="a"),
@@ -863,7 +863,7 @@ def test_an_id_says_that_all_up_to_it_was_told():
     assert [event["type"] for _, event in frames][-2:] == ["CUSTOM", "RUN_FINISHED"]
 
 
-def test_who_joins_is_told_how_it_stands():
+def test_a_client_that_joins_gets_the_present_state():
     facts = [
         Began(what="run"),
         Began(what="step", step="build"),
@@ -940,7 +940,7 @@ class Watched(Events):
         check_events(self.heard)
 
 
-def test_who_comes_late_is_told_what_was_and_then_what_comes_until_the_end(server):
+def test_a_late_client_gets_a_snapshot_and_then_every_event_until_the_end(server):
     post(server, "late", Began(what="run"), text("Hello.", agent="a"))
     with Watched(server, "late") as watched:
         assert b"text/event-stream" in watched.head
@@ -991,7 +991,7 @@ def test_an_answer_goes_on_in_the_same_stream(server):
         watched.end()
 
 
-def test_a_run_that_has_ended_is_told_once(server):
+def test_a_run_that_has_ended_is_sent_once(server):
     last = post(server, "over", Began(what="run"), text("x"), Ended(what="run", passed=False))
     with Watched(server, "over") as watched:
         told = watched.until("RUN_ERROR")
@@ -1006,7 +1006,7 @@ def test_a_run_that_has_ended_is_told_once(server):
     assert kinds(events_of(late.content))[-3:] == ["RUN_STARTED", "CUSTOM", "RUN_ERROR"]
 
 
-def test_what_another_process_records_is_told_too(server):
+def test_records_of_another_process_are_sent_too(server):
     post(server, "elsewhere", Began(what="run"))
     with Watched(server, "elsewhere") as watched, Home(server.home) as home:
         watched.until("STATE_SNAPSHOT")
@@ -1029,7 +1029,7 @@ def test_what_cannot_be_followed_is_refused_with_a_reason(server):
         assert kinds(watched.until("STATE_SNAPSHOT"))[0] == "RUN_STARTED"
 
 
-def test_a_gap_is_told_heartbeats_are_comments_and_who_reads_nothing_is_closed(tmp_path):
+def test_a_gap_is_sent_heartbeats_are_comments_and_a_client_that_reads_nothing_is_closed(tmp_path):
     with Home(tmp_path, durability="os", segment_size=20_000) as home:
         home.intake.admit(lines("old", *(text("x" * 100) for _ in range(300))), "tracklog")
         assert eventually(lambda: home.prune(0.001, open_too=True) and home.journal.first > 1)

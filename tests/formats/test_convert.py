@@ -126,14 +126,14 @@ def in_both(recorded, again) -> Counter:
 
 
 @pytest.mark.parametrize("path", FLIGHTS, ids=samples.name_of)
-def test_every_sample_told_in_every_dialect_is_valid_there_and_its_report_is_true(path):
+def test_every_sample_converted_to_every_dialect_is_valid_there_and_its_report_is_true(path):
     for to in NAMES:
         check_laws(sample(path), to)
 
 
 @settings(max_examples=60 * SOAK)
 @given(generated(), st.sampled_from(NAMES))
-def test_every_run_told_in_every_dialect_is_valid_there_and_its_report_is_true(recorded, to):
+def test_every_run_converted_to_every_dialect_is_valid_there_and_its_report_is_true(recorded, to):
     check_laws(recorded, to)
 
 
@@ -142,7 +142,7 @@ GOLDEN = {"kahn-agent": "kahn-agent/converges", "awf": "awf/a-whole-run"}
 
 @pytest.mark.parametrize("golden", GOLDEN)
 @pytest.mark.parametrize("to", NAMES)
-def test_a_run_is_told_as_the_sample_has_it(to, golden):
+def test_a_converted_run_equals_the_sample(to, golden):
     """Refreshed by TRACKLOG_REFRESH; read the difference before it is committed."""
     path = next(p for p in samples.of("good") if samples.name_of(p) == GOLDEN[golden])
     lines, report = converted(sample(path), to)
@@ -185,7 +185,7 @@ def check_way_back(recorded, through):
 
 
 @pytest.mark.parametrize("path", FLIGHTS, ids=samples.name_of)
-def test_what_is_kept_or_carried_is_restored_on_the_way_back(path):
+def test_preserved_and_carried_fields_are_restored_on_the_way_back(path):
     for through in NAMES:
         if through != samples.dialect_of(path):
             check_way_back(sample(path), through)
@@ -297,7 +297,7 @@ def test_no_conversion_puts_a_tools_full_output_into_a_kahn_line():
             assert report.totals()["dropped"]
 
 
-def test_what_is_told_in_openwop_holds_no_secret_and_elsewhere_nothing_is_scrubbed():
+def test_converted_openwop_lines_hold_no_secret_and_elsewhere_nothing_is_redacted():
     secret = "sk-" + "a1B2" * 8
     facts = [
         Said(role="thought", blocks=({"type": "thinking", "thinking": f"use {secret}"},)),
@@ -312,7 +312,7 @@ def test_what_is_told_in_openwop_holds_no_secret_and_elsewhere_nothing_is_scrubb
         assert secret.encode() in b"".join(converted(told(*facts), to)[0])
 
 
-def test_a_question_and_its_answer_are_told_as_kahn_agents_tell_them():
+def test_a_question_and_its_answer_are_converted_to_the_form_of_kahn_agents():
     facts = [
         Asked(agent="coder", question_id="q1", text="Which port?"),
         Moved(agent="coder", from_="running", to="suspended", phase="waiting"),
@@ -339,7 +339,7 @@ def test_a_question_and_its_answer_are_told_as_kahn_agents_tell_them():
         ("ralph/three-phases-are-no-flake", "kahn-ci"),
     ],
 )
-def test_moves_and_checks_of_nodes_are_told_the_same_in_the_sister_dialect(name, to):
+def test_moves_and_checks_of_nodes_are_the_same_in_the_sister_dialect(name, to):
     recorded = sample(next(p for p in samples.of("good") if samples.name_of(p) == name))
     lines, _ = converted(recorded, to, carry=False)
     before = [samples.plain(f) for f in facts_of(recorded) if isinstance(f, Moved | Returned)]
@@ -390,7 +390,7 @@ def found(lines, to) -> set[str]:
 
 
 @pytest.mark.parametrize("to", ["awf", "openwop"])
-def test_nothing_is_told_after_the_end_of_a_run(to):
+def test_nothing_is_written_after_the_end_of_a_run(to):
     for path in samples.of("good"):
         lines, _ = converted(sample(path), to, carry=False)
         late = found(lines, to) & {"after-end", "event-after-terminal"}
@@ -407,7 +407,7 @@ def test_a_move_of_a_node_is_no_status_of_an_agent_nor_the_other_way_round():
 
 @pytest.mark.requirement("BOWL-26")
 @pytest.mark.parametrize("verdict", [{"next": "done"}, [], None, 3])
-def test_a_decision_without_words_is_spoken_on_stage(verdict):
+def test_a_decision_without_text_becomes_a_message_on_stage(verdict):
     lines, _ = converted(told(Decided(agent="a", verdict=verdict)), "fishbowl", carry=False)
     assert all(json.loads(line)["payload"]["text"] for line in lines)
 
@@ -443,7 +443,7 @@ def test_a_line_that_the_check_refuses_is_left_out_of_a_conversion():
     assert isinstance(DOORS["fishbowl"](line), Event)
 
 
-def test_a_dialect_that_takes_no_extension_is_told_without_and_the_report_says_so():
+def test_a_dialect_without_extensions_is_written_without_them_and_the_report_says_so():
     closed = replace(DIALECTS["fishbowl"], extension=("converted",))
     report = LossReport()
     recorded = told(Said(role="user", blocks=({"type": "text", "text": "hi"},)))
@@ -452,7 +452,7 @@ def test_a_dialect_that_takes_no_extension_is_told_without_and_the_report_says_s
     assert report.totals()["carried"] == 0
 
 
-def test_more_silent_lines_than_can_be_carried_are_dropped_and_said_to_be(monkeypatch):
+def test_more_lines_without_facts_than_can_be_carried_are_dropped_and_reported(monkeypatch):
     monkeypatch.setattr("tracklog.formats.convert.CARRIED", 2000)
     said = [Said(role="user", blocks=({"type": "text", "text": f"{n} " * 100},)) for n in range(20)]
     end = Ended(what="agent", agent="coder", passed=True)

@@ -535,7 +535,7 @@ def decoded(out: bytes):
     return json.loads(MessageToJson(request))
 
 
-def test_a_clock_that_runs_backwards_is_kept_beside_when_it_was_received():
+def test_a_clock_that_runs_backwards_is_stored_beside_the_time_of_receipt():
     origin = {"writer": "t", "fidelity": "observed"}
     began = Began(what="run", agent="a")
     at = "2026-05-05T09:00:01.123456789Z"
@@ -563,7 +563,7 @@ def test_a_clock_that_runs_backwards_is_kept_beside_when_it_was_received():
     ],
     ids=["passed", "failed", "partial", "exit 0", "exit 1"],
 )
-def test_a_status_is_what_was_said_and_never_guessed_from_an_exit_code(ended, code, outcome):
+def test_a_status_is_as_reported_and_never_guessed_from_an_exit_code(ended, code, outcome):
     span, told = spans(one(Began(what="run", agent="a"), ended))["invoke_agent a"]
     assert span.get("status", {}).get("code", 0) == code
     assert told.get("tracklog.outcome") == outcome
@@ -922,7 +922,7 @@ def test_several_model_calls_in_one_step_are_counted_and_their_tokens_added():
     ],
     ids=["status", "audit", "end", "question"],
 )
-def test_what_is_neither_said_nor_called_is_a_system_step(fact, words):
+def test_a_fact_that_is_no_message_and_no_call_is_a_system_step(fact, words):
     (step,) = trajectory(one(fact))["steps"]
     assert (step["source"], step["message"]) == ("system", words)
     (carried,) = step["extra"]["tracklog"]["facts"]
@@ -1072,7 +1072,7 @@ def test_cloud_events_are_unwrapped_by_our_importer(tmp_path):
     assert [orjson.loads(line) for line in lines] == [orjson.loads(r.line) for r in recorded]
 
 
-def test_a_damaged_line_is_kept_as_bytes():
+def test_a_damaged_line_is_stored_as_bytes():
     recorded = [told(text("x"))[0]._replace(line=b"not json")]
     (event,) = json.loads(written(flights_of(recorded), "cloudevents"))
     check_cloud_event(event)

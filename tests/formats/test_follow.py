@@ -73,7 +73,7 @@ def test_a_copy_and_a_file_that_only_begins_alike_are_other_files(watched):
     assert heard(home, logs) == ["a1"]
 
 
-def test_what_was_not_heard_of_a_file_that_begins_alike_is_not_taken_for_known(watched):
+def test_another_file_that_begins_alike_is_not_taken_for_known(watched):
     home, logs = watched
     path = logs / "one.jsonl"
     path.write_bytes(line(1))
@@ -145,7 +145,7 @@ def test_follow_does_not_leave_its_folder_through_links(tmp_path, linked):
     assert b"secret" not in tracklog(tmp_path / "home", "runs").stdout
 
 
-def test_follow_reads_links_where_it_is_told_to(tmp_path, linked):
+def test_follow_reads_links_with_follow_symlinks(tmp_path, linked):
     done = tracklog(tmp_path / "home", "follow", "--once", "--follow-symlinks", linked)
     assert done.returncode == 0, done.stderr
     runs = tracklog(tmp_path / "home", "runs").stdout

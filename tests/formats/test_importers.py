@@ -119,7 +119,7 @@ def test_line_ids_are_those_of_the_vectors():
     assert out.write(Noted(label="x")) == line_id("codex", "1", out.run, data, n=1)
 
 
-def test_equal_records_without_time_and_key_are_told_apart_and_others_are_not():
+def test_equal_records_without_time_and_key_are_distinguished_and_others_are_not():
     out = LineWriter("codex", "1", "somewhere")
     out.run = "r"
     data = b'{"type":"x"}'
@@ -145,7 +145,7 @@ def test_equal_records_without_time_and_key_are_told_apart_and_others_are_not():
         ({"at": 1}, None),
     ],
 )
-def test_a_time_is_told_in_utc_or_not_at_all(given, at):
+def test_a_time_is_written_in_utc_or_not_at_all(given, at):
     assert moment(given) == at
 
 
@@ -236,7 +236,7 @@ def test_a_line_too_long_to_hold_is_passed_over_and_named(tmp_path):
         st.binary(max_size=40) | st.sampled_from([b'{"type":"a"}', b"[1]", b"{", b'"x', b"\0"])
     )
 )
-def test_every_whole_readable_line_is_read_whatever_stands_around_it(tmp_path, lines):
+def test_every_complete_readable_line_is_read_whatever_stands_around_it(tmp_path, lines):
     data = b"\n".join(lines) + b"\n"
     wanted = Counter()
     for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
@@ -320,7 +320,7 @@ def test_claude_a_real_conversation_gives_its_numbers(home):
     assert row["lower_bound"]
 
 
-def test_claude_odd_shapes_are_all_kept():
+def test_claude_unusual_shapes_are_all_stored():
     bodies, report = told("claude", CLAUDE / "edge_cases.jsonl")
     assert report.records() == 19
     assert dict(report.unknown) == {
@@ -355,7 +355,7 @@ def test_claude_a_sub_agent_is_a_run_of_its_own_below_its_parent(home):
     assert call["call_id"] == back["call_id"]
 
 
-def test_claude_a_ghosts_parent_is_said_to_be_missing(tmp_path):
+def test_claude_a_missing_parent_is_reported(tmp_path):
     shutil.copytree(CLAUDE / "subagent" / PARENT, tmp_path / PARENT)
     bodies, report = told("claude", next(tmp_path.glob("*/subagents/*.jsonl")))
     assert of(bodies, "Noted", label="finding")[0]["data"]["name"] == "parent-missing"
@@ -539,7 +539,7 @@ def test_claude_errors_compaction_titles_and_modes_have_their_labels(tmp_path):
     assert dict(report.unknown) == {"some-day": 1}
 
 
-def test_claude_a_fork_tells_its_copies_once_and_is_linked(tmp_path, home):
+def test_claude_the_copies_of_a_fork_are_written_once_and_it_is_linked(tmp_path, home):
     copied = [
         claude(n=1, message={"role": "user", "content": "hi"}),
         reply(2, {"type": "text", "text": "yes"}),
@@ -687,7 +687,7 @@ def turn(n, id, total=None):
     return found
 
 
-def test_codex_a_fork_does_not_tell_its_parents_turns_again(tmp_path, home):
+def test_codex_a_fork_does_not_repeat_its_parents_turns(tmp_path, home):
     child = "019982b8-3422-79e0-8b3b-05abaf4f3c3f"
     one = write(tmp_path / ROLLOUT.name, meta(), *turn(1, "t1", 100), *turn(2, "t2", 300))
     two = write(
@@ -709,14 +709,14 @@ def test_codex_a_fork_does_not_tell_its_parents_turns_again(tmp_path, home):
     assert of(bodies, "Linked", kind="fork")[0]["parent"] == run_id("codex", THREAD)
 
 
-def test_codex_without_its_parent_a_fork_is_told_whole_as_an_upper_bound(tmp_path, home):
+def test_codex_without_its_parent_a_fork_is_counted_completely_as_an_upper_bound(tmp_path, home):
     path = write(tmp_path / ROLLOUT.name, meta(forked_from_id="gone"), *turn(1, "t1", 100))
     Importing(home).bring([path])
     row = costs(home)[run_id("codex", THREAD)]
     assert (row["input_tokens"], row["upper_bound"]) == (100, True)
 
 
-def test_codex_what_a_fork_told_before_its_parent_came_is_counted_once(tmp_path, home):
+def test_codex_turns_of_a_fork_that_was_read_before_its_parent_count_once(tmp_path, home):
     child = "019982b8-3422-79e0-8b3b-05abaf4f3c3f"
     name = f"rollout-2026-05-05T09-00-00-{child}.jsonl"
     copied = [*turn(5, "t1", 100), *turn(6, "t2", 300)]
@@ -740,7 +740,7 @@ def test_codex_a_sub_agent_is_linked_from_both_ends(tmp_path):
     assert (down["child"], down["call_id"]) == (run_id("codex", "n1"), "c1")
 
 
-def test_codex_a_paginated_rollout_tells_each_message_once(tmp_path):
+def test_codex_each_message_of_a_paginated_rollout_is_written_once(tmp_path):
     said = {"type": "AgentMessage", "id": "i1", "content": [{"type": "Text", "text": "hello"}]}
     answer = {
         "type": "message",
@@ -871,7 +871,7 @@ def test_a_wrong_type_costs_the_field_and_never_the_record(tmp_path, data):
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.data())
-def test_damage_anywhere_loses_no_whole_readable_record(tmp_path, data):
+def test_damage_anywhere_loses_no_complete_readable_record(tmp_path, data):
     sample = data.draw(st.sampled_from([CLAUDE / "real_full_session.jsonl", ROLLOUT]))
     name = "claude" if sample.parent == CLAUDE else "codex"
     lines = sample.read_bytes().split(b"\n")[:-1]
@@ -948,7 +948,7 @@ def prompts(home):
         (("one", "TWO", "three"), "replaced"),
     ],
 )
-def test_appended_truncated_and_replaced_files_are_told_apart(texts, why, tmp_path, home):
+def test_appended_truncated_and_replaced_files_are_distinguished(texts, why, tmp_path, home):
     Importing(home).bring([three(tmp_path, "one", "two")])
     summary = Importing(home).bring([three(tmp_path, *texts)])
     assert summary.again == ({why: 1} if why else {})
@@ -968,7 +968,7 @@ def test_a_file_under_another_name_goes_on_where_it_was(tmp_path, home):
     assert importing.look_for_gone() == []
 
 
-def test_a_source_that_vanished_is_said_to_be_gone_once_and_what_it_told_is_kept(tmp_path, home):
+def test_a_deleted_source_is_reported_once_and_its_records_stay(tmp_path, home):
     path = three(tmp_path, "one")
     Importing(home).bring([path])
     path.unlink()
@@ -1036,7 +1036,7 @@ def test_a_home_that_an_older_version_filled_is_read_again_with_a_notice(tmp_pat
         assert costs(home)[SESSION]["output_tokens"] == 5
 
 
-def test_what_stood_before_a_record_on_its_line_is_kept_aside(tmp_path, home):
+def test_bytes_before_a_record_on_its_line_are_set_aside(tmp_path, home):
     whole = orjson.dumps(claude(message={"role": "user", "content": "hi"}))
     path = tmp_path / f"{SESSION}.jsonl"
     path.write_bytes(b'{"type":"user","uu' + whole + b"\n")
@@ -1066,7 +1066,7 @@ def test_files_that_cannot_be_read_or_that_nobody_knows_are_named(tmp_path, home
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
-def test_that_our_disk_is_full_is_not_said_of_the_source(tmp_path, home):
+def test_a_full_disk_is_not_reported_as_a_fault_of_the_source(tmp_path, home):
     path = three(tmp_path, "one")
     Importing(home).bring([path])
     [place] = (home.path / "sources").iterdir()
@@ -1108,7 +1108,7 @@ def test_import_finds_the_usual_places_and_the_second_time_takes_only_what_is_ne
     assert (again["files"], again["unchanged"], again["lines"]) == (0, 3, {})
 
 
-def test_import_honours_where_agents_were_told_to_keep_their_files(user, tmp_path):
+def test_import_uses_the_configured_folders_of_agents(user, tmp_path):
     (user / ".claude").rename(tmp_path / "c")
     (user / ".codex").rename(tmp_path / "x")
     assert orjson.loads(run("import", "--json").stdout)["files"] == 0
@@ -1181,7 +1181,7 @@ def test_import_with_redact_keeps_no_secret_in_lines_or_blobs(user, tmp_path):
     assert any(b"[redacted:" in each.read_bytes() for each in kept if "blobs" in each.parts)
 
 
-def test_claude_outputs_too_big_for_a_conversation_are_kept_with_it(user):
+def test_claude_outputs_too_big_for_a_conversation_are_stored_with_it(user):
     conversation = next((user / ".claude" / "projects" / "-tmp").glob("*.jsonl"))
     results = conversation.with_suffix("") / "tool-results"
     results.mkdir(parents=True)
@@ -1261,7 +1261,7 @@ BLOCKS = [
 ]
 
 
-def test_every_part_of_a_claude_message_is_told(tmp_path):
+def test_every_part_of_a_claude_message_becomes_a_fact(tmp_path):
     answer = claude("assistant", message={"id": "m", "model": "claude", "content": BLOCKS})
     asked = [{"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "o"}]},
              {"type": "image", "source": {"type": "base64", "data": "", "media_type": "image/png"}},

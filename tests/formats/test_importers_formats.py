@@ -139,7 +139,7 @@ def gemini(id, **more):
 SESSION = {"sessionId": "s-1", "projectHash": "h", "startTime": "2026-05-05T08:59:00.000Z"}
 
 
-def test_a_gemini_message_that_is_written_again_is_told_once(tmp_path):
+def test_a_gemini_message_that_is_written_twice_is_recorded_once(tmp_path):
     call = {"id": "c", "name": "ls", "args": {}, "status": "executing"}
     done = {**call, "status": "success", "result": [answer("c", {"output": "a"})]}
     tokens = {"input": 10, "output": 2, "total": 12}
@@ -360,7 +360,7 @@ def chat(id, messages, reply, **more):
     return {"request": {"model": "m", "messages": messages}, "response": response}
 
 
-def test_of_a_request_only_what_is_new_is_told(tmp_path):
+def test_of_a_request_only_new_messages_are_recorded(tmp_path):
     first = [{"role": "system", "content": "be good"}, {"role": "user", "content": "one?"}]
     second = [
         *first,
@@ -464,7 +464,7 @@ def test_an_anthropic_exchange_goes_on_with_its_conversation(tmp_path):
     assert [body["output"] for body in of(bodies, "Returned")] == ["a b"]
 
 
-def test_a_response_is_not_told_again_by_the_request_that_repeats_it(tmp_path):
+def test_a_response_that_the_next_request_repeats_is_recorded_once(tmp_path):
     ask = {"role": "user", "content": "Paris?"}
     answer = {
         "role": "assistant",
@@ -557,7 +557,7 @@ def test_agui_keeps_every_event_and_its_unknown_fields():
                 assert key in text, key
 
 
-def test_agui_deltas_are_told_as_whole_messages_and_calls(tmp_path):
+def test_agui_deltas_become_complete_messages_and_calls(tmp_path):
     def agui(type, **fields):
         return {"type": type, "timestamp": 1_770_000_000_000, **fields}
 
@@ -718,7 +718,7 @@ def test_damage_never_raises_and_loses_no_record_that_can_be_read(name, tmp_path
     ("name", "records"),
     [("gemini document", "messages"), ("atif", "steps"), ("agui", None)],
 )
-def test_of_a_document_that_was_cut_every_whole_record_is_read(name, records, tmp_path):
+def test_of_a_document_that_was_cut_every_complete_record_is_read(name, records, tmp_path):
     content = FILES[name].read_bytes()
     path = tmp_path / FILES[name].relative_to(SAMPLES)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -753,7 +753,7 @@ def is_object(line: bytes) -> bool:
 @pytest.mark.parametrize("name", LINES)
 @settings(max_examples=15, suppress_health_check=SLOW)
 @given(data=st.data())
-def test_reading_in_two_goes_tells_the_same_as_in_one(name, tmp_path, data):
+def test_reading_a_file_in_two_parts_gives_the_same_as_in_one(name, tmp_path, data):
     content = FILES[name].read_bytes()
     cut = data.draw(st.integers(0, len(content)))
     importer = importer_of(FILES[name])

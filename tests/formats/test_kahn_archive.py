@@ -123,7 +123,7 @@ def test_lines_of_ci_give_the_hint_once(home, archive):
     assert len(told["hints"]) == 1
 
 
-def test_other_files_in_the_folder_are_still_said_to_be_unknown(home, archive):
+def test_other_files_in_the_folder_are_still_reported_as_unknown(home, archive):
     (archive / "runs" / "notes.txt").write_text("hello")
     done, told = imported(home, archive)
     assert done.returncode == 0
@@ -206,7 +206,7 @@ def test_an_import_says_what_its_notes_are_and_when_nothing_is_new(home, archive
     assert "accepted, 0 duplicate, 0 refused, of" not in said
 
 
-def test_an_empty_file_is_said_to_be_empty(home, tmp_path):
+def test_an_empty_file_is_reported_to_be_empty(home, tmp_path):
     path = tmp_path / "empty.jsonl"
     path.touch()
     done = tracklog(home, "import", path)

@@ -286,7 +286,7 @@ def test_a_number_that_json_has_none_for_is_its_name(number):
         b"\xff" * 11,  # no varint
     ],
 )
-def test_one_bad_span_is_refused_and_the_others_are_kept(bad):
+def test_one_bad_span_is_refused_and_the_others_are_stored(bad):
     both = field(2, 2, IDS + bad) + field(2, 2, IDS + field(5, 2, b"good"))
     refused, kept = wire.from_protobuf("traces", field(1, 2, field(2, 2, both)))
     assert isinstance(refused, wire.RefusedItem)
@@ -312,7 +312,7 @@ def deep(levels):
 
 
 @pytest.mark.parametrize("encoding", ["json", "protobuf"])
-def test_values_deeper_than_64_levels_are_refused_and_the_rest_is_kept(encoding):
+def test_values_deeper_than_64_levels_are_refused_and_the_rest_is_stored(encoding):
     document = traces(
         span(1) | {"attributes": [{"key": "deep", "value": deep(65)}]},
         span(2) | {"attributes": [{"key": "deep", "value": deep(64)}]},
@@ -418,7 +418,7 @@ def test_an_empty_id_in_a_log_record_means_none():
         {"body": {"doubleValue": "soon"}},
     ],
 )
-def test_a_bad_log_record_is_refused_and_the_others_are_kept(bad):
+def test_a_bad_log_record_is_refused_and_the_others_are_stored(bad):
     refused, kept = wire.from_document("logs", logs(bad, {"body": value("x")}))
     assert refused.pointer.startswith(f"/resourceLogs/0/scopeLogs/0/logRecords/0/{next(iter(bad))}")
     assert refused.hint
@@ -540,7 +540,7 @@ def reduced(line):
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
-def test_a_sample_tells_its_facts(path, door):
+def test_a_sample_gives_its_facts(path, door):
     """Set TRACKLOG_REFRESH=1 to write what is told into the samples, and read the difference."""
     sample = json.loads(path.read_text())
     for sent in sample["sent"]:
@@ -581,7 +581,7 @@ def test_a_restart_between_two_requests_changes_nothing(path, tmp_path):
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
-def test_every_item_is_kept_as_the_blob_that_its_lines_name(path, door):
+def test_every_item_is_stored_as_the_blob_that_its_lines_name(path, door):
     for each in json.loads(path.read_text())["sent"]:
         door.send(each["body"])
         for item in wire.from_document(each["to"].rpartition("/")[2], each["body"]):
@@ -594,7 +594,7 @@ def test_every_item_is_kept_as_the_blob_that_its_lines_name(path, door):
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
-def test_a_file_tells_what_the_wire_tells(path, tmp_path, door):
+def test_a_file_gives_the_same_facts_as_the_wire(path, tmp_path, door):
     sent = json.loads(path.read_text())["sent"]
     for each in sent:
         door.send(each["body"])
@@ -663,7 +663,7 @@ def test_a_printed_document_is_one_request(tmp_path):
     assert [line["fact"] for line in told] == ["Began", "Noted", "Ended", "Linked"]
 
 
-def test_what_a_file_holds_beside_requests_is_kept_and_noted(tmp_path):
+def test_what_a_file_holds_beside_requests_is_stored_and_noted(tmp_path):
     file = tmp_path / "mixed.jsonl"
     bad = traces(span() | {"kind": "SPAN_KIND_CLIENT"})
     file.write_bytes(
@@ -733,7 +733,7 @@ def test_telemetry_and_file_of_an_agent_meet_in_one_run(door):
     assert line["run"] == "ccaa664d-f560-4adf-a669-7ce101fa96c2"
 
 
-def test_of_a_history_only_what_is_new_is_told(door):
+def test_of_a_history_only_new_messages_are_recorded(door):
     said = [("user", "one")]
     for turn, answer in enumerate(["first", "second", "third"], 2):
         door.send(traces(chat(turn, said, answer)))
@@ -751,21 +751,21 @@ def test_the_same_message_sent_twice_is_recorded_twice(door):
     assert words == ["yes", "go on?", "yes", "go on?"]
 
 
-def test_a_window_on_a_history_tells_only_its_end(door):
+def test_of_a_window_on_a_history_only_the_end_is_recorded(door):
     door.send(traces(chat(2, [("user", "a"), ("assistant", "b"), ("user", "c")], "d")))
     door.send(traces(chat(3, [("user", "c"), ("assistant", "d"), ("user", "c")], "e")))
     words = [line["blocks"][0]["text"] for line in door.facts("Said")]
     assert words == ["a", "b", "c", "d", "c", "e"]
 
 
-def test_a_call_that_is_tried_again_tells_no_question_twice(door):
+def test_a_model_call_that_is_tried_again_repeats_no_question(door):
     door.send(traces(chat(2, [("user", "a")], "b")))
     door.send(traces(chat(3, [("user", "a")], "other")))
     words = [line["blocks"][0]["text"] for line in door.facts("Said")]
     assert words == ["a", "b", "other"]
 
 
-def test_turns_that_arrive_backwards_are_told_once(door):
+def test_turns_that_arrive_backwards_are_recorded_once(door):
     door.send(traces(chat(3, [("user", "a"), ("assistant", "b"), ("user", "c")], "d")))
     door.send(traces(chat(2, [("user", "a")], "b")))
     words = [line["blocks"][0]["text"] for line in door.facts("Said")]
@@ -774,7 +774,7 @@ def test_turns_that_arrive_backwards_are_told_once(door):
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=12), st.data())
-def test_however_a_growing_history_is_told_each_part_is_told_once(words, data):
+def test_each_part_of_a_growing_history_is_recorded_once(words, data):
     """The law behind it: told in growing prefixes, all parts come out once, in order."""
     past = KnownFacts({})
     told = []
@@ -830,7 +830,7 @@ def test_a_parent_that_was_not_seen_is_marked_until_it_comes(door):
     assert len(door.runs()) == 1
 
 
-def test_an_agent_that_sends_traces_alone_spends_what_its_spans_tell(door):
+def test_an_agent_that_sends_only_traces_spends_what_its_spans_report(door):
     """Its log events, where they come as well, stand for what its spans tell of the same."""
     sample = json.loads((SAMPLES[0].parent / "gemini-cli.json").read_text())["sent"]
     by_signal = {each["to"]: each["body"] for each in sample}
@@ -894,7 +894,7 @@ def test_a_span_an_event_and_an_agent_spend_once(door):
     assert [line["blocks"][0]["text"] for line in door.facts("Said")] == ["a", "b"]
 
 
-def test_totals_that_differ_from_what_was_heard_are_found(door):
+def test_totals_that_differ_from_the_calls_are_a_finding(door):
     usage = {"gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 5}
     door.send(traces(chat(2, [("user", "a")], "b", **usage)))
     more = {"gen_ai.usage.input_tokens": 30, "gen_ai.usage.output_tokens": 5}
@@ -914,14 +914,14 @@ def test_json_in_an_attribute_that_goes_too_deep_stays_text(deep, door):
     assert called["input"] == deep
 
 
-def test_an_attribute_whose_name_goes_too_deep_is_kept_beside_the_others(door):
+def test_an_attribute_whose_name_goes_too_deep_is_stored_beside_the_others(door):
     deep = f"gen_ai.prompt.0{'.a' * 3000}"
     door.send(traces(span(1, "chat", {"gen_ai.operation.name": "chat", deep: "x"})))
     (raw,) = {line["origin"]["raw"] for line in door.lines()}
     assert deep.encode() in door.home.blobs.get(raw)
 
 
-def test_large_values_are_lifted_out_whole(door):
+def test_large_values_are_moved_to_blobs_completely(door):
     long = "word " * 40_000
     arguments = json.dumps({"text": long, "small": 1})
     door.send(
@@ -958,7 +958,7 @@ def test_nothing_about_persons_is_in_the_lines(door):
     )
 
 
-def test_what_is_redacted_in_the_lines_is_redacted_in_what_is_kept_beside_them(tmp_path):
+def test_what_is_redacted_in_the_lines_is_redacted_in_what_is_stored_beside_them(tmp_path):
     def redact(content):
         return content.replace(b"s3cret", b"******"), ["secret"] if b"s3cret" in content else []
 
@@ -1024,7 +1024,7 @@ def test_a_tool_span_without_an_id_is_the_call_that_the_model_asked_for(door):
 
 
 @pytest.mark.parametrize("order", ["log first", "span first"])
-def test_a_call_told_by_its_span_and_by_a_log_event_without_an_id_is_one_call(order, door):
+def test_a_call_reported_by_its_span_and_by_a_log_event_without_an_id_is_one_call(order, door):
     named = {"session.id": "s", "event.name": "gemini_cli.tool_call", "function_name": "ls"}
     asked = [{"type": "tool_call", "id": "ls-1", "name": "ls", "arguments": {"dir": "."}}]
     door.send(traces(chat(2, [], "", **{"gen_ai.conversation.id": "s", "gen_ai.output.messages": json.dumps(
@@ -1089,7 +1089,7 @@ def old_door(tmp_path_factory):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(spans, max_size=4), st.lists(records, max_size=4))
-def test_any_item_is_kept(old_door, given_spans, given_records):
+def test_any_item_is_stored(old_door, given_spans, given_records):
     """Whatever attributes it has: no traceback, and no line that the door refuses."""
     for document in (traces(*given_spans), logs(*given_records)):
         taken = old_door.send(document)
@@ -1134,7 +1134,7 @@ odd_attributes = st.dictionaries(
 
 @settings(max_examples=150, deadline=None)
 @given(odd_attributes, odd_attributes, st.sampled_from(EVENT_NAMES), values | ODD)
-def test_any_value_of_any_known_attribute_is_kept(old_door, some, others, name, body):
+def test_any_value_of_any_known_attribute_is_stored(old_door, some, others, name, body):
     happening = {"name": name, "attributes": pairs(others)}
     both = traces(
         span(1, attributes=some, events=[happening]), span(2, attributes=others, parent=1)
@@ -1208,7 +1208,7 @@ def test_gzip_is_taken(server, headers):
     assert heard(server) > before
 
 
-def test_what_is_refused_is_counted_and_the_rest_is_kept(server):
+def test_what_is_refused_is_counted_and_the_rest_is_stored(server):
     document = traces(
         span(0xAB01, "good"),
         *(span(0xAB02 + n) | {"kind": "SPAN_KIND_CLIENT"} for n in range(5)),
@@ -1297,7 +1297,7 @@ def test_a_400_in_json_has_code_and_message_only(server):
 
 
 @pytest.mark.parametrize("kind", ["application/grpc", "application/grpc+proto"])
-def test_grpc_is_told_how_to_speak_http(server, kind):
+def test_a_grpc_client_gets_a_hint_to_use_http(server, kind):
     answer = post(server, "/v1/traces", b"", {"Content-Type": kind})
     assert answer.status_code == 415
     assert "http/protobuf" in answer.json()["message"]
@@ -1514,7 +1514,7 @@ def send_as(sample, endpoint):
         ("Copilot CLI", "copilot-cli", "COPILOT_OTEL_ENABLED"),
     ],
 )
-def test_the_page_points_an_agent_to_where_it_is_heard(section, sample, needed, tmp_path):
+def test_the_page_points_an_agent_to_an_address_that_works(section, sample, needed, tmp_path):
     with collector(tmp_path / "home") as server:
         environment = exported(section, server)
         assert environment.keys() >= set(needed.split())
@@ -1524,7 +1524,7 @@ def test_the_page_points_an_agent_to_where_it_is_heard(section, sample, needed, 
         assert len(server.get("/api/runs").json()) == 1
 
 
-def test_the_page_points_codex_to_where_it_is_heard(tmp_path):
+def test_the_page_points_codex_to_an_address_that_works(tmp_path):
     with collector(tmp_path / "home") as server:
         text = listing("Codex", "toml").replace("http://127.0.0.1:4318", server.url)
         settings = tomllib.loads(text)["otel"]

@@ -145,7 +145,7 @@ EXTRAS = {
 
 
 @pytest.mark.parametrize("tokens", [{}, {"gen_ai.usage.input_tokens": 7}])
-def test_what_else_is_known_of_a_request_is_kept_under_its_own_names(tokens):
+def test_what_else_is_known_of_a_request_is_stored_under_its_own_names(tokens):
     lines = told(traces(inference(EXTRAS | tokens)))
     kept = {key: each for line in lines for key, each in line.get("extra", {}).items()}
     assert kept.items() >= EXTRAS.items()
@@ -241,7 +241,7 @@ OPERATIONS = [
 
 
 @pytest.mark.parametrize(("attributes", "facts"), OPERATIONS)
-def test_what_a_span_within_a_run_tells(attributes, facts):
+def test_the_facts_of_a_span_within_a_run(attributes, facts):
     lines = told(traces(span(1), span(2, "x", attributes, 1)))
     about = [line for line in lines if line["origin"]["record"] == RECORD]
     assert " ".join(line["fact"] for line in about) == facts
@@ -292,7 +292,7 @@ def test_a_tool_is_called_at_the_start_of_its_span_and_returns_at_its_end():
     assert only(told(traces(span(2, "x", structured, 1))), "Called")["input"] == {"at": 1}
 
 
-def test_arguments_that_a_limit_cut_are_kept_as_text_and_found():
+def test_arguments_that_a_limit_cut_are_stored_as_text_with_a_finding():
     cut = '{"path": "src/a'
     attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.arguments": cut}
     lines = told(traces(span(2, "execute_tool look", attributes, 1)))
@@ -461,7 +461,7 @@ def test_the_bytes_of_a_part_are_lifted_out_whatever_their_size(tmp_path):
 @pytest.mark.parametrize(
     "name", ["gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions"]
 )
-def test_json_that_a_limit_cut_is_kept_as_text_and_found(name):
+def test_json_that_a_limit_cut_is_stored_as_text_with_a_finding(name):
     cut = '[{"role":"user","parts":[{"type":"te'
     lines = told(traces(inference({name: cut})))
     assert cut in [words for _, *said in spoken(lines) for words in said]
@@ -510,7 +510,7 @@ def test_why_a_model_stopped_is_read_in_the_newest_word(given):
     assert only(lines, "Said")["stop_reason"] == "length"
 
 
-def test_system_instructions_are_said_by_the_system():
+def test_system_instructions_are_messages_of_the_system():
     parts = [{"type": "text", "content": "Be brief."}]
     for given in (parts, json.dumps(parts)):
         lines = told(traces(inference({"gen_ai.system_instructions": given})))
@@ -592,7 +592,7 @@ def test_events_of_generation_a_are_messages(form):
 
 
 @pytest.mark.parametrize("operation", ["invoke_agent", "invoke_workflow", None])
-def test_what_the_events_of_an_agent_repeat_is_said_once(operation):
+def test_repeated_events_of_an_agent_are_recorded_once(operation):
     happened = [
         {"name": name, "attributes": pairs({"gen_ai.event.content": json.dumps(body)})}
         for name, body in (OLD[1], OLD[4])
@@ -619,7 +619,7 @@ def test_an_event_of_generation_a_that_a_limit_cut_is_found(key, carrier):
     assert "Weather in Par" in json.dumps(of(lines, "Said") or of(lines, "Called"))
 
 
-def test_an_event_in_a_span_tells_what_the_span_leaves_out():
+def test_an_event_in_a_span_adds_what_the_span_leaves_out():
     details = "gen_ai.client.inference.operation.details"
     known = {"gen_ai.response.id": "r", "gen_ai.usage.input_tokens": 5, "gen_ai.request.model": "m"}
     said = {"gen_ai.output.messages": [message("assistant", "x")]}
@@ -643,7 +643,7 @@ def test_the_calls_of_a_choice_stand_beside_its_message_or_inside(form, place):
     assert only(lines, "Called").items() >= {"call_id": "c", "tool": "t", "input": {"a": 1}}.items()
 
 
-def test_a_call_that_a_history_a_span_and_an_answer_tell_is_one_call():
+def test_a_call_in_a_history_a_span_and_an_answer_is_one_call():
     asked = {"type": "tool_call", "id": "c", "name": "t", "arguments": {"a": 1}}
     answer = {"role": "assistant", "parts": [asked]}
     result = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c", "response": "r"}]}
@@ -745,7 +745,7 @@ def test_what_was_cached_is_part_of_the_input(given, read, written, total, found
 
 
 @pytest.mark.parametrize("operation", ["invoke_agent", "invoke_workflow"])
-def test_the_totals_of_an_agent_are_told_and_never_spent(operation):
+def test_the_totals_of_an_agent_are_notes_and_never_spends(operation):
     usage = {"gen_ai.usage.input_tokens": 5, "gen_ai.usage.output_tokens": 6}
     lines = told(traces(span(1, operation, {"gen_ai.operation.name": operation, **usage})))
     assert of(lines, "Spent") == []
@@ -784,7 +784,7 @@ def test_flattened_indices_are_numbers_and_gaps_are_legal():
     ]
 
 
-def test_a_message_of_openinference_is_read_whole():
+def test_a_message_of_openinference_is_read_completely():
     base = "llm.output_messages.0.message"
     contents = [
         {
@@ -990,7 +990,7 @@ def test_a_pending_span_stands_for_the_real_one():
         ("invoke_agent", ["Began"]),
     ],
 )
-def test_a_span_without_an_end_tells_of_its_start_alone(operation, facts):
+def test_a_span_without_an_end_gives_only_its_start(operation, facts):
     attributes = {"gen_ai.operation.name": operation} if operation else {}
     lines = told(traces(span(1), span(2, "x", attributes, 1, endTimeUnixNano="0")))
     about = [line for line in lines if line["origin"]["record"] == RECORD]
@@ -1151,7 +1151,7 @@ AGENT_EVENTS = [
 
 @pytest.mark.parametrize("named", ["body and short attribute", "attribute", "field", "body"])
 @pytest.mark.parametrize(("name", "attributes", "expected"), AGENT_EVENTS)
-def test_what_an_event_of_an_agent_tells(name, attributes, expected, named):
+def test_the_facts_of_an_event_of_an_agent(name, attributes, expected, named):
     key = "conversation.id" if name.startswith("codex") else "session.id"
     given = {key: "talk", **attributes}
     match named:

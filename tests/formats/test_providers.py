@@ -208,7 +208,7 @@ def test_a_raw_nul_byte_harms_no_line_and_survives(name, tmp_path):
 
 @pytest.mark.requirement("AWF-41")
 @pytest.mark.parametrize("name", NAMES)
-def test_a_call_without_a_result_is_kept_as_it_is(name):
+def test_a_call_without_a_result_is_stored_as_it_is(name):
     dangling = [each for each in SAME[name] if "x = 1" not in json.dumps(each)]
     assert said(name, *dangling) == [text("Reading it."), use("Read", "toolu_1", {"path": "a.py"})]
 
@@ -256,7 +256,7 @@ def test_redacted_thinking_stays_opaque():
     assert block == {"type": "thinking", "opaque": "ZW5j"}
 
 
-def test_the_result_line_tells_usage_cost_and_failure():
+def test_the_result_line_has_usage_cost_and_failure():
     result_line = {
         "type": "result",
         "subtype": "error_during_execution",
@@ -311,7 +311,7 @@ def wrapped(events):
     return [{"type": "stream_event", "event": each, "session_id": "s-1"} for each in events]
 
 
-def test_deltas_are_used_only_for_what_never_came_whole():
+def test_deltas_are_used_only_for_messages_that_never_came_completely():
     streamed = wrapped(STREAMED)
     whole = [claude_line(CLAUDE_TEXT)]
     cut = use("Read", "toolu_1", '{"path": "a.', partial=True)
@@ -324,7 +324,7 @@ def test_deltas_are_used_only_for_what_never_came_whole():
     ]
 
 
-def test_pieces_are_kept_where_that_is_asked_for():
+def test_pieces_are_returned_if_asked_for():
     heard = normalise("claude", lines(*wrapped(STREAMED)), keep_partials=True)
     pieces = [block for block in heard.blocks if block["type"] == "stream"]
     assert len(pieces) == len(STREAMED)
@@ -399,12 +399,12 @@ def test_usage_is_summed_over_turns_and_a_failed_turn_is_an_error():
     assert (heard.meta["status"], heard.meta["error"]) == ("error", "limit")
 
 
-def test_an_item_that_was_only_updated_is_told_as_partial():
+def test_an_item_that_was_only_updated_is_partial():
     updated = item("updated", id="i1", type="agent_message", text="so far")
     assert said("codex", updated, status="timeout") == [text("so far", partial=True)]
 
 
-def test_unknown_items_are_kept_raw():
+def test_unknown_items_are_stored_raw():
     todo = item("completed", id="i1", type="todo_list", items=[{"text": "a", "completed": False}])
     heard = normalise("codex", lines(todo))
     [block] = heard.blocks
@@ -455,7 +455,7 @@ def test_request_and_start_of_a_copilot_call_are_one_call_in_either_order():
     assert said("copilot", start, request) == [call]
 
 
-def test_copilot_reasoning_is_told_once_and_opaque_parts_stay_so():
+def test_copilot_reasoning_is_written_once_and_opaque_parts_stay_opaque():
     reasoning = event("assistant.reasoning", reasoningId="r", content="hm")
     message = event("assistant.message", messageId="m", content="ok", reasoningText="hm")
     message["data"]["reasoningOpaque"] = "ZW5j"
@@ -529,7 +529,7 @@ def test_one_body_over_many_lines_is_read():
     assert [block["type"] for block in normalise("openai", whole).blocks] == ["text", "tool_use"]
 
 
-def test_of_a_responses_stream_the_last_ciphertext_is_kept():
+def test_of_a_responses_stream_the_last_ciphertext_is_stored():
     raw = (SAMPLES / "openai" / "responses_tool_use.stream.jsonl").read_bytes()
     heard = normalise("openai", raw)
     done = [json.loads(line) for line in raw.splitlines() if b"output_item.done" in line]
@@ -540,7 +540,7 @@ def test_of_a_responses_stream_the_last_ciphertext_is_kept():
     assert spent["reasoning_tokens"] == 64
 
 
-def test_a_refusal_is_text_that_says_so_and_further_choices_are_kept():
+def test_a_refusal_is_text_that_says_so_and_further_choices_are_stored():
     body = {
         "object": "chat.completion",
         "choices": [
@@ -562,7 +562,7 @@ def test_a_failed_or_incomplete_response_is_an_error():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_not_understood_is_kept_raw_and_counted(name):
+def test_what_is_not_understood_is_stored_raw_and_counted(name):
     stream = b'{"type":"zzz","a":1}\nnot json\n[1]\n\n' + lines(*SAME[name])
     heard = normalise(name, stream)
     kept = [block for block in heard.blocks if block["type"] == "stream"]
@@ -679,7 +679,7 @@ def test_settled_blocks_can_be_taken_while_the_stream_goes_on():
     assert [block["text"] for block in reply.blocks] == ["Next."]
 
 
-def test_a_message_that_goes_on_after_it_was_taken_is_told_on():
+def test_a_message_that_grows_after_it_was_taken_is_continued():
     reply = Reply()
     reading = provider("claude").read(reply)
     reading.feed(claude_line(CLAUDE_TEXT))

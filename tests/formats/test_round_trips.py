@@ -150,9 +150,7 @@ def check(way: Way, recorded, folder) -> None:
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @settings(max_examples=15 * SOAK)
 @given(recorded=generated())
-def test_what_is_kept_or_carried_through_a_format_is_restored_and_nothing_else(
-    way, recorded, tmp_path_factory
-):
+def test_only_what_a_format_keeps_or_carries_is_restored(way, recorded, tmp_path_factory):
     check(way, recorded, tmp_path_factory.getbasetemp())
 
 
@@ -205,7 +203,7 @@ def test_a_run_comes_back_with_the_runs_below_it(way, tmp_path):
 
 
 @pytest.mark.parametrize("way", [WAYS[0], *WAYS[-2:]], ids=str)
-def test_each_thing_said_keeps_its_own_message_id(way, tmp_path):
+def test_each_message_keeps_its_own_message_id(way, tmp_path):
     said = [
         ("user", "u1"),
         ("user", None),
@@ -236,7 +234,7 @@ def test_cloud_events_and_plain_lines_bring_back_the_very_lines(recorded, mode, 
 
 @settings(max_examples=25 * SOAK)
 @given(recorded=generated(), way=st.sampled_from(WAYS))
-def test_what_no_fact_tells_is_called_dropped_where_it_is_not_restored(recorded, way):
+def test_data_in_no_fact_is_called_dropped_if_it_is_not_restored(recorded, way):
     (made,) = export_runs(recorded)
     counts = losses(made, way.format, way.options).counts
     for record in recorded:
@@ -274,7 +272,7 @@ def span_ids(each) -> set[str]:
     return {span["spanId"] for span in spans_of(each)}
 
 
-def test_a_spend_that_others_came_to_stand_for_is_told_again_as_nothing():
+def test_a_spend_that_others_replaced_is_exported_as_nothing():
     """Else whoever got it before would add it to them."""
     spent = [
         Spent(key="a", model="m", usage={"input_tokens": 7}, cost_usd=1.0, group="g"),
@@ -311,7 +309,7 @@ def is_ours(value: dict) -> bool:
 
 @pytest.mark.parametrize("way", [WAYS[1], *WAYS[-2:]], ids=str)
 @pytest.mark.parametrize("kind", FACTS, ids=lambda kind: kind.__name__)
-def test_what_is_called_kept_is_said_in_the_words_of_the_format(way, kind):
+def test_a_field_that_is_reported_as_preserved_is_in_a_field_of_the_format(way, kind):
     fact, said = filled(kind)
     first = [Began(what="run")] if kind is not Began else []
     first += [Called(tool="t", call_id=fact.call_id)] if kind is Returned else []

@@ -77,7 +77,7 @@ def test_the_hosts_say_what_they_can_do_and_what_they_can_run(desk):
     assert {"review", "conformance-noop"} <= {each["name"] for each in told["openwop"]["programs"]}
 
 
-def test_a_show_is_begun_spoken_to_and_ended(desk):
+def test_a_show_is_started_gets_a_message_and_is_ended(desk):
     name = desk.get("/api/hosts").json()[0]["programs"][0]["name"]
     run = desk.begin("fishbowl", program=name, seed="rain")
     said = desk.post(f"/api/hosts/fishbowl/runs/{run}/inject", json={"text": "Boo!"})

@@ -159,7 +159,7 @@ def test_coerced_speech_says_what_it_was(home):
 
 
 @requirement("BOWL-15")
-def test_a_scenario_mints_a_kind_and_others_hear_it(home):
+def test_a_scenario_invents_a_kind_and_other_players_receive_it(home):
     crier = player("crier", may_emit=["crier.announced"])
     deaf = player("deaf", schedule={}, subscribes_to=["agent.spoke"])
     keen = player("keen", schedule={}, subscribes_to=["crier.announced"])
@@ -833,7 +833,7 @@ def a_mind(**changes) -> Mind:
     return Mind(Manifest.model_validate(player("me", **changes)))
 
 
-def test_a_player_hears_what_is_public_or_subscribed_and_no_thought():
+def test_a_player_receives_what_is_public_or_subscribed_and_no_thought():
     mind = a_mind(subscribes_to=["clue.found"])
     others = [
         "world.observed", "judge.verdict", "user.injected", "run.started", "agent.reflected",

@@ -457,7 +457,7 @@ def test_a_host_that_was_overtaken_goes_on_from_what_is_written(tmp_path):
         assert [e["sequence"] for e in host.events(run)] == [0, 1, 2, 3]
 
 
-def test_soak_kills_at_random_moments_lose_and_double_nothing(tmp_path):
+def test_soak_kills_at_random_times_lose_and_double_nothing(tmp_path):
     nodes = [mock(f"m{n}", {"mockReasoning": True}, agentId="core.m") for n in range(5)]
     nodes += [{"id": "d", "typeId": "core.delay", "config": {"delayMs": 50}}]
     chain = [(a["id"], b["id"]) for a, b in pairwise(nodes)]

@@ -236,7 +236,7 @@ def test_a_duplicate_counts_once(events, random):
 
 @settings(max_examples=30, deadline=None)
 @given(journals, st.data())
-def test_replay_equals_the_live_state_at_that_moment(events, data):
+def test_replay_equals_the_live_state_at_that_record(events, data):
     journal = memory_journal()
     until = data.draw(st.integers(1, len(events)))
     journal.append(events[:until])
@@ -254,7 +254,7 @@ def test_replay_equals_the_live_state_at_that_moment(events, data):
 
 @settings(max_examples=15, deadline=None)
 @given(journals, st.data())
-def test_a_past_state_that_was_kept_leads_to_the_same_as_all_that_went_before(events, data):
+def test_a_stored_past_state_leads_to_the_same_result_as_all_records_before(events, data):
     journal = memory_journal()
     journal.append(events)
     index = indexed(journal, folds=ALL)
@@ -284,7 +284,7 @@ def test_the_history_that_counts_folds_to_what_replay_says(events):
     assert states == replay(COUNTS, journal.records(), by_name)
 
 
-def test_the_past_of_a_long_run_is_kept_every_so_often():
+def test_the_past_of_a_long_run_is_stored_at_intervals():
     journal = memory_journal()
     journal.append([said("hello", n=n) for n in range(10)])
     index = indexed(journal, folds=ALL)
@@ -346,7 +346,7 @@ def test_a_run_that_goes_on_after_a_restart_is_judged_with_its_past(tmp_path):
 
 
 @pytest.mark.parametrize("sizes", [(5,), (1, 1, 1, 1, 1), (3, 2)])
-def test_an_identity_heard_in_another_run_is_found(tmp_path, sizes):
+def test_an_identity_received_in_another_run_is_found(tmp_path, sizes):
     journal = memory_journal()
     entries = [spoke("r1", 1), spoke("r2", 2), spoke("r3", 1), spoke("r2", 4), said("a", run="r4")]
     for n, size in enumerate(sizes):
@@ -441,7 +441,7 @@ def test_a_key_that_is_no_span_may_stand_on_lines_of_several_raw_records():
 
 
 @pytest.mark.parametrize("batches", [1, 4])
-def test_what_was_taken_back_is_shown_and_not_counted_as_said(batches):
+def test_a_withdrawn_message_is_shown_and_not_counted(batches):
     index = counted(
         retold(words("before"), record="zero", mapping=1),
         retold(words("regretted"), record="one", mapping=1),
@@ -644,7 +644,7 @@ def test_an_unknown_fold_is_answered_with_the_known_ones():
     assert "counts" in caught.value.hint
 
 
-def test_a_search_finds_what_was_said_and_nothing_else():
+def test_a_search_finds_recorded_texts_and_nothing_else():
     journal = memory_journal()
     texts = ["the migration of the database failed", "Database fine", "migrations are hard"]
     journal.append([said(text, n=n) for n, text in enumerate(texts, 1)])
@@ -659,7 +659,7 @@ def test_a_search_finds_what_was_said_and_nothing_else():
         assert index.search(nothing) == []
 
 
-def test_everything_that_is_said_can_be_found():
+def test_every_recorded_text_can_be_found():
     """A word of every field that the search covers, wherever the samples say it."""
     journal = memory_journal()
     journal.append(EVENTS)
@@ -767,7 +767,7 @@ def test_query_answers(tmp_path, where):
     index.close()
 
 
-def test_another_process_that_indexes_is_waited_for_and_then_said(tmp_path):
+def test_another_process_that_indexes_is_waited_for_and_then_named(tmp_path):
     journal, place = memory_journal(), tmp_path / "index.db"
     journal.append([said("first")])
     index, other = indexed(journal, place), indexed(journal, place)
@@ -941,7 +941,7 @@ def test_pruning_means_a_rebuild(tmp_path):
         assert home.index.search("new")
 
 
-def test_progress_is_told():
+def test_progress_is_reported():
     journal = memory_journal()
     journal.append([said("hello", n=n) for n in range(12)])
     told: list[tuple[int, int]] = []
@@ -970,7 +970,7 @@ def test_the_verbs_of_the_index(tmp_path):
     assert b"Traceback" not in refused.stderr
 
 
-def test_findings_are_told_with_their_place(tmp_path):
+def test_findings_are_reported_with_their_place(tmp_path):
     home = tmp_path / "home"
     path = next(path for path in samples.of("odd") if samples.dialect_of(path) == "kahn-agent")
     tracklog(home, "record", "--dialect", "kahn-agent", str(path))
@@ -982,7 +982,7 @@ def test_findings_are_told_with_their_place(tmp_path):
     assert samples.mark_of(path).encode() in tracklog(home, "findings", run).stdout
 
 
-def test_a_damaged_index_is_said_to_be_rebuilt_and_the_answer_comes_all_the_same(tmp_path):
+def test_a_damaged_index_is_reported_and_rebuilt_and_the_question_is_answered(tmp_path):
     home = tmp_path / "home"
     tracklog(home, "record", given=said("the kettle boils").line)
     assert tracklog(home, "search", "kettle").returncode == 0

@@ -289,7 +289,7 @@ def test_a_question_in_sql_cannot_change_or_see_more(opened, sql):
     assert len(home.index.query("SELECT * FROM runs;").rows) == 1
 
 
-def test_the_names_of_the_tables_are_said(opened):
+def test_the_names_of_the_tables_are_listed(opened):
     home = opened()
     home.index.catch_up()
     home.intake.admit([noted(1, "r1")])

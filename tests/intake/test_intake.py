@@ -103,7 +103,7 @@ def test_two_equal_kahn_lines_are_two_events(journal):
 
 
 @requirement("BOWL-2", "BOWL-58")
-def test_the_same_identity_twice_is_kept_once_and_an_invalid_line_not_at_all(journal):
+def test_the_same_identity_twice_is_stored_once_and_an_invalid_line_not_at_all(journal):
     intake = intake_of(journal)
     bad = spoke("2", kind="nodot")
     verdicts = intake.admit([spoke("1"), spoke("1"), bad], "fishbowl")
@@ -144,12 +144,12 @@ def test_an_identity_is_the_run_s_own(journal):
     assert words(verdicts) == [("accepted", 1), ("accepted", 2)]
 
 
-def test_a_restarted_numbering_is_kept_where_the_dialect_says_so(journal):
+def test_a_restarted_numbering_is_stored_where_the_dialect_says_so(journal):
     verdicts = intake_of(journal).admit([message(1), message(1, "again"), message(1)])
     assert words(verdicts) == [("accepted", 1), ("accepted", 2), ("duplicate", 1)]
 
 
-def test_what_was_kept_under_a_known_identity_is_known_too(journal):
+def test_a_line_that_was_recorded_under_a_known_identity_is_known_too(journal):
     """In one list, in the next one, and to a door that finds it in the journal."""
     lines = [message(1), message(1, "again"), message(1, "again")]
     kept = [("accepted", 1), ("accepted", 2), ("duplicate", 2)]
@@ -266,7 +266,7 @@ def test_a_key_that_stood_for_other_lines_is_an_error(journal, other):
     assert journal.last == 1
 
 
-def test_a_key_binds_when_a_line_was_kept_and_not_before(journal):
+def test_a_key_binds_when_a_line_was_stored_and_not_before(journal):
     intake = intake_of(journal)
     assert words(intake.admit([b"nope"], "kahn-agent", batch="k")) == [("refused", None)]
     assert words(intake.admit([KAHN], "kahn-agent", batch="k")) == [("accepted", 1)]
@@ -301,7 +301,7 @@ def test_a_large_batch_of_format_1_is_compared_to_its_end(tmp_path):
 
 
 @pytest.mark.parametrize("gone", [1, 2])
-def test_a_batch_of_format_1_of_which_a_record_was_erased_is_not_kept_again(tmp_path, gone):
+def test_a_batch_of_format_1_of_which_a_record_was_erased_is_not_stored_again(tmp_path, gone):
     lines = [KAHN.replace(b'"task":"t"', b'"task":"%d"' % n) for n in range(3)]
     with Home(tmp_path) as home:
         kept = [Entry("kahn-agent", "kahn-agent", "r1", line) for line in lines]
@@ -391,7 +391,7 @@ def test_a_key_is_not_remembered_past_pruning(tmp_path):
 
 
 @pytest.mark.parametrize("verdicts", [b'"a3"', b'"a1"', b'"x2"', b'"a9"'])
-def test_a_damaged_mark_is_reported_and_nothing_is_kept_again(tmp_path, verdicts):
+def test_a_damaged_mark_is_reported_and_nothing_is_stored_again(tmp_path, verdicts):
     with Home(tmp_path) as home:
         home.intake.admit([KAHN, KAHN], "kahn-agent", batch="k")
     (tmp_path / "marks.json").unlink()
@@ -418,7 +418,7 @@ def test_a_mark_stays_with_its_records(tmp_path):
         assert Marks(journal).place("file:b") is None
 
 
-def test_what_is_refused_is_kept_with_its_verdict(journal):
+def test_refused_lines_are_stored_with_their_verdict(journal):
     refused = Refused(MemoryStore())
     intake = intake_of(journal, refused=refused)
     intake.admit([KAHN, b"nope", spoke("1", "a"), spoke("1", "b")])
@@ -428,7 +428,7 @@ def test_what_is_refused_is_kept_with_its_verdict(journal):
     assert (line_of(second), second["dialect"]) == (spoke("1", "b"), "fishbowl")
 
 
-def test_where_refusals_cannot_be_kept_nothing_is_so_that_all_can_be_sent_again(journal, tmp_path):
+def test_if_refusals_cannot_be_stored_nothing_is_and_all_can_be_sent_again(journal, tmp_path):
     class Full(Disk):
         full = True
 
@@ -464,7 +464,7 @@ def test_what_is_refused_is_redacted_too(journal):
     assert line_of(verbatim) == kahn
 
 
-def test_a_line_over_the_cap_is_refused_and_kept_in_part(journal):
+def test_a_line_over_the_cap_is_refused_and_stored_in_part(journal):
     refused = Refused(MemoryStore())
     line = b'{"a":"' + b"x" * 200_000 + b'"}'
     (verdict,) = intake_of(journal, refused=refused, cap=100_000).admit([line])
@@ -563,7 +563,7 @@ ids = st.lists(st.integers(0, 9).map(str), max_size=12)
 
 
 @given(batches=st.lists(ids, max_size=5), cold=st.booleans())
-def test_whatever_is_told_again_is_kept_once(batches, cold):
+def test_a_line_that_is_sent_again_is_recorded_once(batches, cold):
     with Journal(MemoryStore()) as journal:
         intake = intake_of(journal)
         for batch in batches:
@@ -575,7 +575,7 @@ def test_whatever_is_told_again_is_kept_once(batches, cold):
     assert kept == list(dict.fromkeys(id for batch in batches for id in batch))
 
 
-def test_threads_that_tell_the_same_are_heard_once(journal):
+def test_equal_events_of_threads_are_recorded_once(journal):
     intake = intake_of(journal)
     lines = [spoke(str(n)) for n in range(200)]
     numbers: list[list[int]] = []
@@ -599,7 +599,7 @@ def _tell(home, start, results):
         results.put([intake.admit([spoke(str(n))])[0].seq for n in range(100)])
 
 
-def test_processes_that_tell_the_same_are_heard_once(tmp_path):
+def test_equal_events_of_processes_are_recorded_once(tmp_path):
     context = get_context("spawn")
     start, results = context.Event(), context.Queue()
     processes = [context.Process(target=_tell, args=(tmp_path, start, results)) for _ in range(4)]
@@ -633,7 +633,7 @@ def test_a_damaged_record_keeps_nobody_out_of_its_run(tmp_path, damage):
         assert words(intake.admit([spoke("5")])) == [("accepted", 5)]
 
 
-def test_a_remembered_identity_whose_record_was_damaged_is_kept_again(tmp_path):
+def test_a_remembered_identity_whose_record_was_damaged_is_stored_again(tmp_path):
     with Journal(FileStore(tmp_path)) as journal:
         intake = intake_of(journal)
         intake.admit([spoke("1"), spoke("2")])
@@ -642,7 +642,7 @@ def test_a_remembered_identity_whose_record_was_damaged_is_kept_again(tmp_path):
         assert words(intake.admit([spoke("1"), spoke("2")])) == [("accepted", 3), ("duplicate", 2)]
 
 
-def test_what_was_refused_is_told_with_its_dialect_and_its_run():
+def test_a_refused_line_is_reported_with_its_dialect_and_its_run():
     refused = Refused(MemoryStore())
     refused.keep([(b"{}", Refusal((), dialect="kahn-ci", run="r7")), (b"?", Refusal(()))])
     assert [(each["dialect"], each["run"]) for each in refused] == [("kahn-ci", "r7"), (None, None)]

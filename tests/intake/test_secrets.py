@@ -197,7 +197,7 @@ def test_import_redacts_lines_and_blobs(tmp_path):
 
 
 @pytest.mark.parametrize("first", [None, secrets.redact])
-def test_what_was_imported_with_its_secrets_or_without_is_not_told_again(first, tmp_path):
+def test_a_line_imported_with_or_without_its_secrets_is_not_recorded_again(first, tmp_path):
     secret, big = SECRETS["github-token"], "word " * 20_000
     path = tmp_path / "session-x.jsonl"
     message = {"id": "m", "timestamp": "2026-05-05T09:00:00.000Z", "type": "user"}

@@ -47,7 +47,9 @@ def grown(tmp_path):
     return home
 
 
-def test_cut_at_every_byte_every_whole_group_is_there_and_the_rest_in_quarantine(grown, tmp_path):
+def test_cut_at_every_byte_every_complete_group_is_there_and_the_rest_in_quarantine(
+    grown, tmp_path
+):
     path, links = segment_path(grown / "journal", 1), chain_path(grown / "journal", 1)
     whole = path.read_bytes()
     header = links.read_bytes().splitlines(keepends=True)[0]
@@ -123,7 +125,7 @@ def test_damage_at_the_very_end_is_stepped_over_by_a_reader(grown):
     assert [fault.seq for fault in verify(grown).faults] == [7]
 
 
-def test_whole_records_without_a_chain_line_are_adopted_and_told(grown):
+def test_complete_records_without_a_chain_line_are_adopted_and_reported(grown):
     """Their writer was killed between the frames and the chain line."""
     path = segment_path(grown / "journal", 1)
     frame = path.read_bytes().split(b"\n")[6].replace(b'"seq":7', b'"seq":8')
@@ -398,7 +400,7 @@ def test_power_loss_while_erasing_and_pruning_leaves_the_one_or_the_other(tmp_pa
     assert verify(root / "home").ok
 
 
-def test_a_sync_that_fails_in_the_background_is_told_to_the_next_who_appends(tmp_path):
+def test_a_sync_that_fails_in_the_background_is_an_error_of_the_next_append(tmp_path):
     class Failing(HastyDisk):
         bad = False
 
@@ -437,7 +439,7 @@ def test_a_chain_that_cannot_be_made_again_stops_the_writer_and_no_reader(tmp_pa
     assert [each.seq for each in reader.records()] == list(range(1, 10))
 
 
-def test_a_folder_that_cannot_be_made_is_told_with_its_remedy(tmp_path):
+def test_a_folder_that_cannot_be_made_is_reported_with_its_remedy(tmp_path):
     with pytest.raises(StoreBroken, match="cannot be written") as error:
         FileStore(tmp_path / ("x" * 300))
     assert "owner and mode" in error.value.hint
@@ -445,7 +447,7 @@ def test_a_folder_that_cannot_be_made_is_told_with_its_remedy(tmp_path):
 
 @pytest.mark.parametrize("readonly", [False, True])
 @pytest.mark.parametrize("home", ["file", "file/home"])
-def test_a_file_in_the_place_of_a_home_is_told_with_its_remedy(tmp_path, home, readonly):
+def test_a_file_in_the_place_of_a_home_is_reported_with_its_remedy(tmp_path, home, readonly):
     (tmp_path / "file").write_text("")
     with pytest.raises(BadFormat, match="a file is in its place") as error:
         FileStore(tmp_path / home, readonly=readonly)

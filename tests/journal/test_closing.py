@@ -63,7 +63,7 @@ def test_a_home_that_is_closed_has_closed_every_database(tmp_path, monkeypatch, 
     assert [each for each in connections if not each.shut] == []
 
 
-def test_an_intake_that_is_used_after_it_was_closed_still_knows_what_was_heard(
+def test_an_intake_that_is_used_after_it_was_closed_still_knows_what_was_recorded(
     tmp_path, monkeypatch, connections
 ):
     monkeypatch.setattr("tracklog.intake.identities.LONG", 20)

@@ -135,7 +135,7 @@ def test_half_a_group_is_never_adopted_and_its_numbers_are_given_out_again(tmp_p
     store.close()
 
 
-def test_a_read_only_open_sees_whole_groups_whose_chain_lines_are_lost(tmp_path):
+def test_a_read_only_open_sees_complete_groups_whose_chain_lines_are_lost(tmp_path):
     numbers = grown(tmp_path, batches_of(1, 3, 2))
     links = chain_path(tmp_path / "journal", 1)
     links.write_bytes(b"".join(links.read_bytes().splitlines(keepends=True)[:2]))
@@ -443,7 +443,7 @@ with Home(home, durability="os") as opened:
 
 
 @pytest.mark.long
-def test_two_processes_race_for_a_key_and_the_batch_is_kept_once_each_time(tmp_path):
+def test_two_processes_race_for_a_key_and_the_batch_is_stored_once_each_time(tmp_path):
     """A thousand races; every fifth with other lines, of which one side is refused."""
     rounds = 1000
     words = [sys.executable, "-c", CLAIM, str(tmp_path)]
@@ -507,7 +507,7 @@ with Home(root / "home", durability="os") as home:
 
 @pytest.mark.long
 @pytest.mark.parametrize("way", ["stream", "follow", "format 1"])
-def test_two_processes_race_for_a_stream_and_each_line_is_kept_once(tmp_path, way):
+def test_two_processes_race_for_a_stream_and_each_line_is_stored_once(tmp_path, way):
     """The same file is recorded or followed twice at once, or half a batch of format 1 is mended."""
     rounds, count = 100 * SOAK, 20
     (tmp_path / "logs").mkdir()

@@ -102,7 +102,7 @@ def test_reading_in_any_chunking_gives_the_same_records(tmp_path_factory, given,
     cold.close()
 
 
-def test_a_line_that_is_two_lines_is_refused_and_nothing_of_its_batch_is_kept():
+def test_a_line_that_is_two_lines_is_refused_and_nothing_of_its_batch_is_stored():
     journal = memory_journal()
     with pytest.raises(BadLine, match="line end"):
         journal.append([entry(1), Entry("spoken", "spoken", "r", b'{"a":\n1}')])

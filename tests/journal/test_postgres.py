@@ -236,7 +236,7 @@ except tracklog.TracklogError as error:
 """
 
 
-def test_without_the_extra_the_install_line_is_said():
+def test_without_the_extra_the_hint_names_the_command_to_install_it():
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT], capture_output=True, text=True, check=True
     )

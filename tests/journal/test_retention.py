@@ -239,7 +239,9 @@ class TestPrune:
         (tmp_path / "journal" / "pruned").unlink()
         assert verify(tmp_path).faults[0].seq == 1
 
-    def test_a_reader_in_the_middle_of_it_goes_on_with_what_is_kept(self, store, tmp_path):
+    def test_a_reader_in_the_middle_of_a_prune_continues_with_the_remaining_records(
+        self, store, tmp_path
+    ):
         reader = Journal(FileStore(tmp_path, readonly=True))
         seen = [each.seq for each in reader.read(0, 3)]
         store.prune(self.moment(store, 20), at=AT)
@@ -307,7 +309,7 @@ class TestBlobs:
             one.put_all([b"told twice"])
             assert len([*(tmp_path / str(n)).rglob("*.pack")]) == 2
 
-    def test_damage_is_told_and_never_handed_out(self, tmp_path):
+    def test_damage_is_reported_and_never_returned(self, tmp_path):
         blobs = Blobs(tmp_path)
         name = blobs.put(b"a picture")
         (tmp_path / "blobs" / "sha256" / name[:2] / name[2:]).write_bytes(b"a pikture")
@@ -375,7 +377,7 @@ class TestPacks:
         blobs.put_all([b"kept"])
         assert [*other.list()] == [*Blobs(tmp_path).list()] == [names[0]]
 
-    def test_damage_is_told_and_never_handed_out(self, tmp_path):
+    def test_damage_is_reported_and_never_returned(self, tmp_path):
         blobs = Blobs(tmp_path)
         blobs.put_all([b"a picture"])
         (pack,) = (tmp_path / "blobs").rglob("*.pack")

@@ -86,7 +86,7 @@ def test_a_sound_journal_verifies(home):
     assert anchor_of(str(report.head)) == report.head
 
 
-def test_a_fault_is_said_with_its_record_where_it_has_one():
+def test_a_fault_is_reported_with_its_record_where_it_has_one():
     assert str(Fault(3, "was changed")) == "record 3: was changed"
     assert str(Fault(0, "the file `format` is missing")) == "the file `format` is missing"
 
@@ -421,7 +421,7 @@ class TestScript:
     @pytest.mark.parametrize(
         "bad", [b"", b"[]", b'{"format":1}', b"\xff\x00", b'{"n":2}\n{"n":8}\n']
     )
-    def test_a_file_that_is_no_proof_is_told_how_to_get_one(self, tmp_path, bad):
+    def test_a_file_that_is_no_proof_gets_a_hint_how_to_make_one(self, tmp_path, bad):
         (tmp_path / "run.jsonl").write_bytes(b'{"n":2}\n')
         (tmp_path / "proof.json").write_bytes(bad)
         code, said = self.run(tmp_path / "run.jsonl", tmp_path / "proof.json")

@@ -735,7 +735,7 @@ def test_large_bodies_that_are_slow_leave_room_for_small_ones(server):
 
 
 @pytest.mark.long
-def test_the_slow_are_cut_off_in_the_time_that_is_said(tmp_path):
+def test_slow_clients_are_closed_after_the_documented_time(tmp_path):
     """A header has 10 s, a pause in a body 20 s, a client that reads nothing 30 s."""
     with Serving(tmp_path, "--durability", "os") as server:
         for n in range(30):
@@ -814,7 +814,7 @@ def test_a_stream_has_every_record_behind_its_cursor_once_and_in_order(server):
 @pytest.mark.promise(
     "The stream sends a `gap` only if",
 )
-def test_a_reset_is_told_when_the_journal_is_shorter_than_the_cursor(server):
+def test_a_reset_is_sent_when_the_journal_is_shorter_than_the_cursor(server):
     with server.raw(head("GET", "/api/stream?after=999999999")) as made:
         text = b""
         while b"event: reset" not in text or b"event: heartbeat" not in text:

@@ -445,7 +445,7 @@ BATCH = "with native() as each:\n for number in range(20): emit(each, number)"
 @pytest.mark.promise(
     "An answer with another status, or without the header",
 )
-def test_lines_wait_for_a_collector_that_is_too_old_to_name_its_protocol_and_it_is_said_once(
+def test_lines_wait_for_a_collector_that_is_too_old_to_name_its_protocol_and_it_is_reported_once(
     tmp_path,
 ):
     def old(lines):
@@ -725,7 +725,7 @@ def test_where_no_spool_can_be_made_the_lines_are_sent_from_memory(make, tmp_pat
 
 
 @pytest.mark.parametrize("spool", ["x\0y", "x" * 5000, "/proc/nothing", "/dev/null/x"])
-def test_a_path_that_no_folder_can_have_is_said_once_and_costs_nothing(spool, tmp_path):
+def test_a_path_that_no_folder_can_have_is_reported_once_and_costs_nothing(spool, tmp_path):
     with Rude() as kind:
         process = program(BATCH, kind.url, spool, deadline=30.0, cwd=tmp_path)
         _, err = ended(process)

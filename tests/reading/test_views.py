@@ -117,7 +117,7 @@ def messages_of(home):
     }
 
 
-def test_a_run_of_which_no_tree_state_is_kept_stands_in_its_own_tree(tmp_path):
+def test_a_run_of_which_no_tree_state_is_stored_stands_in_its_own_tree(tmp_path):
     """Another family has a run with the same id, which must not be shown in its place."""
     call = Called(tool="Read", call_id="c1")
     with Home(tmp_path, durability="os") as home:
@@ -199,7 +199,7 @@ def convert(look, key):
     return list(convert_to(records, look.home.dialects, dialect, carry=False))
 
 
-def test_an_export_of_two_mappings_tells_each_call_once(tmp_path):
+def test_an_export_of_two_mappings_has_each_call_once(tmp_path):
     path = SAMPLES / "importers/claude/real_full_session.jsonl"
     with Home(tmp_path, durability="os") as home:
         imported(home, path, "1")
@@ -322,7 +322,7 @@ SPANS = [
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))), ids=repr)
-def test_a_trace_whose_last_turn_was_answered_is_done_in_whatever_order_it_is_told(tmp_path, order):
+def test_a_trace_whose_last_turn_was_answered_is_done_in_any_order_of_arrival(tmp_path, order):
     spans = [SPANS[n] for n in order]
     told = {"resourceSpans": [{"resource": {}, "scopeSpans": [{"spans": spans}]}]}
     (tmp_path / "trace.json").write_bytes(orjson.dumps(told))
@@ -492,7 +492,7 @@ def test_no_torn_tail_is_left_whatever_its_source_is_a_file_of(tmp_path, sample)
             assert ("torn-tail" in names) is torn
 
 
-def test_a_torn_record_that_says_nothing_when_it_is_whole_is_found_no_more(tmp_path):
+def test_a_torn_record_without_facts_is_no_finding_when_it_is_complete(tmp_path):
     sample = next((SAMPLES / "importers/codex").glob("rollout-*.jsonl")).read_bytes()
     lines = sample.splitlines(keepends=True)
     n = next(n for n, each in enumerate(lines) if b'"type":"user_message"' in each)
@@ -572,7 +572,7 @@ def test_a_result_of_ag_ui_without_a_call_id_is_no_call(tmp_path, event):
     assert row["tool_calls"] == 0
 
 
-def test_a_result_whose_call_was_not_heard_is_of_an_unknown_tool(tmp_path):
+def test_a_result_without_its_call_belongs_to_an_unknown_tool(tmp_path):
     with Home(tmp_path, durability="os") as home:
         alone = Returned(call_id="c", ok=False, error="exit code 1")
         home.intake.admit([line("r", 1, alone, mapping="1", clock=1)], "tracklog")

@@ -37,13 +37,13 @@ def test_a_buffer_holds_256_events_by_default():
 
 
 @pytest.mark.parametrize("buffer", [0, -1, 2.5, "8", None, True])
-def test_a_buffer_that_is_no_whole_number_is_refused(buffer):
+def test_a_buffer_size_that_is_no_integer_is_refused(buffer):
     with pytest.raises(ValueError, match="buffer"):
         FanOut().subscribe(buffer=buffer)
 
 
 @pytest.mark.requirement("AWF-49", "AWF-52")
-def test_two_subscribers_hear_the_same_and_a_filter_its_part():
+def test_two_subscribers_receive_the_same_and_a_filtered_one_its_part():
     fanout = FanOut()
     one, two = fanout.subscribe(), fanout.subscribe()
     tools = fanout.subscribe(types=["tool.call", "tool.result"])
@@ -134,7 +134,7 @@ def test_a_stuck_subscriber_never_delays_a_write_and_the_file_is_complete(tmp_pa
 
 
 @pytest.mark.requirement("AWF-51", "AWF-53", "AWF-55")
-def test_a_slow_reader_misses_what_it_is_told_and_the_disk_has_all(tmp_path):
+def test_a_slow_reader_gets_a_count_of_missed_events_and_the_disk_has_all(tmp_path):
     got: list = []
     with opened(tmp_path, durability="os") as recorder:
         heard = recorder.subscribe(buffer=8)
@@ -372,7 +372,7 @@ def test_what_one_subscriber_does_to_an_event_no_other_sees(tmp_path):
     assert next(two).body["payload"]["input"] == {"a": 1}
 
 
-def test_an_event_loop_hears_what_threads_write_without_being_held_up(tmp_path):
+def test_an_event_loop_receives_what_threads_write_without_being_blocked(tmp_path):
     async def work():
         with opened(tmp_path, durability="os") as recorder:
             heard, ticks = recorder.subscribe(buffer=1000), 0

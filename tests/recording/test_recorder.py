@@ -561,7 +561,9 @@ def test_the_highest_number_counts_in_a_file_that_is_not_ours(tmp_path):
     assert path.read_bytes().startswith(b'{"seq":9,"type":"step.started"}\nnot json\n')
 
 
-def test_for_every_byte_at_which_a_file_is_cut_whole_lines_survive_and_the_tail_is_kept(tmp_path):
+def test_for_every_byte_at_which_a_file_is_cut_complete_lines_survive_and_the_tail_is_saved(
+    tmp_path,
+):
     with opened(tmp_path, durability="os") as recorder:
         recorder.record("run.started", step("r", "workflow"))
         recorder.record("message.assistant", said("é\u2028"))
@@ -782,7 +784,9 @@ def test_a_call_from_inside_a_call_is_refused_and_does_not_hang(tmp_path):
     assert len(bodies(recorder.path)) == 1
 
 
-def test_an_interrupt_at_any_moment_leaves_whole_lines_no_gap_and_a_recorder_that_goes_on(tmp_path):
+def test_an_interrupt_at_any_time_leaves_complete_lines_no_gap_and_a_recorder_that_goes_on(
+    tmp_path,
+):
     """Ctrl-C again and again, wherever it hits."""
     chance, interrupted, armed = random.Random(7), 0, [False]
 
@@ -973,7 +977,7 @@ def test_the_spill_is_bounded_in_bytes_too(tmp_path, patient):
         assert recorder.stats().lost == 3
 
 
-def test_ignore_gives_up_and_tells_it_and_fail_raises(tmp_path):
+def test_ignore_gives_up_and_reports_it_and_fail_raises(tmp_path):
     disk = FailingDisk()
     with opened(tmp_path, disk=disk, on_error="ignore") as recorder:
         disk.fail("write", errno.EIO)
@@ -1274,7 +1278,7 @@ def test_cancelling_the_work_does_not_cancel_the_recording_of_its_end(tmp_path):
                     ("run.completed", "cancelled")]  # fmt: skip
 
 
-def test_a_command_step_tells_its_command_and_its_exit(tmp_path):
+def test_a_command_step_has_its_command_and_its_exit_code(tmp_path):
     with opened(tmp_path) as recorder, recorder.run("r") as run:
         with run.step("build", "command", command="make all") as one:
             one.exit_code, one.output, one.stderr = 2, "some", "no rule"
@@ -1411,9 +1415,7 @@ def test_what_the_disk_does_never_disturbs_the_work(tmp_path):
     assert [body["seq"] for body in bodies(recorder.path)] == [1, 2, 3, 4, 5]
 
 
-def test_an_end_waits_two_seconds_for_a_busy_transcript_and_is_kept_for_later(
-    tmp_path, monkeypatch
-):
+def test_an_end_waits_two_seconds_for_a_busy_transcript_and_is_written_later(tmp_path, monkeypatch):
     monkeypatch.setattr(recorders.scopes, "DEADLINE", 0.05)
     with opened(tmp_path) as recorder, recorder.run("r") as run:
         one = run.step("s", "agent")

@@ -94,7 +94,7 @@ def test_empty_input_and_blank_lines_give_nothing():
     assert read(b"\n" + line(1) + b"\n\n" + line(2) + b"\n") == ([1, 2], [])
 
 
-def test_crlf_is_transport_and_a_byte_order_mark_is_told():
+def test_crlf_is_accepted_and_a_byte_order_mark_is_reported():
     assert read(line(1) + b"\r\n" + line(2) + b"\r\n") == ([1, 2], [])
     assert read(b"\xef\xbb\xbf" + line(1) + b"\n") == ([1], [("bom", 1, 0)])
 
@@ -161,7 +161,7 @@ def test_a_last_line_without_its_end_is_torn_or_only_unterminated():
     assert read(line(1) + b"\n\0\0\0") == ([1], [("nul_fill", 2, offset)])
 
 
-def test_for_every_byte_at_which_a_file_is_cut_every_whole_line_is_read():
+def test_for_every_byte_at_which_a_file_is_cut_every_complete_line_is_read():
     data = b"".join(
         each + b"\n" for each in (line(1), line(2, "message.assistant", said("é")), line(3))
     )
@@ -222,7 +222,7 @@ def test_strict_raises_on_a_known_key_with_an_impossible_value():
         Reader(data, strict=True).read_all()
 
 
-def test_numbers_and_unknown_keys_are_kept_as_they_were_written():
+def test_numbers_and_unknown_keys_are_stored_as_they_were_written():
     raw = line(1)[:-1] + b',"big":123456789012345678901234567890,"odd":1.50,"deep":{"x":[1e3]}}'
     (event,), flaws = Reader(raw + b"\n").read_all()
     assert flaws == []
@@ -258,7 +258,7 @@ def take(follow) -> list:
     return [each.seq if isinstance(each, TranscriptEvent) else each.name for each in follow.poll()]
 
 
-def test_following_a_file_gives_what_comes_and_keeps_what_is_not_whole_pending(tmp_path):
+def test_following_a_file_gives_complete_lines_and_waits_for_the_rest_of_others(tmp_path):
     path = tmp_path / "x.jsonl"
     follow = Follow(path)
     assert take(follow) == []
@@ -274,7 +274,7 @@ def test_following_a_file_gives_what_comes_and_keeps_what_is_not_whole_pending(t
     assert take(follow) == []
 
 
-def test_a_cut_or_replaced_file_is_told_and_goes_on_from_the_cursor(tmp_path):
+def test_a_cut_or_replaced_file_is_reported_and_continues_from_the_cursor(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_bytes(line(1) + b"\n" + line(2) + b"\n" + line(3)[:20])
     follow = Follow(path)
@@ -295,7 +295,7 @@ def test_a_cut_or_replaced_file_is_told_and_goes_on_from_the_cursor(tmp_path):
     assert take(follow) == ["rotated", 1, 2]
 
 
-def test_a_follower_hears_a_recorder_in_a_thread_and_in_an_event_loop(tmp_path):
+def test_a_follower_receives_events_of_a_recorder_in_a_thread_and_in_an_event_loop(tmp_path):
     async def work():
         with opened(tmp_path, durability="os") as recorder:
             over, got = threading.Event(), []
@@ -391,7 +391,7 @@ def test_tool_calls_are_counted_once_and_the_router_wins(tmp_path):
 
 
 @pytest.mark.requirement("AWF-4", "AWF-77")
-def test_steps_messages_and_text_are_told_from_the_file_alone(tmp_path):
+def test_steps_messages_and_text_are_read_from_the_file_alone(tmp_path):
     with opened(tmp_path, durability="os") as recorder, recorder.run("r") as run:
         with run.step("loop", "for_each") as loop:
             for index in range(2):
@@ -502,7 +502,7 @@ def test_row_4_the_content_says_which_run_it_is(tmp_path):
     assert list(load(story(tmp_path, body(1) | {"run_id": ""}))[0]) == [""]
 
 
-def test_check_tells_what_is_amiss_with_a_transcript_among_others(tmp_path):
+def test_check_reports_what_is_wrong_with_one_of_several_transcripts(tmp_path):
     call = body(1, "step.call_workflow.started", step("s", "call_workflow"), child_run_id="gone")
     folder = tmp_path / "transcripts"
     folder.mkdir()
@@ -522,7 +522,7 @@ def test_check_tells_what_is_amiss_with_a_transcript_among_others(tmp_path):
     assert "file-name" not in CliRunner().invoke(cli, ["check", str(elsewhere)]).stdout
 
 
-def test_row_5_several_runs_in_one_file_are_told_apart_and_linked(tmp_path):
+def test_row_5_several_runs_in_one_file_are_distinguished_and_linked(tmp_path):
     child = run_id()
     call = body(1, "step.call_workflow.started", step("s", "call_workflow"), child_run_id=child)
     path = story(tmp_path, call, body(1) | {"run_id": child, "parent_run_id": RUN}, body(2))
@@ -603,7 +603,7 @@ def test_row_14_null_blocks_and_blocks_without_their_key_are_empty(tmp_path):
     assert run.events[3].payload == {}
 
 
-def test_rows_15_to_18_tool_values_are_offered_in_one_form_and_kept_raw(tmp_path):
+def test_rows_15_to_18_tool_values_are_offered_in_one_form_and_stored_raw(tmp_path):
     output = {"Content": [{"Type": "text", "Text": "x"}], "IsError": True}
     call = body(1, "tool.call", called(input='{"a": 1}'))
     result = body(2, "tool.result", called() | {"output": output})
@@ -641,7 +641,7 @@ def test_rows_21_and_22_a_missing_reply_and_escaped_signs_are_accepted(tmp_path)
     assert run.steps[0].status == "failed"
 
 
-def test_row_24_other_keys_and_other_cases_are_kept(tmp_path):
+def test_row_24_other_keys_and_other_cases_are_stored(tmp_path):
     raw = {"Seq": 1, **body(1), "Extra": {"x": 1}}
     del raw["path"]
     events, flaws = Reader(story(tmp_path, raw)).read_all()
@@ -751,7 +751,7 @@ def test_repair_leaves_a_sound_file_alone_and_a_locked_one_too(tmp_path):
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.binary(max_size=80) | st.just(line(1)), max_size=6))
-def test_what_repair_leaves_has_no_flaw_and_every_whole_line(tmp_path_factory, chunks):
+def test_a_repaired_file_has_no_flaw_and_every_complete_line(tmp_path_factory, chunks):
     path = tmp_path_factory.mktemp("repair") / "x.jsonl"
     path.write_bytes(b"\n".join(chunks))
     repair(path)
