@@ -281,6 +281,21 @@ def record(home: Path, *arguments: object, given: bytes = b"") -> bytes:
     return done.stderr.splitlines()[-1]
 
 
+@pytest.mark.parametrize("verb", ["import", "follow --once"])
+@pytest.mark.promise("`import` and `follow --once` record a last line without a line end")
+def test_a_last_line_without_a_line_end_is_recorded_when_it_is_complete(tmp_path, verb):
+    home, path = tmp_path / "home", tmp_path / "run.jsonl"
+    lines = [tool("r", step=n) for n in range(4)]
+    whole = b"\n".join(lines)
+    states = {whole[:-20]: (1, 3), whole: (0, 4), whole + b"\n": (0, 4)}
+    for content, (code, number) in states.items():
+        path.write_bytes(content)
+        done = tracklog(home, *verb.split(), path)
+        assert (done.returncode, b"not stored" in done.stderr) == (code, bool(code))
+        recorded = [line for line in lines_of(home, "r") if b'"imported"' not in line]
+        assert recorded == lines[:number]
+
+
 @pytest.mark.promise("`follow` and `record FILE` store their offset in the journal")
 @pytest.mark.promise("`record --again` records the lines of a file once more")
 @pytest.mark.promise(

@@ -1,0 +1,73 @@
+"""What differs if the record is in PostgreSQL, with a server that is killed and one that is away."""
+
+import pytest
+
+from promises.command import NDJSON, Serving, run
+from support import servers
+from support.collecting import start, tool
+
+
+@pytest.fixture
+def database():
+    server = servers.new_server()
+    server.bin = servers.reachable(server.bin)
+    server.make()
+    try:
+        yield server.start()
+    finally:
+        server.remove()
+
+
+def lines_of(url: str, name: str) -> list[bytes]:
+    done = run("events", name, "--raw", "--store", url)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.promise(
+    "The promises above hold for a record in PostgreSQL",
+    "`sync` means that the database has the lines on its disk",
+    "While the database cannot be reached, nothing is acknowledged",
+)
+def test_acknowledged_lines_survive_a_kill_of_the_database_and_no_other_is_acknowledged(
+    database, tmp_path
+):
+    lines = [start("r"), *(tool("r", step=n) for n in range(20))]
+    url = database.url
+    done = run("record", "--store", url, "--json", input=b"\n".join(lines) + b"\n")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(b'"seq"') == len(lines)
+    with Serving(tmp_path / "cache", "--store", url) as server:
+        database.kill()
+        answer = server.http.post("/api/events", content=tool("r", step=98), headers=NDJSON)
+        assert answer.status_code == 503
+        assert "retry-after" in answer.headers
+        done = run("record", "--store", url, "--json", input=tool("r", step=99) + b"\n")
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"error:" in done.stderr
+        database.start()
+        assert lines_of(url, "r") == lines
+        answer = server.http.post("/api/events", content=tool("r", step=98), headers=NDJSON)
+        assert answer.json()["accepted"] == 1
+    assert run("verify", "--store", url).returncode == 0
+
+
+@pytest.mark.promise("`erase` removes the bytes from the tables, and not from")
+def test_erased_bytes_are_in_no_copy_that_is_made_afterwards(tmp_path):
+    """Read by a copy to a folder, which has every table of the record."""
+    url, secret = servers.store_url(tmp_path), b"correct-horse-battery"
+    lines = [start("r"), start("r", task=secret.decode())]
+    assert run("record", "--store", url, input=b"\n".join(lines) + b"\n").returncode == 0
+
+    def copy(name: str) -> bytes:
+        assert run("backup", tmp_path / name, "--store", url).returncode == 0
+        return b"".join(
+            each.read_bytes() for each in (tmp_path / name).rglob("*") if each.is_file()
+        )
+
+    assert secret in copy("before")
+    done = run("erase", "r", 2, "--store", url, "--reason", "asked for", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert secret not in copy("after")
+    assert secret not in run("search", "horse", "--store", url).stdout
+    assert run("verify", "--store", url).returncode == 0
