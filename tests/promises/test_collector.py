@@ -650,6 +650,16 @@ def test_wrong_logins_are_throttled_and_the_token_still_works(guarded):
     assert guarded.get("/api/runs").status_code == 200
 
 
+def test_wrong_logins_through_a_proxy_on_this_machine_are_counted_by_client(tmp_path):
+    def login(client: str) -> int:
+        headers = {"Authorization": "", "X-Forwarded-For": client}
+        return server.http.post("/login", data={"token": "wrong"}, headers=headers).status_code
+
+    with Serving(tmp_path, TRACKLOG_TOKEN=TOKEN) as server:
+        assert [login("203.0.113.1") for _ in range(11)] == [401] * 10 + [429]
+        assert login("203.0.113.2") == 401
+
+
 def test_a_login_gives_a_cookie_that_is_not_the_token(tmp_path):
     with Serving(tmp_path, TRACKLOG_TOKEN=TOKEN) as server:
         bare = {"Authorization": ""}

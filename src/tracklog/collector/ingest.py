@@ -53,17 +53,16 @@ async def ingest(collector: "Collector", call: "Call") -> None:
         known = ", ".join(sorted(collector.home.dialects))
         raise Trouble(404, f"there is no dialect {dialect!r}", f"the dialects are: {known}")
     body = await bodies.read(call.receive, call.headers, held)
-    weight = len(body)
-    try:
-        weight += (overhead := check_lines(body, collector.limits) * _LINE)
-        held.take(overhead)
-    except Trouble:
-        held.now -= len(body)
-        raise
+    weight, small = len(body), len(body) <= _INLINE
     loop = asyncio.get_running_loop()
     try:
-        small = len(body) <= _INLINE
-        lines, blank = cut(body) if small else await loop.run_in_executor(collector.pool, cut, body)
+        lines, blank = cut(body) if small else ([], [])  # which takes no longer than to count them
+        count = len(lines) + len(blank) if small else body.count(b"\n") + 1
+        check_lines(count, collector.limits)
+        held.take(count * _LINE)
+        weight += count * _LINE
+        if not small:
+            lines, blank = await loop.run_in_executor(collector.pool, cut, body)
         collector.rate.take(len(lines))
         key = _batch_key(call)
         if collector.inline and small:
@@ -105,16 +104,14 @@ def _late() -> Trouble:
     )
 
 
-def check_lines(body: bytes, limits: "Limits") -> int:
-    """The lines of a body, counted before any is read; blank ones cost as much."""
-    count = body.count(b"\n") + 1
+def check_lines(count: int, limits: "Limits") -> None:
+    """Refuse a body of too many lines before any is read; blank ones cost as much."""
     if count > limits.lines:
         raise Trouble(
             413,
             f"the body has more than {limits.lines:,} lines",
             "send it in several requests",
         )
-    return count
 
 
 def uncertain(verdicts: "Verdicts", dialects: "Iterable[Dialect]") -> str:

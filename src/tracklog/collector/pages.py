@@ -2,14 +2,16 @@
 
 import base64
 import mimetypes
+import os
 from collections.abc import Mapping
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from starlette.responses import RedirectResponse, Response
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 import tracklog
 from tracklog.web import bodies
@@ -96,7 +98,7 @@ async def front(collector: "Collector", call: "Call") -> Response:
 
 async def login(collector: "Collector", call: "Call") -> Response:
     """Check the token once, and set a cookie that no other page can use."""
-    guard, address = collector.guard, (call.scope.get("client") or ("",))[0]
+    guard, address = collector.guard, await _address(call)
     body = await bodies.read(call.receive, call.headers, collector.held)
     collector.held.now -= len(body)
     form = parse_qs(body.decode("latin-1"))
@@ -112,6 +114,19 @@ async def login(collector: "Collector", call: "Call") -> Response:
     response = RedirectResponse("/", 303)
     response.set_cookie(COOKIE, guard.cookie(), httponly=True, samesite="strict")
     return response
+
+
+async def _address(call: "Call") -> str:
+    """The address of the client, also behind a proxy on this machine."""
+
+    async def found(scope: Any, _receive: Any, _send: Any) -> None:
+        client.append((scope.get("client") or ("",))[0])
+
+    client: list[str] = []
+    trusted = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1,::1")  # as uvicorn has it
+    reading: Any = ProxyHeadersMiddleware(found, trusted)
+    await reading(dict(call.scope), call.receive, call.send)
+    return client[0]
 
 
 def _asked(note: str = "") -> Response:

@@ -62,6 +62,16 @@ class _Answer(asyncio.Transport):
         self.transport.close()
 
 
+class _Trailers(list[tuple[bytes, bytes]]):
+    """Takes the place of the headers behind a header: trailers are measured, and not used."""
+
+    connection: "Connection"
+
+    def append(self, field: tuple[bytes, bytes]) -> None:
+        super().append(field)
+        self.connection.measure(self)
+
+
 class Connection(HttpToolsProtocol):
     """Knows since when it waits for the rest of a request, and how large its header is."""
 
@@ -79,7 +89,7 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.began = self.last_read = self.loop.time()
         self.in_header, self.in_body, self.refused = True, False, False
-        self.fed = self.unsent = self.fields = self.header_size = self.framing = 0
+        self.fed = self.unsent = self.framing = 0
         self.half_closed = False
         self.url, self.headers = b"", []
         self.on_lost: Callable[[], None] | None = None
@@ -145,25 +155,14 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.fields = self.header_size = 0
         if not self.in_header:
             self.in_header, self.began = True, self.last_read
         self.scope["extensions"] = {EXTENSION: self}  # type: ignore[dict-item]  # ours
 
-    def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        self._measure(len(url))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.fields += 1
-        self._measure(len(name) + len(value) + 4)
-        if self.in_header:  # trailers are measured, and not treated as headers
-            super().on_header(name, value)
-
-    def _measure(self, size: int) -> None:
-        """Count each line of a header or of trailers, however many of them came in one piece."""
-        self.header_size += size
-        if self.header_size > self.limits.header or self.fields > self.limits.fields:
+    def measure(self, fields: list[tuple[bytes, bytes]], size: int = 0) -> None:
+        """Refuse a header, or trailers, however many of their lines came in one piece."""
+        size += sum([len(name) + len(value) + 4 for name, value in fields])
+        if size > self.limits.header or len(fields) > self.limits.fields:
             self._refuse_header()
             raise _TurnedAwayError
 
@@ -173,19 +172,22 @@ class Connection(HttpToolsProtocol):
         self.refuse(431, f"{what} is too large", most)
 
     def on_body(self, body: bytes) -> None:
-        self.framing = max(0, self.framing - (1 + _FRAMED) * len(body))
+        if self.framing:
+            self.framing = max(0, self.framing - (1 + _FRAMED) * len(body))
         super().on_body(body)
 
     def on_headers_complete(self) -> None:
         if self in self.surplus:
             self._turn_away()
             raise _TurnedAwayError  # so that nothing more of it is read
+        self.measure(self.headers, len(self.url))
         if self.url[:1] != b"/":
             self._take_authority()
         super().on_headers_complete()  # which may find that it cannot be read
         self.cycle.transport = _Answer(self.transport, self.loop)
-        self.in_header, self.in_body, self.fed = False, True, 0
-        self.fields = self.header_size = self.framing = 0
+        self.in_header, self.in_body, self.fed, self.framing = False, True, 0, 0
+        self.headers = trailers = _Trailers()
+        trailers.connection = self
 
     def _take_authority(self) -> None:
         """The authority of a target with a scheme replaces the Host header (RFC 9112, 3.2.2)."""
@@ -242,9 +244,8 @@ class Connection(HttpToolsProtocol):
         headers = {"Connection": "close"}
         if status in (408, 503):
             headers["Retry-After"] = "1"
-        content = otlp.refused(
-            path, dict(self.headers), Trouble(status, why, hint, headers=headers)
-        )
+        sent = dict(self.headers if self.in_header else self.scope["headers"])
+        content = otlp.refused(path, sent, Trouble(status, why, hint, headers=headers))
         pairs = (*self.server_state.default_headers, *content.raw_headers)
         head = b"".join(b"%b: %b\r\n" % pair for pair in pairs)
         self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(content.body))

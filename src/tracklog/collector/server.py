@@ -281,6 +281,7 @@ def serve(
         headers=[(HEADER, VERSION)],
         server_header=False,
         date_header=False,
+        proxy_headers=False,  # only the login page needs them
         timeout_keep_alive=75,
         timeout_graceful_shutdown=max(0.1, limits.grace_seconds - _FINISHING),  # type: ignore[arg-type]  # it takes parts of a second
         backlog=_BACKLOG,

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import repeat
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import orjson
@@ -148,8 +149,10 @@ def passed(result: Event | Refusal) -> Passed | Refusal:
     """The fields of a checked line that are needed later."""
     if isinstance(result, Refusal):
         return result
-    dialect, family, run, kind, _, id, *_, line, _ = result
-    return Passed(dialect, family, run, kind, id, line)
+    return tuple.__new__(Passed, _PASSED(result))
+
+
+_PASSED = itemgetter(*map(Event._fields.index, Passed._fields))
 
 
 _NEAR = 1 << 15  # bytes of lines that are checked in one call

@@ -5,7 +5,7 @@ Whatever arrives, by pipe, by HTTP, from a file or from a host, is admitted here
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from hashlib import sha256
 from itertools import count, repeat
 from operator import itemgetter
@@ -37,6 +37,7 @@ Redact = Callable[[bytes], tuple[bytes, Sequence[str]]]
 """From a line to the line to store, and the names of what was removed; () for nothing."""
 
 STRIPES = 64
+_NO_LOCK = nullcontext()
 _DIALECT, _RUN, _KIND = itemgetter(0), itemgetter(2), itemgetter(3)
 
 
@@ -213,6 +214,8 @@ class Intake:
         names = {key[1:] for key, _ in stretches if key[0] in named}
         if source:
             names.add(("source", source))
+        if not names:
+            return _NO_LOCK
         numbers = {hash(name) % STRIPES for name in names}
         if len(numbers) == 1:
             return self._stripes[numbers.pop()]

@@ -211,10 +211,9 @@ class Journal:
         lines = list(map(_LINE, entries))
         heads: list[tuple[bytes, int]] = []
         runs: list[tuple[Run, int]] = []
-        for names, alike in groupby(map(_NAMES, entries)):
-            count = len(list(alike))
-            heads.append((self._heads.get(names) or self._head(names), count))
-            runs.append((names[1:], count))
+        for key, count in _stretches(entries):
+            heads.append((self._heads.get(key) or self._head(key), count))
+            runs.append((key[1:], count))
         if 10 in b"".join(lines):  # LF as a number is found ten times as fast
             raise BadLine("a line holds a line end", "cut the source at its line ends first")
         if mark and not redacted:
@@ -410,6 +409,13 @@ class Journal:
                 if note not in self.findings:
                     self.findings.append(note)
             begin = record.seq + 1
+
+
+def _stretches(entries: Sequence[Appendable]) -> list[tuple[tuple[str, str, str], int]]:
+    """The dialect, family and run of the entries in order, and how many in a row have the same."""
+    if len(entries) == 1:
+        return [(_NAMES(entries[0]), 1)]
+    return [(names, len(list(alike))) for names, alike in groupby(map(_NAMES, entries))]
 
 
 class _Batch:

@@ -102,7 +102,7 @@ class FileStore:
                 self._foreign = writer.through
             first = writer.through + 1
             group = make(first)
-            if moved := self._moved(writer, group.expected):
+            if group.expected and (moved := self._moved(writer, group.expected)):
                 raise overtaken(moved)
             if group.frames:
                 durability, lasts = self.durability, group.lasts(first)
