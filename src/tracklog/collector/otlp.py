@@ -260,11 +260,12 @@ class Telemetry:
 
     def _remembered(self) -> Memory:
         if self._memory is None:
-            self._memory = Memory(recall=self._recall)
+            self._memory = Memory(recall=self._recall, fetch=self.home.blobs.get)
             journal = self.home.journal
             after = max(journal.first - 1, journal.last - _TAIL, 0)
             for body in _bodies(record.line for record in journal.read(after, _TAIL)):
                 self._memory.hear(body)
+            self._memory.unnamed.settle(self._memory.agent_above)
         return self._memory
 
     def _recall(self, run: str) -> Iterator[Mapping[str, Any]]:

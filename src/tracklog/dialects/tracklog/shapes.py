@@ -42,6 +42,8 @@ class Origin(Shape):
     clock: Name | MISSING = MISSING
     """The clock of `at`, when it is not the event's own."""
     generation: int | str | MISSING = MISSING
+    unnamed: bool | MISSING = MISSING
+    """Whether the agent may become known later."""
     speaker: str | MISSING = MISSING
     """The agent, where it became known after the record was written: these lines count instead."""
     revised: bool | MISSING = MISSING

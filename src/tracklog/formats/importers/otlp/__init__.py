@@ -20,6 +20,7 @@ from tracklog.formats.importers.otlp.ours import facts_in
 from tracklog.formats.importers.otlp.spans import agent_of, place_span, tell_span
 from tracklog.formats.importers.otlp.unnamed import UnnamedSpan
 from tracklog.formats.importers.otlp.view import CONVERSATIONS, LogView, SpanView, views_of
+from tracklog.model.errors import BlobDamaged, NoSuchBlob
 from tracklog.model.fact import Noted
 
 WRITER = "otlp"
@@ -85,13 +86,14 @@ def _span(account: Account, span: SpanView, memory: Memory, place: dict[str, Any
         account.say(Noted(label="pending", kind=span.name), at=span.began)
         return
     agent, missing = memory.agent_above(span.record)
-    _mapped(account, span, memory, place, agent, copy=copy)
-    if missing is not None and not span.pending and facts_in(span) is None:
-        told = frozenset(account.told)
-        found = UnnamedSpan(span, account.run, place, told, len(account.content))
+    unnamed = missing is not None and not span.pending and facts_in(span) is None
+    _mapped(account, span, memory, place, agent, copy=copy, unnamed=unnamed)
+    if missing is not None and unnamed:
+        content = account.content.decode()
+        found = UnnamedSpan(span.record, account.run, place, account.told, account.kept, content)
         memory.unnamed.add(missing, found)
     for each in memory.unnamed.pop(span.record):
-        _renamed(account, each, memory)
+        _renamed(account.teller, each, memory)
 
 
 def _mapped(
@@ -102,11 +104,18 @@ def _mapped(
     agent: str | None,
     *,
     copy: bool = False,
+    unnamed: bool = False,
     speaker: str | None = None,
 ) -> None:
     told = genai.generation(span.attrs, [each.name for each in span.happenings])
     account.begin(
-        record=span.record, place=place, bare=False, copy=copy, generation=told, speaker=speaker
+        record=span.record,
+        place=place,
+        bare=False,
+        copy=copy,
+        generation=told,
+        unnamed=unnamed,
+        speaker=speaker,
     )
     nested = bool(span.parent) and memory.traces.get(span.trace) == account.run
     call = tell_span(account, span, agent, nested=nested)
@@ -118,19 +127,36 @@ def _mapped(
     place_span(account, span, memory, call)
 
 
-def _renamed(account: Account, found: UnnamedSpan, memory: Memory) -> None:
+def _renamed(teller: LineWriter, found: UnnamedSpan, memory: Memory) -> None:
     """Write a span again under the agent of a span above it, which arrived later."""
-    span = found.span
-    agent, missing = memory.agent_above(span.record)
+    agent, missing = memory.agent_above(found.record)
     if missing is not None:
         memory.unnamed.add(missing, found)
-    elif agent is not None:
-        again = Account(account.teller, memory.past(found.run), span, found.run)
-        contents = again.past.records.get(span.record, [])
-        if contents and contents[-1] != again.kept:
-            return  # the span was corrected since
-        again.only = found.told
-        _mapped(again, span, memory, found.place, agent, speaker=agent)
+        return
+    span = None if agent is None else _fetched(found, memory)
+    if span is None:
+        return
+    again = Account(teller, memory.past(found.run), span, found.run)
+    contents = again.past.records.get(span.record, [])
+    if contents and contents[-1] != again.kept:
+        return  # the span was corrected since
+    again.only = frozenset(found.ids)
+    _mapped(again, span, memory, found.place, agent, speaker=agent)
+
+
+def _fetched(found: UnnamedSpan, memory: Memory) -> SpanView | None:
+    """The span as it was stored; None where that is gone."""
+    content = found.content
+    if content is None:
+        if memory.fetch is None:
+            return None
+        try:
+            content = memory.fetch(found.raw).decode()
+        except (NoSuchBlob, BlobDamaged, OSError):
+            return None
+    items, _ = _read(wire.parsed(content.encode()))
+    views = views_of(items)
+    return views[0] if len(views) == 1 and isinstance(views[0], SpanView) else None
 
 
 def _log(account: Account, log: LogView, place: dict[str, Any]) -> None:

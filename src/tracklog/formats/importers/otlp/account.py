@@ -84,10 +84,10 @@ class Account:
         """Other content under the same key does not count any more: everything is written again."""
         self.who: dict[str, str] = {}
         """The agent and the step, where they are known."""
-        self.told: list[int] = []
-        """The numbers of the facts that were written."""
-        self.only: frozenset[int] | None = None
-        """Where the item is written again under another agent: the numbers that are written."""
+        self.told: list[str] = []
+        """The ids of the lines that were written."""
+        self.only: frozenset[str] | None = None
+        """Where the item is written again under another agent: the ids of its first lines."""
         self._origin: dict[str, Any] = {}
         self._k = 0
 
@@ -103,12 +103,13 @@ class Account:
         bare: bool,
         copy: bool = False,
         generation: str | None = None,
+        unnamed: bool = False,
         speaker: str | None = None,
     ) -> None:
         """Make the item, which is stored as a blob, the origin of the facts.
 
-        A `copy` announces the record that it stands for, and corrects nothing. `speaker` is the
-        agent that became known after the item was written.
+        A `copy` announces the record that it stands for, and corrects nothing. An `unnamed` item
+        may get an agent later; `speaker` is the agent that it got.
         """
         self.record = record
         if bare:
@@ -123,6 +124,8 @@ class Account:
             origin["pending"] = True
         if generation:
             origin["generation"] = generation
+        if unnamed:
+            origin["unnamed"] = True
         if speaker is not None:
             origin["speaker"] = speaker
             # Other ids than those of the first lines, and the same ones each time.
@@ -151,17 +154,19 @@ class Account:
         """
         place, self.n = self.n, self.n + 1
         if self.only is not None:
-            if place not in self.only:
+            first = native.line_id(
+                self.teller.writer, self.teller.mapping, self.run, self.content, 0, place
+            )
+            if first not in self.only:
                 return
         elif not known or not (told or self.corrects):
             return
-        self.told.append(place)
         clock = clock if at else None
         said = native.body_of(fact) if isinstance(fact, Fact) else fact
         body = {"fact": said["fact"], **self.who, **said}
         if more:
             body |= {key: value for key, value in more.items() if value is not None}
-        self.teller.write(
+        id = self.teller.write(
             body,
             at=at,
             run=self.run,
@@ -171,6 +176,7 @@ class Account:
             clock=clock,
             n=place,
         )
+        self.told.append(id)
         if self.only is not None:
             return  # it is known
         origin = {**self._origin, "clock": clock} if clock else self._origin

@@ -13,7 +13,7 @@ import orjson
 
 from tracklog.formats.importers import count
 from tracklog.formats.importers.otlp.joins import LOG, MCP, MCP_CALL, MESSAGE, NAMED, SPAN, Joins
-from tracklog.formats.importers.otlp.unnamed import UnnamedSpans
+from tracklog.formats.importers.otlp.unnamed import Fetch, UnnamedSpans
 
 RUNS = 1000
 TRACES = 100_000
@@ -310,8 +310,14 @@ class KnownFacts:
 class Memory:
     """The known facts of all recent runs."""
 
-    def __init__(self, kept: dict[str, Any] | None = None, recall: Recall | None = None) -> None:
+    def __init__(
+        self,
+        kept: dict[str, Any] | None = None,
+        recall: Recall | None = None,
+        fetch: Fetch | None = None,
+    ) -> None:
         kept = {} if kept is None else kept
+        self.fetch = fetch
         self.traces: dict[str, str] = kept.setdefault("traces", {})
         """The run of a trace: the first one that was named for it."""
         self.spans: dict[str, list[Any]] = kept.setdefault("spans", {})
@@ -320,7 +326,7 @@ class Memory:
         """The runs of spans whose parent did not arrive yet, by that parent."""
         self.parents: dict[str, list[str]] = kept.setdefault("parents", {})
         """The record of the span above each span, and the agent that the span itself names."""
-        self.unnamed = UnnamedSpans()
+        self.unnamed = UnnamedSpans(kept.setdefault("unnamed", {}))
         self._runs: dict[str, dict[str, Any]] = kept.setdefault("runs", {})
         self._recall = recall
         self._pasts: dict[str, KnownFacts] = {}
@@ -359,8 +365,14 @@ class Memory:
             self.bind(found[1], body["run"])
             self.place(record, body["run"], body.get("call_id"))
             self.waiting.pop(record, None)
-            if (cause := body.get("cause")) and cause not in self.spans:
+            cause = body.get("cause")
+            if cause and cause not in self.spans:
                 self.wait(cause, body["run"])
+            if cause != record:
+                # An agent that is inherited is that of the span above, too.
+                agent = "" if "unnamed" in body["origin"] else body.get("agent", "")
+                self.parents[record] = [cause or "", agent]
+            self.unnamed.hear(record, body)
 
     def place(self, record: str, run: str, call: str | None) -> None:
         """Remember the run of a span."""

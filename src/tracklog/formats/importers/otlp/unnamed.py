@@ -3,44 +3,73 @@
 A program sends a span when it has ended: the calls of an agent arrive before the span of the agent.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from tracklog.formats.importers.otlp.view import SpanView
+BYTES = 1_000_000
+"""The limit for the contents of all of them; those that wait longest are forgotten first."""
 
-BYTES = 4_000_000
-"""The limit for all of them; those that wait longest are forgotten first."""
+Fetch = Callable[[str], bytes]
+"""The stored item with this hash; raises `NoSuchBlob`, `BlobDamaged` or `OSError`."""
 
 
-class UnnamedSpan(NamedTuple):
+@dataclass(slots=True)
+class UnnamedSpan:
     """A span, as it was written under the name of its service."""
 
-    span: SpanView
+    record: str
     run: str
     place: dict[str, Any]
-    told: frozenset[int]
-    """The numbers of its facts that were written."""
-    size: int
+    ids: list[str]
+    """The ids of its lines."""
+    raw: str
+    """The hash of the stored item."""
+    content: str | None
+    """The item; None where it must be fetched."""
+
+    @property
+    def size(self) -> int:
+        return len(self.content or "")
 
 
 class UnnamedSpans:
-    """Spans without an agent, by the nearest span above that did not arrive yet.
+    """Spans without an agent, by the nearest span above that did not arrive yet."""
 
-    They are in memory only: after a restart they keep the name of their service.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, list[UnnamedSpan]] = {}
-        self._bytes = 0
+    def __init__(self, kept: dict[str, list[dict[str, Any]]]) -> None:
+        self._waiting = kept
+        self._bytes = sum(len(each["content"] or "") for row in kept.values() for each in row)
+        self._heard: dict[str, UnnamedSpan] = {}
 
     def add(self, missing: str, found: UnnamedSpan) -> None:
         """Remember a span until the missing one arrives."""
-        self._waiting.setdefault(missing, []).append(found)
+        self._waiting.setdefault(missing, []).append(asdict(found))
         self._bytes += found.size
         while self._bytes > BYTES:
             self.pop(next(iter(self._waiting)))
 
     def pop(self, record: str) -> list[UnnamedSpan]:
         """The spans that waited for this one, in the order in which they came."""
-        found = self._waiting.pop(record, [])
+        found = [UnnamedSpan(**each) for each in self._waiting.pop(record, [])]
         self._bytes -= sum(each.size for each in found)
         return found
+
+    def hear(self, record: str, body: Mapping[str, Any]) -> None:
+        """Remember from a line of a span that the span has no agent yet, or that it got one."""
+        origin = body["origin"]
+        if "speaker" in origin:
+            self._heard.pop(record, None)
+        elif "unnamed" in origin and "raw" in origin:
+            known = self._heard.get(record)
+            if known is None or known.raw != origin["raw"]:
+                place = {key: origin[key] for key in ("path", "offset") if key in origin}
+                known = UnnamedSpan(record, body["run"], place, [], origin["raw"], None)
+                self._heard[record] = known
+            known.ids.append(body["id"])
+
+    def settle(self, above: Callable[[str], tuple[str | None, str | None]]) -> None:
+        """Let the spans wait that were read from lines; `above` gives the span that is missing."""
+        for found in self._heard.values():
+            if (missing := above(found.record)[1]) is not None:
+                self.add(missing, found)
+        self._heard = {}
