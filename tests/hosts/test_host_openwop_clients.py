@@ -90,6 +90,10 @@ out["refused"] = code_of(lambda: client.runs_create(t.CreateRunRequest(
     workflowId="conformance-noop", callbackUrl="https://example.com")))
 out["private"] = code_of(lambda: client.webhooks_register(
     t.RegisterWebhookRequest(url="https://127.0.0.1/x", events=["run.completed"])))
+same = client.runs_diff(run.runId, replay.runId)
+out["diff"] = [same.a == run.runId, same.divergedAtSeq, same.eventDiffs, same.stateDiff]
+out["artifact"] = client.runs_get_artifact(run.runId, "nothing")
+out["audit"] = code_of(lambda: client.audit_verify(0, 1))
 print(json.dumps(out))
 """
 FIRST = """
@@ -159,6 +163,9 @@ def check_steps(out: dict) -> None:
     assert out["forked"] == [True, "replay"]
     assert out["refused"] == [400, "validation_error"]
     assert out["private"] == [400, "webhook_url_rejected"]
+    assert out["diff"] == [True, None, [], {}]
+    assert out["artifact"] is None
+    assert out["audit"] == [404, "not_found"]
 
 
 def test_the_client_of_version_1_does_everything(host):
@@ -186,7 +193,7 @@ def test_the_client_of_version_2_does_everything(host):
     assert out["streamed"] == [V2.get(kind, kind) for kind in KINDS]
     assert out["unknown"] == [404, "not_found"]
     assert out["polled"] == [True, 3, "completed", True]
-    assert out["empty"] == 99
+    assert out["empty"] == 3  # the end of the log, not the cursor
     assert out["owner"] == ["default", "urn:tracklog:api-key", "default", "api-key"]
     assert out["listed"] == [True, True]
     assert out["seams"] == ["model", "tool", "webhook"]

@@ -4,20 +4,24 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 import threading
 import time
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
 
-from support.hosting import TOKEN, Host, Process, flow, pairs, put
+from support.hosting import TOKEN, Host, Process, flow, pairs, put, validator
 from support.waiting import eventually
+from tracklog.hosts.openwop.routes import ROUTES as ALL_ROUTES
 from tracklog.hosts.openwop.settings import Key, digest
 from tracklog.hosts.openwop.tokens import Token
 from tracklog.hosts.openwop.webhooks import is_public
 
 GATE = "core.approvalGate"
+DIFF = validator("run-diff-response")
 
 
 def key(name: str, *scopes: str, **more) -> Key:
@@ -186,8 +190,13 @@ def test_an_edited_or_refined_artifact_is_passed_on(tmp_path):
             value = {"action": "refine", "refineFeedback": wrong}
             assert host.answer(run, "gate", value).status_code == 400
         value = {"action": "edit-accept", "editedArtifactData": {"a": 1}}
+        assert error_of(host.http.get(f"/v1/runs/{run}/artifacts/gate")) == (404, "not_found")
         assert host.answer(run, "gate", value).is_success
         assert host.until(run, "completed")["variables"]["editedArtifactData"] == {"a": 1}
+        artifact = host.http.get(f"/v1/runs/{run}/artifacts/gate").json()
+        about = {"artifactId": "gate", "artifactType": "workflow-node", "nodeId": "gate"}
+        assert artifact == {"runId": run, **about, "data": {"a": 1}}
+        assert error_of(host.http.get(f"/v1/runs/{run}/artifacts/other")) == (404, "not_found")
 
 
 def test_too_many_answers_that_do_not_fit_end_a_clarification(tmp_path):
@@ -515,6 +524,50 @@ def test_a_branch_has_labels_of_its_own_and_a_fork_begins_inside_its_source(tmp_
 # Bulk cancel, pause and resume.
 
 
+def test_two_runs_are_compared_event_by_event(tmp_path):
+    nodes = [{"id": "a", "typeId": "core.noop"}, gate()]
+    with serve(tmp_path, flow("two", nodes, [("a", "gate")])) as host:
+        first, second = host.start("two"), host.start("two")
+        for run in (first, second):
+            host.until(run, "waiting-approval")
+
+        def diff(a: str, b: str) -> dict:
+            response = host.http.get(f"/v1/runs/{a}:diff", params={"against": b})
+            assert response.status_code == 200
+            DIFF.validate(response.json())
+            return response.json()
+
+        open_ = diff(first, second)
+        assert (open_["truncated"], open_["divergedAtSeq"], open_["eventDiffs"]) == (True, None, [])
+        host.answer(first, "gate", {"action": "accept"})
+        host.answer(second, "gate", {"action": "reject"})
+        host.until(first, "completed")
+        host.until(second, "failed")
+        again = host.fork(first, mode="replay").json()["runId"]
+        host.until(again, "completed")
+        same = {"a": first, "b": again, "divergedAtSeq": None, "eventDiffs": [], "stateDiff": {}}
+        assert diff(first, again) == same
+        other = diff(first, second)
+        at = next(e["sequence"] for e in host.events(first, "approval.received"))
+        assert other["divergedAtSeq"] == other["eventDiffs"][0]["seq"] == at
+        assert other["stateDiff"]["status"] == {"a": "completed", "b": "failed"}
+        assert {row["op"] for row in other["eventDiffs"]} <= {"added", "removed", "changed"}
+        assert diff(second, first)["eventDiffs"][0]["aEvent"]["runId"] == second
+        for query in ("", "?against="):
+            response = host.http.get(f"/v1/runs/{first}:diff{query}")
+            assert error_of(response) == (400, "validation_error")
+        response = host.http.get(f"/v1/runs/{first}:diff?against=nobody")
+        assert error_of(response) == (404, "run_not_found")
+        new = host.http.get(f"/runs/{first}:diff?against=default~2F{second}").json()
+        assert (new["a"], new["b"]) == (f"default/{first}", f"default/{second}")
+
+
+def test_the_profile_of_an_audit_log_is_not_offered(tmp_path):
+    with Host(tmp_path) as host:
+        assert error_of(host.http.get("/v1/audit/verify?fromSeq=0&toSeq=1")) == (404, "not_found")
+        assert "auditLogIntegrity" not in host.http.get("/.well-known/openwop").json()
+
+
 def test_several_runs_are_ended_at_once_each_on_its_own(tmp_path):
     with Host(tmp_path) as host:
         done = host.start("conformance-noop")
@@ -733,6 +786,13 @@ ROUTES = [
     ("GET", "/v1/runs/{run}", "runs:read"),
     ("GET", "/v1/runs/{run}/events", "runs:read"),
     ("GET", "/v1/runs/{run}/events/poll", "runs:read"),
+    ("GET", "/v1/runs/{run}:diff?against={run}", "runs:read"),
+    ("GET", "/v1/runs/{run}/artifacts/gate", "artifacts:read"),
+    ("GET", "/v1/audit/verify?fromSeq=0&toSeq=1", "audit:read"),
+    ("GET", "/runs", "runs:read"),
+    ("GET", "/runs/{run}/effects", "runs:read"),
+    ("GET", "/host/effect-seams", "runs:read"),
+    ("GET", "/webhooks/x/dead-letters", "webhooks:manage"),
     ("POST", "/v1/runs/{run}/cancel", "runs:cancel"),
     ("POST", "/v1/runs/{run}:pause", "runs:cancel"),
     ("POST", "/v1/runs/{run}:resume", "runs:cancel"),
@@ -743,6 +803,14 @@ ROUTES = [
     ("DELETE", "/v1/webhooks/x", "webhooks:manage"),
 ]
 SCOPES = sorted({scope for _, _, scopes in ROUTES for scope in scopes.split()})
+
+
+def test_every_route_that_needs_a_scope_is_in_the_table():
+    paths = {path.partition("?")[0].removeprefix("/v1") for _, path, _ in ROUTES}
+    for route in ALL_ROUTES:
+        pattern = re.sub(r"\\{(run|id|node|webhook|artifact)\\}", "[^/:]+", re.escape(route.path))
+        found = any(re.fullmatch(pattern, path.replace("{run}", "r")) for path in paths)
+        assert found or not route.scopes or route.name == "toolhooks", route
 
 
 def test_each_route_needs_its_own_scope_and_no_other_one_will_do(tmp_path):
@@ -960,11 +1028,51 @@ def test_a_delivery_that_never_succeeds_is_a_dead_letter_and_holds_up_nothing(tm
         hook = host.http.post("/v1/webhooks", json=body).json()
         first = host.start("conformance-noop")
         host.until(first, "completed")
-        assert eventually(lambda: host.engine.webhooks.dead_letters(hook["webhookId"]))
-        (letter,) = host.engine.webhooks.dead_letters(hook["webhookId"])
-        assert (letter["runId"], letter["attempts"], letter["status"]) == (first, 3, 500)
+        url = f"/webhooks/{hook['webhookId']}/dead-letters"
+        assert eventually(lambda: host.http.get(url).json()["deliveries"])
+        (letter,) = host.http.get(url).json()["deliveries"]
+        (ended,) = host.events(first, "run.completed")
+        assert letter.pop("deliveryId").startswith("default/")
+        begin, end = (datetime.fromisoformat(letter.pop(name))
+                      for name in ("deadLetteredAt", "expiresAt"))  # fmt: skip
+        assert end - begin == timedelta(days=30)
+        assert letter == {
+            "webhookId": f"default/{hook['webhookId']}", "runId": f"default/{first}",
+            "eventId": ended["eventId"], "eventType": "run.completed", "attempts": 3,
+            "reason": "retries_exhausted", "lastStatus": 500,
+        }  # fmt: skip
         second = host.start("conformance-noop")
         assert eventually(lambda: json.loads(receiver.got[-1][1])["runId"] == second)
+
+
+def test_dead_letters_are_read_by_page_and_expire(tmp_path):
+    now = [time.time()]
+    settings = {**HOOKS, "webhook_attempts": 1}
+    with (
+        Receiver(failures=99) as receiver,
+        Host(tmp_path, clock=lambda: now[0], **settings) as host,
+    ):
+        announced = host.http.get("/.well-known/openwop", headers={"OpenWOP-Version": "2"})
+        facet = announced.json()["webhooks"]["deadLetter"]
+        assert facet == {"retentionDays": 30, "maxPageSize": 100}
+        hook = host.http.post(
+            "/v1/webhooks", json={"url": receiver.url, "events": ["run.completed"]}
+        )
+        url = f"/webhooks/{hook.json()['webhookId']}/dead-letters"
+        runs = [host.start("conformance-noop") for _ in range(3)]
+        assert eventually(lambda: len(host.http.get(url).json()["deliveries"]) == 3)
+        first = host.http.get(url, params={"limit": 2}).json()
+        cursor = first["nextCursor"]
+        second = host.http.get(url, params={"limit": 2, "cursor": cursor}).json()
+        assert "nextCursor" not in second
+        rows = first["deliveries"] + second["deliveries"]
+        assert {row["runId"] for row in rows} == {f"default/{run}" for run in runs}
+        assert rows == host.http.get(url, params={"limit": 1000}).json()["deliveries"]
+        for wrong in ({"cursor": "1.x"}, {"limit": 0}, {"limit": "x"}):
+            assert host.http.get(url, params=wrong).status_code == 400
+        assert host.http.get("/webhooks/hook-nobody/dead-letters").status_code == 404
+        now[0] += 30 * 86_400 + 1
+        assert host.http.get(url).json()["deliveries"] == []
 
 
 # Versions, and what clients of version 1 read.

@@ -257,8 +257,20 @@ def test_a_poll_has_five_keys_and_a_cursor(host):
     rest = host.http.get(f"{url}?afterSequence=1").json()
     assert rest["events"] == page["events"][2:]
     assert rest["lastSequence"] == page["events"][-1]["sequence"]
-    for query in ("timeout=0", "timeout=61", "afterSequence=x"):
+    beyond = host.http.get(f"{url}?afterSequence=1000").json()
+    assert (beyond["events"], beyond["lastSequence"]) == ([], page["lastSequence"])
+    for query in ("timeout=0", "timeout=61", "afterSequence=x", "afterSequence=-1"):
         assert error_of(host.http.get(f"{url}?{query}")) == (400, "validation_error")
+
+
+def test_a_poll_waits_for_the_next_event_also_without_a_timeout(host):
+    name = start(host, "delay", inputs={"delayMs": 800})
+    last = host.http.get(f"{path_of(name)}/events/poll").json()["lastSequence"]
+    while not (page := host.http.get(f"{path_of(name)}/events/poll?afterSequence={last}").json())[
+        "isTerminal"
+    ]:
+        assert page["events"]  # it came with something, or at the end
+        last = page["lastSequence"]
 
 
 def test_a_stream_has_the_names_and_shapes_of_version_2(host):
@@ -396,6 +408,16 @@ def test_a_webhook_of_version_2_gets_what_version_2_shows(tmp_path):
             == 204
         )
         assert len(receiver.got) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/webhooks", "agent.toolCalled"), ("/v1/webhooks", "x")]
+)
+def test_a_webhook_for_a_type_that_the_version_does_not_have_is_refused(host, path, kind):
+    body = {"url": "https://93.184.216.34/x", "events": ["run.completed", kind]}
+    response = host.http.post(path, json=body)
+    assert error_of(response) == (400, "validation_error")
+    assert response.json()["details"] == {"field": "events"}
 
 
 def test_a_type_that_version_2_does_not_have_fails_the_read(host):

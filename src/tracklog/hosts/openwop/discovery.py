@@ -12,8 +12,11 @@ from tracklog.hosts.openwop.settings import ENGINE, LOG_VERSION, TEST_PREFIX, Se
 PROTOCOL = "1.0"
 LOG_VERSION_2 = 3
 """The version of the log that v2 reports: its names are those of v2."""
-MOST_RUNS = 100
-"""Runs on one page of a list."""
+MOST_RUNS = MOST_LETTERS = 100
+"""Runs, and deliveries that were given up, on one page of a list."""
+
+LETTER_DAYS = 30
+"""Days for which a delivery that was given up can be read."""
 
 
 def versions_of(settings: Settings) -> tuple[str, ...]:
@@ -134,7 +137,12 @@ def discovery_2(settings: Settings, fixtures: list[str]) -> dict[str, Any]:
         },
         "interrupt": {**stable, "tokenAlgs": ["hs256"], "refKinds": ["principal"]},
         "idempotency": stable,
-        "webhooks": {**stable, "signatureAlgorithms": ["v1"], "retryPolicy": _retries(settings)},
+        "webhooks": {
+            **stable,
+            "signatureAlgorithms": ["v1"],
+            "retryPolicy": _retries(settings),
+            "deadLetter": {"retentionDays": LETTER_DAYS, "maxPageSize": MOST_LETTERS},
+        },
         "runList": {**stable, "maxPageSize": MOST_RUNS, "filters": ["workflowId", "status"]},
         "eventLog": {**stable, "witness": "claims-check"},
         "auth": {

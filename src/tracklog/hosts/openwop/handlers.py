@@ -27,6 +27,7 @@ from tracklog.hosts.openwop.options import (
 )
 from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.routes import openapi
+from tracklog.hosts.openwop.run_diff import diff_of
 from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.seams import toolhooks
 from tracklog.hosts.openwop.settings import ENGINE, Key
@@ -34,7 +35,8 @@ from tracklog.hosts.openwop.streams import MODES, Stream
 from tracklog.hosts.openwop.views import Views
 from tracklog.hosts.openwop.wires import Wire
 
-LONGEST_POLL = 60.0
+LONGEST_POLL, USUAL_POLL = 60.0, 30
+"""Seconds that a poll waits for the next event: at most, and in version 2 where none are given."""
 MOST_CANCELLED = 100
 POLICIES = ("drain-current-node", "immediate")
 
@@ -221,6 +223,21 @@ class Handlers:
     async def list_runs(self, call: Call) -> Response:
         return await self.views.list_runs(call)
 
+    async def diff(self, call: Call) -> Response:
+        against = call.query.get("against")
+        if not against:
+            text = "against names the run to compare with"
+            raise Failure("validation_error", text, {"field": "against"})
+        logs = self.run(call), self.run(call, against)
+        names = [call.wire.reply({"runId": log.name}, call.tenant)["runId"] for log in logs]
+        return call.json({"a": names[0], "b": names[1], **diff_of(*logs, call.wire)})
+
+    async def artifact(self, call: Call) -> Response:
+        return call.json(self.views.artifact(self.run(call), call.names["artifact"]))
+
+    async def verify_audit(self, call: Call) -> Response:  # noqa: ARG002  # a handler's
+        raise Failure("not_found", "openwop-audit-log-integrity is not offered here")
+
     async def effects(self, call: Call) -> Response:
         return call.json(self.views.effects(self.run(call)))
 
@@ -248,10 +265,12 @@ class Handlers:
 
     async def poll(self, call: Call) -> Response:
         log = self.run(call)
-        last = number(call.query, "afterSequence" if call.is_v2 else "lastSequence", -1, None, None)
-        least, most = (1, 60) if call.is_v2 else (0, None)
-        given = number(call.query, "timeout", least, least, most) if "timeout" in call.query else 0
-        timeout = min(LONGEST_POLL, given)
+        if call.is_v2:
+            last = number(call.query, "afterSequence", -1, 0, None)
+            timeout = float(number(call.query, "timeout", USUAL_POLL, 1, int(LONGEST_POLL)))
+        else:
+            last = number(call.query, "lastSequence", -1, None, None)
+            timeout = min(LONGEST_POLL, number(call.query, "timeout", 0, 0, None))
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout
         while last + 1 >= len(log.lines) and not log.ended and not self.engine.stopping:
@@ -264,8 +283,11 @@ class Handlers:
         rows = b",".join(call.wire.event(line, event, log) for line, event in pairs)
         done = b"true" if log.ended else b"false"
         if call.is_v2:
-            ends = pairs[-1][1]["sequence"] if pairs else last
-            rest = {"lastSequence": ends, "status": status_of(log), "isTerminal": log.ended}
+            rest = {
+                "lastSequence": len(log.events) - 1,
+                "status": status_of(log),
+                "isTerminal": log.ended,
+            }
             head = orjson.dumps(call.wire.reply({"runId": log.name, **rest}, call.tenant))
             raw = b'%b,"events":[%b]}' % (head[:-1], rows)
         else:
@@ -385,6 +407,9 @@ class Handlers:
         if not self.engine.webhooks.remove(name, call.tenant):
             raise Failure("subscription_not_found", "there is no such subscription")
         return Response(b"", 204)
+
+    async def dead_letters(self, call: Call) -> Response:
+        return call.json(self.views.dead_letters(call))
 
     async def toolhooks(self, call: Call) -> Response:
         if not self.engine.settings.seams:

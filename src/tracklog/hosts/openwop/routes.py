@@ -36,6 +36,20 @@ ROUTES = (
     Route(
         "GET", "/runs/{run}/events/poll", "poll", "A run's events behind a number.", ("runs:read",)
     ),
+    Route(
+        "GET",
+        "/runs/{run}:diff",
+        "diff",
+        "The differences between two runs.",
+        ("runs:read",),
+    ),
+    Route(
+        "GET",
+        "/runs/{run}/artifacts/{artifact}",
+        "artifact",
+        "What a person made of a node's artifact.",
+        ("artifacts:read",),
+    ),
     Route("GET", "/runs/{run}/effects", "effects", "The calls of tools.", ("runs:read",), since=2),
     Route("POST", "/runs/{run}/cancel", "cancel", "End a run.", ("runs:cancel",)),
     Route("POST", "/runs/{run}:pause", "pause", "Pause a run.", ("runs:cancel",), 202),
@@ -68,6 +82,21 @@ ROUTES = (
     ),
     Route(
         "GET",
+        "/webhooks/{webhook}/dead-letters",
+        "dead_letters",
+        "The deliveries that were given up.",
+        ("webhooks:manage",),
+        since=2,
+    ),
+    Route(
+        "GET",
+        "/audit/verify",
+        "verify_audit",
+        "Not found: the profile is not offered here.",
+        ("audit:read",),
+    ),
+    Route(
+        "GET",
         "/host/effect-seams",
         "effect_seams",
         "Where runs have effects outside.",
@@ -94,6 +123,8 @@ QUERY = {
         "bufferMs": "Milliseconds that are sent at once, 0 to 5000",
     },
     "poll": {"timeout": "Seconds to wait for the next event, 60 at most"},
+    "diff": {"against": "The run to compare with"},
+    "dead_letters": {"limit": "Deliveries on a page", "cursor": "The next page"},
     "list_runs": {
         "limit": "Runs on a page",
         "cursor": "The next page",
@@ -148,7 +179,7 @@ def _operation(route: Route) -> dict[str, Any]:
     text = {"schema": {"type": "string"}}
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, **text}
-        for name in ("id", "run", "node", "token", "webhook")
+        for name in ("id", "run", "node", "token", "webhook", "artifact")
         if f"{{{name}}}" in route.path
     ]
     parameters += [

@@ -36,6 +36,8 @@ GATES: Mapping[str, str] = {
 
 WRITE = frozenset(
     {
+        "artifacts:read",
+        "audit:read",
         "manifest:read",
         "runs:create",
         "runs:read",

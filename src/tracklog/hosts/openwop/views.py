@@ -8,7 +8,7 @@ import orjson
 from starlette.responses import Response
 
 from tracklog import __version__
-from tracklog.hosts.openwop.discovery import MOST_RUNS
+from tracklog.hosts.openwop.discovery import MOST_LETTERS, MOST_RUNS
 from tracklog.hosts.openwop.exceptions import Unknown
 from tracklog.hosts.openwop.failures import Failure
 from tracklog.hosts.openwop.questions import deadline_of
@@ -86,7 +86,7 @@ class Views:
         from tracklog.hosts.openwop.handlers import number  # noqa: PLC0415  # a circle
 
         query = call.query
-        limit = number(query, "limit", MOST_RUNS, 1, MOST_RUNS)
+        limit = min(MOST_RUNS, number(query, "limit", MOST_RUNS, 1, None))
         start = self._offset(query.get("cursor"))
         rows = await asyncio.to_thread(self._engine.journal.runs, dialect=FAMILY)
         rows.sort(key=lambda row: row.first_seq, reverse=True)
@@ -121,6 +121,45 @@ class Views:
 
     def _mark(self, number: int) -> str:
         return self._engine.tokens.derive(f"cursor:{number}")[:16]
+
+    def artifact(self, log: RunLog, name: str) -> dict[str, Any]:
+        """The artifact of an approval gate, as a person edited it."""
+        kind, found = "workflow-node", None
+        for event in log.events:
+            payload = event["payload"]
+            if event.get("nodeId") != name:
+                continue
+            if event["type"] == "interrupt.requested":
+                kind = payload["data"].get("artifactType", kind)
+            elif event["type"] == "approval.received" and "editedArtifactData" in payload:
+                data = {"artifactId": name, "artifactType": kind, "nodeId": name}
+                found = {**data, "data": payload["editedArtifactData"]}
+        if found is None:
+            raise Failure("not_found", "there is no such artifact")
+        return {"runId": log.name, **found}
+
+    def dead_letters(self, call: "Call") -> dict[str, Any]:
+        """A page of the deliveries of a subscription that were given up, the latest first."""
+        from tracklog.hosts.openwop.handlers import number  # noqa: PLC0415  # a circle
+
+        limit = min(MOST_LETTERS, number(call.query, "limit", MOST_LETTERS, 1, None))
+        before = self._offset(call.query["cursor"]) if "cursor" in call.query else None
+        webhook = call.wire.run_of(call.names["webhook"], call.key)
+        letters = self._engine.webhooks.dead_letters(webhook, call.tenant)
+        if letters is None:
+            raise Failure("subscription_not_found", "there is no such subscription")
+        rows = [each for each in letters if before is None or each["seq"] < before]
+        page = rows[:limit]
+        data: dict[str, Any] = {
+            "deliveries": [
+                {"webhookId": webhook, **{key: each[key] for key in each.keys() - {"seq"}}}
+                for each in page
+            ]
+        }
+        if len(rows) > limit:
+            last = page[-1]["seq"]
+            data["nextCursor"] = f"{last}.{self._mark(last)}"
+        return data
 
     def effects(self, log: RunLog) -> dict[str, Any]:
         """The calls of tools of a run."""

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import http.client
 import ipaddress
+import os
 import re
 import socket
 import ssl
@@ -18,12 +19,15 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 import orjson
 
 from tracklog import Record, write_file
+from tracklog.dialects.openwop.catalog import TYPES
+from tracklog.hosts.openwop.discovery import LETTER_DAYS
 from tracklog.hosts.openwop.failures import Failure
 from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.runlog import FAMILY, RunLog
@@ -36,8 +40,6 @@ if TYPE_CHECKING:
 PATIENCE = 5.0
 """Seconds that a delivery may take."""
 LONGEST_PAUSE = 60.0
-MOST_DEAD = 1000
-"""Dead letters that are remembered for one subscription."""
 FIELDS = {"url", "events", "secret", "tags", "tenantId"}
 
 
@@ -135,6 +137,9 @@ class Webhooks:
             raise _invalid("url", "url is the address of a web server")
         if not _is_texts(events) or not events:
             raise _invalid("events", "events is a list of types of events")
+        names = {self._wires[version].kind(each) for each in TYPES}
+        for each in set(events) - names:
+            raise _invalid("events", f"there is no type of event {each[:50]!r}")
         if not _is_texts(tags):
             raise _invalid("tags", "tags is a list of texts")
         secret = body.get("secret")
@@ -184,14 +189,32 @@ class Webhooks:
         data = self._load(name)
         if data is None or data["tenant"] != tenant:
             return False
-        for each in (f"{name}.json", f"{name}.position"):
+        for each in (f"{name}.json", f"{name}.position", f"{name}.dead"):
             (self._folder / each).unlink(missing_ok=True)
         return True
 
-    def dead_letters(self, name: str) -> list[dict[str, Any]]:
-        """The deliveries that were given up."""
+    def dead_letters(self, name: str, tenant: str) -> list[dict[str, Any]] | None:
+        """The deliveries that were given up, the latest first; None without such a subscription."""
         data = self._load(name)
-        return [] if data is None else list(self._position(data)["dead"])
+        if data is None or data["tenant"] != tenant:
+            return None
+        now, found = self._engine.journal.now(), dict[str, dict[str, Any]]()
+        with contextlib.suppress(FileNotFoundError):
+            for line in (self._folder / f"{name}.dead").read_bytes().splitlines():
+                with contextlib.suppress(orjson.JSONDecodeError):  # cut off by a crash
+                    letter = orjson.loads(line)
+                    found[letter["deliveryId"]] = letter
+        rows = [each for each in found.values() if each["expiresAt"] > now]
+        return sorted(rows, key=lambda each: int(each["seq"]), reverse=True)
+
+    def _forget_letters(self, name: str) -> None:
+        """Remove the dead letters that have expired."""
+        data = self._load(name)
+        if data is None or not (self._folder / f"{name}.dead").exists():
+            return
+        letters = self.dead_letters(name, data["tenant"]) or []
+        lines = [orjson.dumps(each) + b"\n" for each in reversed(letters)]
+        write_file(self._folder / f"{name}.dead", b"".join(lines))
 
     def _load(self, name: str) -> dict[str, Any] | None:
         if not re.fullmatch(r"hook-[0-9a-f-]{36}", name):
@@ -203,7 +226,7 @@ class Webhooks:
         return data
 
     def _position(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Up to where events were delivered, and which were given up.
+        """Up to where events were delivered or given up.
 
         It has a file of its own: whoever delivers cannot bring back a subscription that was ended.
         """
@@ -211,7 +234,7 @@ class Webhooks:
             raw = (self._folder / f"{data['id']}.position").read_bytes()
             position: dict[str, Any] = orjson.loads(raw)
         except (OSError, ValueError):
-            position = {"cursor": data["cursor"], "dead": []}
+            position = {"cursor": data["cursor"]}
         return position
 
     def _write(self, name: str, data: Mapping[str, Any]) -> None:
@@ -269,12 +292,13 @@ class Webhooks:
 
     def _deliver_all(self, name: str) -> None:
         journal, known = self._engine.journal, dict[str, RunLog]()
+        self._forget_letters(name)
         while not self._stopping.is_set() and (data := self._load(name)) is not None:
             position = self._position(data)
             for record in journal.read(position["cursor"]):
                 body = self._body(record, data, known)
                 if body is not None:
-                    if not self._deliver(data, position, record, *body):
+                    if not self._deliver(data, record, *body):
                         return  # the host stops: it is delivered by the next
                     self._write(f"{name}.position", {**position, "cursor": record.seq})
                     if self._load(name) is None:
@@ -315,7 +339,6 @@ class Webhooks:
     def _deliver(
         self,
         data: Mapping[str, Any],
-        position: dict[str, Any],
         record: Record,
         kind: str,
         body: bytes,
@@ -337,10 +360,29 @@ class Webhooks:
             if 200 <= status < 300:
                 return True
             logs.log("warning", "a delivery failed", webhook=data["id"], status=status)
-        letter = {"seq": record.seq, "runId": record.run, "type": kind, "status": status}
-        letter |= {"attempts": settings.webhook_attempts, "at": self._engine.journal.now()}
-        position["dead"] = [*position["dead"], letter][-MOST_DEAD:]
+        self._give_up(data, record, kind, status)
         return True
+
+    def _give_up(self, data: Mapping[str, Any], record: Record, kind: str, status: int) -> None:
+        """Put a delivery among the dead letters: what it was, and never what was in it."""
+        event = orjson.loads(record.line)["eventId"]
+        now = datetime.fromtimestamp(self._engine.clock(), UTC)
+        letter: dict[str, Any] = {
+            "seq": record.seq,
+            "deliveryId": hashlib.sha256(f"{data['id']}:{event}".encode()).hexdigest()[:32],
+            "runId": record.run,
+            "eventId": event,
+            "eventType": kind,
+            "attempts": self._engine.settings.webhook_attempts,
+            "deadLetteredAt": _time(now),
+            "expiresAt": _time(now + timedelta(days=LETTER_DAYS)),
+            "reason": "retries_exhausted",
+        }
+        letter |= {"lastStatus": status} if status else {}
+        with (self._folder / f"{data['id']}.dead").open("ab") as file:
+            file.write(b"\n" + orjson.dumps(letter) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     def _headers(self, data: Mapping[str, Any], kind: str, body: bytes) -> dict[str, str]:
         at = str(int(time.time()))
@@ -356,6 +398,10 @@ class Webhooks:
         families = ("X-openwop-", "OpenWOP-")
         headers = {f"{each}{name}": value for each in families for name, value in values.items()}
         return {**headers, "Content-Type": "application/json"}
+
+
+def _time(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _invalid(name: str, message: str) -> Failure:

@@ -111,9 +111,15 @@ class Version2:
                 data[key] = data[key].replace(f"/runs/{run}", f"/runs/{_segment(tenant, run)}")
         if "results" in data:
             data["results"] = [self._ids(dict(each), tenant) for each in data["results"]]
+        if "deliveries" in data:
+            data["deliveries"] = [self._delivery(each, tenant) for each in data["deliveries"]]
         if "effects" in data:
             data["effects"] = [self._effect(each, str(run), tenant) for each in data["effects"]]
         return data
+
+    def _delivery(self, letter: Mapping[str, Any], tenant: str) -> dict[str, Any]:
+        names = ("deliveryId", "webhookId", "runId")
+        return {**letter, **{key: self._bound(letter[key], tenant) for key in names}}
 
     def _effect(self, effect: Mapping[str, Any], run: str, tenant: str) -> dict[str, Any]:
         digest = hashlib.sha256(f"{run}:{effect['effectId']}".encode()).hexdigest()[:32]
