@@ -118,7 +118,12 @@ class Journal:
             if not batch.done:
                 self._lead(batch)
         except BaseException:
-            self._withdraw(batch)
+            while True:
+                try:
+                    self._withdraw(batch)
+                except BaseException:  # noqa: BLE001, S112  # the first interruption is raised
+                    continue  # also one at the entry of the function, before any of its lines
+                break
             raise
         if batch.error is not None:
             raise batch.error
@@ -248,23 +253,19 @@ class Journal:
             return self._leader is batch
 
     def _withdraw(self, batch: "_Batch") -> None:
-        """An interrupted producer must not leave the others without a leader, also if it is
-        interrupted again meanwhile: every step may be done twice.
+        """An interrupted producer must not leave the others without a leader.
+
+        It is called again if it is interrupted: every step may be done twice.
         """
-        while True:
-            try:
-                with self._mutex:
-                    for each in (batch, *batch.group):
-                        if each in self._waiting:
-                            self._waiting.remove(each)
-                for each in batch.group:
-                    if each.first == 0 and each.error is None:
-                        each.error = _interrupted()
-                self._hand_over(batch)
-                self._wake(batch)
-            except BaseException:  # noqa: BLE001, S112  # the first interruption is raised in the end
-                continue
-            return
+        with self._mutex:
+            for each in (batch, *batch.group):
+                if each in self._waiting:
+                    self._waiting.remove(each)
+        for each in batch.group:
+            if each.first == 0 and each.error is None:
+                each.error = _interrupted()
+        self._hand_over(batch)
+        self._wake(batch)
 
     def _lead(self, own: "_Batch") -> None:
         """Writes what is waiting, wakes its owners, and hands over to the next that came."""
