@@ -534,8 +534,10 @@ class HttpSink:
             return self._lost + (self._only_in_memory() if self._closed else 0)
 
     @classmethod
-    def told(cls, environ: Mapping[str, str] | None = None, **options: Any) -> "HttpSink | None":
-        """The sink that the environment asks for, if it does; a URL that is none is reported."""
+    def from_environment(
+        cls, environ: Mapping[str, str] | None = None, **options: Any
+    ) -> "HttpSink | None":
+        """The sink for the URL in the environment, if there is one; an invalid URL is reported."""
         environ = os.environ if environ is None else environ
         url = environ.get(URL_ENV)
         try:
@@ -1344,7 +1346,9 @@ class Run:
         self._dialect = dialect or DIALECT
         more: dict[str, Any] = {"token": token, "spool": spool, "deadline": deadline}
         self._http = (
-            HttpSink(url, environ=environ, **more) if url else HttpSink.told(environ, **more)
+            HttpSink(url, environ=environ, **more)
+            if url
+            else HttpSink.from_environment(environ, **more)
         )
         if path is None and self._http is None:
             raise ValueError(f"events have nowhere to go: give a path or a url, or set {URL_ENV}")

@@ -526,8 +526,10 @@ class HttpSink:
             return self._lost + (self._only_in_memory() if self._closed else 0)
 
     @classmethod
-    def told(cls, environ: Mapping[str, str] | None = None, **options: Any) -> "HttpSink | None":
-        """The sink that the environment asks for, if it does; a URL that is none is reported."""
+    def from_environment(
+        cls, environ: Mapping[str, str] | None = None, **options: Any
+    ) -> "HttpSink | None":
+        """The sink for the URL in the environment, if there is one; an invalid URL is reported."""
         environ = os.environ if environ is None else environ
         url = environ.get(URL_ENV)
         try:
@@ -1218,7 +1220,7 @@ class Emitter:
         environ: Mapping[str, str] | None = None,
     ) -> Self:
         """An emitter that appends to a file, and reports to a collector if TRACKLOG_URL says so."""
-        http = HttpSink.told(environ)
+        http = HttpSink.from_environment(environ)
         file = FileSink(path, durability)
         return cls(file if http is None else _Tee(file, http), environ)
 
@@ -1231,7 +1233,9 @@ class Emitter:
         The options are those of HttpSink: token, spool, deadline.
         """
         sink = (
-            HttpSink(url, environ=environ, **options) if url else HttpSink.told(environ, **options)
+            HttpSink(url, environ=environ, **options)
+            if url
+            else HttpSink.from_environment(environ, **options)
         )
         if sink is None:
             raise ValueError(f"events have nowhere to go: give a url, or set {URL_ENV}")

@@ -176,7 +176,7 @@ class Emitter:
         environ: Mapping[str, str] | None = None,
     ) -> Self:
         """An emitter that appends to a file, and reports to a collector if TRACKLOG_URL says so."""
-        http = HttpSink.told(environ)
+        http = HttpSink.from_environment(environ)
         file = FileSink(path, durability)
         return cls(file if http is None else _Tee(file, http), environ)
 
@@ -189,7 +189,9 @@ class Emitter:
         The options are those of HttpSink: token, spool, deadline.
         """
         sink = (
-            HttpSink(url, environ=environ, **options) if url else HttpSink.told(environ, **options)
+            HttpSink(url, environ=environ, **options)
+            if url
+            else HttpSink.from_environment(environ, **options)
         )
         if sink is None:
             raise ValueError(f"events have nowhere to go: give a url, or set {URL_ENV}")

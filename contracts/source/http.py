@@ -61,8 +61,10 @@ class HttpSink:
             return self._lost + (self._only_in_memory() if self._closed else 0)
 
     @classmethod
-    def told(cls, environ: Mapping[str, str] | None = None, **options: Any) -> "HttpSink | None":
-        """The sink that the environment asks for, if it does; a URL that is none is reported."""
+    def from_environment(
+        cls, environ: Mapping[str, str] | None = None, **options: Any
+    ) -> "HttpSink | None":
+        """The sink for the URL in the environment, if there is one; an invalid URL is reported."""
         environ = os.environ if environ is None else environ
         url = environ.get(URL_ENV)
         try:

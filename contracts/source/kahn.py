@@ -236,7 +236,9 @@ class Run:
         self._dialect = dialect or DIALECT
         more: dict[str, Any] = {"token": token, "spool": spool, "deadline": deadline}
         self._http = (
-            HttpSink(url, environ=environ, **more) if url else HttpSink.told(environ, **more)
+            HttpSink(url, environ=environ, **more)
+            if url
+            else HttpSink.from_environment(environ, **more)
         )
         if path is None and self._http is None:
             raise ValueError(f"events have nowhere to go: give a path or a url, or set {URL_ENV}")

@@ -5,6 +5,7 @@
  * contract declares is written 65; and keys that look like integers come first among their like.
  */
 
+export { TOKEN_ENV, TOKEN_FILE_ENV } from "./emit/connection.js";
 export {
   type Contract,
   type Field,
@@ -17,14 +18,7 @@ export {
 export * from "./emit/envelopes.js";
 export * from "./emit/environ.js";
 export * from "./emit/file.js";
-export {
-  type HttpOptions,
-  HttpSink,
-  SPOOL_ENV,
-  TOKEN_ENV,
-  TOKEN_FILE_ENV,
-  URL_ENV,
-} from "./emit/http.js";
+export { type HttpOptions, HttpSink, SPOOL_ENV, URL_ENV } from "./emit/http.js";
 export { type Body, type Fault, Invalid } from "./emit/json.js";
 export * from "./emit/kahn-agent.js";
 export * from "./emit/kahn-ci.js";

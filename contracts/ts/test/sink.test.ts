@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { tmpdir } from "node:os";
 
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { retryAfter } from "../src/emit/http.js";
+import { retryAfter } from "../src/emit/answer.js";
 import { AgentEmitter, type Body, Emitter, HttpSink, TracklogEmitter } from "../src/emit.js";
 
 type Mood = "kind" | "hang" | "reset" | "forget" | "half" | Said | ((lines: string[]) => Mood);

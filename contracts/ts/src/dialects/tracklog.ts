@@ -32,6 +32,10 @@ export const OriginSchema = z.looseObject({
   /** Whose clock `at` is, when it is not the event's own. */
   clock: Name.optional(),
   generation: z.union([z.int(), z.string()]).optional(),
+  /** Whether the agent may become known later. */
+  unnamed: Flag,
+  /** The agent, where it became known after the record was written: these lines count instead. */
+  speaker: Text,
   /** Whether the source changes its records: other content under the same key is a newer version. */
   revised: z.boolean().optional(),
 });
@@ -48,9 +52,9 @@ const Frame = z.looseObject({
   agent: Text,
   step: Text,
   cause: Name.optional(),
-  /** Another run's history told again: shown, never counted. */
+  /** A copy of another run's history: shown, never counted. */
   copied: Flag,
-  /** What is kept under the source's own names. */
+  /** Other values, under the names that the source gives them. */
   extra: JsonObject.optional(),
 });
 

@@ -90,14 +90,14 @@ export class TracklogEmitter {
 
   /** An emitter that appends to a private file, and reports if the environment says where. */
   static file(path: string, durability?: Durability, environ?: Environ): TracklogEmitter {
-    const http = HttpSink.told({ environ });
+    const http = HttpSink.fromEnvironment({ environ });
     const file = new Appender(path, durability, 0o600);
     return new TracklogEmitter(http ? new Tee(file, http) : file, environ);
   }
 
   /** An emitter that reports to the collector at `url`, or where the environment says. */
   static http(url?: string | undefined, options: HttpOptions = {}): TracklogEmitter {
-    const sink = url ? new HttpSink(url, options) : HttpSink.told(options);
+    const sink = url ? new HttpSink(url, options) : HttpSink.fromEnvironment(options);
     if (!sink) throw new TypeError(`events have nowhere to go: give a url, or set ${URL_ENV}`);
     return new TracklogEmitter(sink, options.environ);
   }

@@ -1,30 +1,24 @@
 /** Sends lines to a collector; what it cannot send waits in a spool. */
 
-import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, writeSync } from "node:fs";
-import { Agent, type ClientRequest, type IncomingMessage, request as overHttp } from "node:http";
-import { request as overHttps, Agent as SecureAgent } from "node:https";
 import { homedir } from "node:os";
 
+import { type Answer, PASSING, PROTOCOL, type Report, reportOf, Unreachable, whyNot } from "./answer.js";
+import { Connection } from "./connection.js";
 import type { Environ } from "./environ.js";
 import type { Sink } from "./file.js";
 import { hashed } from "./hashing.js";
+import { appendRefused, type Refused } from "./refused.js";
 import { type Batch, Spool } from "./spool.js";
+import { allowed, Bell, charge, resetTotal, seconds } from "./waiting.js";
+import { warn } from "./warning.js";
 
 export const URL_ENV = "TRACKLOG_URL";
 export const SPOOL_ENV = "TRACKLOG_SPOOL";
-export const TOKEN_ENV = "TRACKLOG_TOKEN";
-export const TOKEN_FILE_ENV = "TRACKLOG_TOKEN_FILE";
 
-/** What an answer must carry to be believed. */
-const [PROTOCOL_HEADER, PROTOCOL] = ["tracklog-protocol", "1"];
-const REFUSED_BYTES = 64 << 20;
-const ANSWER_BYTES = 64 << 20;
-const TOKEN_BYTES = 64 << 10;
 /** Tries of a batch before those behind it are tried; how often they must pass; how far to look. */
 const [REFUSALS, FAILURES, STRIKES, FAR] = [3, 12, 3, 64];
-/** Of the deadline, what closing may take before the end of the process; regained per second. */
-const [CLOSE_SHARE, REGAINED] = [0.75, 0.1];
-const PASSING: readonly number[] = [408, 425, 429];
+/** Of the deadline, what closing may take before the end of the process. */
+const CLOSE_SHARE = 0.75;
 /** Seconds: to wait for more lines, for an answer, between looks for left files, between tries. */
 const [LINGER, PATIENCE, LOOK_AROUND, LONGEST_PAUSE] = [0.05, 15, 30, 30];
 
@@ -35,75 +29,6 @@ export interface HttpOptions {
   /** How many seconds the end of the process may wait for the collector; 2 unless given. */
   readonly deadline?: number | undefined;
   readonly environ?: Environ | undefined;
-}
-
-interface Answer {
-  readonly status: number;
-  readonly body: string;
-  /** Whether the bytes of the body were text at all. */
-  readonly isText: boolean;
-  /** How many seconds it wants to be left alone. */
-  readonly pause: number;
-  /** The version of the protocol; only a collector names it. */
-  readonly version: string;
-}
-
-/** Nothing was acknowledged. */
-class Unreachable extends Error {
-  override readonly name = "Unreachable";
-  readonly pause: number;
-  readonly status: number;
-  readonly isOurs: boolean;
-
-  constructor(why: string, pause = 0, status = 0, isOurs = false) {
-    super(why);
-    this.pause = pause;
-    this.status = status;
-    this.isOurs = isOurs;
-  }
-
-  /** Whether the collector itself says that its answer will be the same next time. */
-  get isRefusal(): boolean {
-    const { status } = this;
-    return this.isOurs && status >= 400 && status < 500 && !PASSING.includes(status);
-  }
-}
-
-interface Report {
-  readonly refused: number;
-  readonly verdicts?: unknown;
-}
-
-/** What became of so many lines; undefined where that is not said in a way to be believed. */
-function counted({ status, version, body, isText }: Answer, sent: number): Report | undefined {
-  if (status !== 200 || version !== PROTOCOL || !isText) return undefined;
-  let report: Record<string, unknown> | null;
-  try {
-    report = JSON.parse(body) as Record<string, unknown> | null;
-  } catch {
-    return undefined;
-  }
-  const counts = [report?.accepted, report?.duplicate, report?.refused];
-  const isCount = (each: unknown): each is number => Number.isInteger(each) && Number(each) >= 0;
-  if (!counts.every(isCount)) return undefined;
-  const isAll = counts.reduce((sum, count) => sum + count, 0) === sent;
-  return isAll ? (report as unknown as Report) : undefined;
-}
-
-/** What is wrong with an answer that acknowledges nothing. */
-function whyNot({ status, version, body }: Answer, url: string, sent: number): string {
-  const text = body.slice(0, 300).trim();
-  if (status < 500 && !version) {
-    const said = status === 200 ? "" : ` ${status}${text && ` (${text})`}`;
-    return (
-      `${url} answers${said} without Tracklog-Protocol: it is no collector but a proxy or a ` +
-      "portal, or a collector older than this emitter (upgrade collectors first)"
-    );
-  }
-  if (version && version !== PROTOCOL)
-    return `${url} speaks version ${version} of the protocol, this emitter ${PROTOCOL}`;
-  if (status === 200) return `${url} does not say what became of ${sent} lines: ${text || "it is empty"}`;
-  return `${url} answers ${status}: ${text || "it gives no reason; its log may"}`;
 }
 
 /**
@@ -126,13 +51,10 @@ export class HttpSink implements Sink {
   #tries = 0;
   #strikes = 0;
   readonly #spool: Spool;
-  readonly #token: string | undefined;
-  readonly #tokenFile: string | undefined;
-  readonly #agent: Agent;
+  readonly #connection: Connection;
   readonly #warned = new Set<string>();
   readonly #bell = new Bell();
   readonly #leaving = new Bell();
-  #request: ClientRequest | undefined;
   #work: Promise<void> | undefined;
   #isClosed = false;
   #isAbandoned = false;
@@ -141,18 +63,15 @@ export class HttpSink implements Sink {
 
   constructor(url: string, options: HttpOptions = {}) {
     const environ = options.environ ?? process.env;
-    this.url = checkedUrl(url);
+    this.#connection = new Connection(url, options.token, environ, (what, text) => this.#warn(what, text));
+    this.url = this.#connection.url;
     this.deadline = options.deadline ?? 2;
-    this.#token = options.token || environ[TOKEN_ENV] || undefined;
-    this.#tokenFile = environ[TOKEN_FILE_ENV] || undefined;
     const state = environ.XDG_STATE_HOME || `${homedir()}/.local/state`;
     const root = options.spool || environ[SPOOL_ENV] || `${state}/tracklog/spool`;
     const readable = this.url.replace(/[^A-Za-z0-9.-]+/g, "_").slice(0, 80);
     // Each collector has its own: what was meant for one never goes to another.
     this.folder = `${root}/${readable}-${hashed(this.url).slice(0, 8)}`;
     this.#spool = new Spool(this.folder, (what, text) => this.#warn(what, text));
-    const agents = this.url.startsWith("https:") ? SecureAgent : Agent;
-    this.#agent = new agents({ keepAlive: true, maxSockets: 1 });
     open(this);
   }
 
@@ -164,18 +83,18 @@ export class HttpSink implements Sink {
     return this.#lost + (this.#isClosed && !this.#isAbandoned ? this.#spool.onlyInMemory() : 0);
   }
 
-  /** The sink that the environment asks for, if it does; a URL that is none is reported. */
-  static told(options: HttpOptions = {}): HttpSink | undefined {
+  /** The sink for the URL in the environment, if there is one; an invalid URL is reported. */
+  static fromEnvironment(options: HttpOptions = {}): HttpSink | undefined {
     const url = (options.environ ?? process.env)[URL_ENV];
     try {
       return url ? new HttpSink(url, options) : undefined;
     } catch (error) {
-      say(`${URL_ENV}: ${(error as Error).message}; nothing is sent`);
+      warn(`${URL_ENV}: ${(error as Error).message}; nothing is sent`);
       return undefined;
     }
   }
 
-  /** Takes one line with its line end, whole; where there is no place left it is counted. */
+  /** Stores one complete line with its line end; if there is no space left, it is counted as lost. */
   write(line: string, dialect: string): void {
     if (this.#isClosed) throw new Error("the emitter is closed: open another one");
     try {
@@ -240,17 +159,16 @@ export class HttpSink implements Sink {
   abandon(): void {
     if (this.#isAbandoned) return;
     this.#isAbandoned = this.#isClosed = true;
-    this.#request?.destroy();
-    this.#agent.destroy();
+    this.#connection.close();
     const lost = this.#spool.rest();
     if (lost > 0) this.#lose("the collector is not back in time", lost);
-    if (this.lost > 0) say(`${this.lost} lines were lost`);
+    if (this.lost > 0) warn(`${this.lost} lines were lost`);
     forget(this);
   }
 
   /** A page of the collector; throws what makes it unreachable. */
   get(path: string, patience: number): Promise<Answer> {
-    return this.#exchange("GET", path, patience);
+    return this.#connection.exchange("GET", path, patience);
   }
 
   #start(): void {
@@ -335,7 +253,7 @@ export class HttpSink implements Sink {
     try {
       const body = joined(other.lines);
       const answer = await this.#post(`/api/events/${other.dialect}`, other.key, body);
-      return counted(answer, other.lines.length) !== undefined;
+      return reportOf(answer, other.lines.length) !== undefined;
     } catch {
       return false;
     }
@@ -370,7 +288,7 @@ export class HttpSink implements Sink {
       answer = await this.#post(path, `${key}-${hashed(sent).slice(0, 16)}`, sent);
     const { status, pause } = answer;
     const isOurs = answer.version === PROTOCOL;
-    const report = counted(answer, lines.length);
+    const report = reportOf(answer, lines.length);
     if (status === 413 && lines.length > 1) {
       // by halves, so that what is small enough arrives
       const middle = lines.length >> 1;
@@ -413,37 +331,18 @@ export class HttpSink implements Sink {
     this.#putAside(dialect, pairs, 200);
   }
 
-  #putAside(dialect: string, refused: readonly (readonly [Uint8Array, string])[], status: number): void {
+  #putAside(dialect: string, refused: readonly Refused[], status: number): void {
     const path = `${this.folder}/refused.jsonl`;
+    const why = refused[0]?.[1];
     let left = refused.length;
     try {
-      mkdirSync(this.folder, { recursive: true, mode: 0o700 });
-      const { O_RDWR, O_APPEND, O_CREAT, O_NONBLOCK, O_NOFOLLOW } = constants;
-      // Never blocks, also where a pipe lies in the place of the file.
-      const file = openSync(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK | O_NOFOLLOW, 0o600);
-      try {
-        const found = fstatSync(file);
-        if (!found.isFile()) throw new Error(`${path} is no file`);
-        if (found.size > REFUSED_BYTES) throw new Error(`${path} is full`);
-        const last = new Uint8Array(1);
-        let isTorn = found.size > 0 && readSync(file, last, 0, 1, found.size - 1) > 0;
-        isTorn = isTorn && last[0] !== 0x0a;
-        for (const [line, why] of refused) {
-          const record = { status, why, dialect, line: new TextDecoder().decode(line) };
-          const text = `${isTorn ? "\n" : ""}${JSON.stringify(record)}\n`;
-          const bytes = new TextEncoder().encode(text);
-          if (writeSync(file, bytes) !== bytes.length) throw new Error(`${path} cannot be written`);
-          isTorn = false;
-          left -= 1;
-          this.setAside += 1;
-        }
-      } finally {
-        closeSync(file);
-      }
-      this.#warn("refused", `lines were refused: ${refused[0]?.[1]}; they are in ${path}`);
+      appendRefused(path, this.folder, refused, { dialect, status }, () => {
+        left -= 1;
+        this.setAside += 1;
+      });
+      this.#warn("refused", `lines were refused: ${why}; they are in ${path}`);
     } catch (error) {
       this.#lost += left;
-      const why = refused[0]?.[1];
       this.#warn("aside", `lines were refused: ${why}; they cannot be kept: ${String(error)}`);
     }
   }
@@ -451,76 +350,11 @@ export class HttpSink implements Sink {
   async #post(path: string, key: string, body: Uint8Array): Promise<Answer> {
     const headers = { "Content-Type": "application/x-ndjson", "Idempotency-Key": key };
     try {
-      return await this.#exchange("POST", path, PATIENCE, body, headers);
+      return await this.#connection.exchange("POST", path, PATIENCE, body, headers);
     } catch (error) {
       if (!this.#isAbandoned) this.#warn("down", `${(error as Error).message}; lines are kept in ${this.folder}`);
       throw error;
     }
-  }
-
-  #exchange(
-    method: "GET" | "POST",
-    path: string,
-    patience: number,
-    body?: Uint8Array,
-    headers: Record<string, string> = {},
-  ): Promise<Answer> {
-    return new Promise((resolve, reject) => {
-      const token = this.#secret();
-      const options = {
-        method,
-        // One connection for all that is sent, which waits for nobody who reads.
-        ...(body ? { agent: this.#agent } : { agent: false as const }),
-        headers: {
-          ...headers,
-          ...(body ? { "Content-Length": String(body.length) } : {}),
-          ...(token ? { Authorization: `Bearer ${token}` } : {}),
-        },
-      };
-      const ask = this.url.startsWith("https:") ? overHttps : overHttp;
-      let isHeard = false;
-      const sent = ask(`${this.url}${path}`, options, (answer) => {
-        hear(answer, this.url).then((told) => {
-          isHeard = true;
-          resolve(told);
-        }, fail);
-      });
-      const timer = setTimeout(() => sent.destroy(new Error("timed out")), patience * 1000);
-      const fail = (error: Error) => {
-        clearTimeout(timer);
-        if (!isHeard) sent.destroy();
-        reject(
-          error instanceof Unreachable
-            ? error
-            : new Unreachable(`${this.url} does not answer (${error.message || error.name})`),
-        );
-      };
-      if (body) {
-        // What is sent in the background does not keep the process from ending.
-        timer.unref();
-        sent.on("socket", (socket) => socket.unref());
-        this.#request = sent;
-      }
-      sent.on("error", fail);
-      sent.on("close", () => {
-        clearTimeout(timer);
-        // An answer that arrived may still be on its way through the loop.
-        setImmediate(() => isHeard || fail(new Error("it closed the connection")));
-      });
-      sent.end(body);
-    });
-  }
-
-  #secret(): string | undefined {
-    let token = this.#token;
-    try {
-      if (!token && this.#tokenFile) token = start(this.#tokenFile).trim();
-    } catch (error) {
-      this.#warn("token", `the token cannot be read: ${(error as Error).message}`);
-    }
-    if (!token || /^[\x21-\x7e]+$/.test(token)) return token;
-    this.#warn("token", "the token holds what no header can hold; it is not sent");
-    return undefined;
   }
 
   #lose(why: string, lines: number): void {
@@ -531,67 +365,7 @@ export class HttpSink implements Sink {
   #warn(what: string, text: string): void {
     if (this.#warned.has(what)) return;
     this.#warned.add(what);
-    say(text);
-  }
-}
-
-/** Ends a wait before its time. */
-class Bell {
-  #wake: (() => void) | undefined;
-  #isRung = false;
-
-  ring(): void {
-    this.#isRung = true;
-    this.#wake?.();
-  }
-
-  /** Until it rings or the time is over; unless told so, that keeps no process alive. */
-  wait(time: number, isHeld = false): Promise<void> {
-    return new Promise((resolve) => {
-      const done = () => {
-        clearTimeout(timer);
-        this.#isRung = false;
-        this.#wake = undefined;
-        resolve();
-      };
-      const timer = setTimeout(done, time * 1000);
-      if (!isHeld) timer.unref();
-      this.#wake = done;
-      if (this.#isRung) done();
-    });
-  }
-}
-
-export function seconds(time: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, time * 1000);
-  });
-}
-
-async function hear(answer: IncomingMessage, url: string): Promise<Answer> {
-  const status = answer.statusCode ?? 0;
-  const version = answer.headers[PROTOCOL_HEADER] ?? "";
-  const parts: Uint8Array[] = [];
-  let size = 0;
-  for await (const part of answer) {
-    parts.push(part);
-    size += part.length;
-    // Nobody has so much to say of a batch; leaving the loop closes the connection.
-    if (size > ANSWER_BYTES) return { status, body: "", isText: false, pause: 0, version };
-  }
-  if (!answer.complete) throw new Unreachable(`${url} stopped in the middle of its answer`);
-  const bytes = new Uint8Array(size);
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  const pause = retryAfter(answer.headers["retry-after"]);
-  try {
-    const body = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    return { status, body, isText: true, pause, version };
-  } catch {
-    return { status, body: new TextDecoder().decode(bytes), isText: false, pause, version };
+    warn(text);
   }
 }
 
@@ -605,49 +379,6 @@ function joined(lines: readonly Uint8Array[]): Uint8Array {
     at += line.length + 1;
   }
   return body;
-}
-
-/** The beginning of a small file; never waits, whatever lies there. */
-function start(path: string): string {
-  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  try {
-    const bytes = new Uint8Array(TOKEN_BYTES);
-    return new TextDecoder().decode(bytes.subarray(0, readSync(file, bytes, 0, TOKEN_BYTES, null)));
-  } finally {
-    closeSync(file);
-  }
-}
-
-/** What Retry-After says, in seconds, within reason. */
-export function retryAfter(said: string | undefined): number {
-  if (!said) return 0;
-  const number = Number(said);
-  const wait = Number.isNaN(number) ? (Date.parse(said) - Date.now()) / 1000 : number;
-  return wait > 0 ? Math.min(wait, 300) : 0;
-}
-
-function checkedUrl(url: string): string {
-  let parsed: URL | undefined;
-  try {
-    parsed = new URL(url);
-  } catch {
-    // no URL at all
-  }
-  if (parsed?.username || parsed?.password)
-    throw new TypeError(`an address holds no secret: give a token, or set ${TOKEN_ENV}`);
-  if (!parsed || !/^https?:$/.test(parsed.protocol) || !parsed.hostname)
-    throw new TypeError(`${JSON.stringify(url)} is no address of a collector: write one like http://127.0.0.1:4318`);
-  return url.replace(/\/+$/, "");
-}
-
-function say(text: string): void {
-  // What others said must not steer a terminal.
-  const plain = text.replace(/[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
-  try {
-    process.stderr.write(`tracklog: ${plain}\n`);
-  } catch {
-    // there is no stderr, and a warning must not be what breaks the producer
-  }
 }
 
 const opened = new Set<HttpSink>();
@@ -665,7 +396,7 @@ function atExit(): void {
 }
 
 function open(sink: HttpSink): void {
-  waits.delete("");
+  resetTotal();
   if (opened.size === 0) {
     process.on("beforeExit", atEnd);
     process.on("exit", atExit);
@@ -678,32 +409,4 @@ function forget(sink: HttpSink): void {
   if (opened.size > 0) return;
   process.off("beforeExit", atEnd);
   process.off("exit", atExit);
-}
-
-/**
- * Seconds that closing has waited of late, and as of when: for each collector, and under "" for all
- * since an emitter was last made. Other copies of this module share it.
- */
-const WAITS = Symbol.for("tracklog.waits");
-type Waits = Map<string, { readonly spent: number; readonly at: number }>;
-const shared = globalThis as unknown as Record<symbol, Waits | undefined>;
-const waits: Waits = shared[WAITS] ?? new Map();
-shared[WAITS] = waits;
-
-function spentOn(url: string): number {
-  const { spent, at } = waits.get(url) ?? { spent: 0, at: 0 };
-  return Math.max(0, spent - REGAINED * (performance.now() / 1000 - at));
-}
-
-/** How many seconds closing may still wait now; a process that goes on regains them slowly. */
-function allowed(url: string, deadline: number): number {
-  return Math.max(0, deadline - Math.max(spentOn(url), spentOn("")));
-}
-
-function charge(waited: number, deadline: number, url: string): void {
-  for (const account of [url, ""]) {
-    const spent = spentOn(account);
-    const at = performance.now() / 1000;
-    waits.set(account, { spent: Math.max(spent, Math.min(spent + waited, deadline)), at });
-  }
 }

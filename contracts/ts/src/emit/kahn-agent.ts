@@ -18,8 +18,9 @@ import {
   TEXT,
   text,
 } from "./contract.js";
-import { type HttpSink, seconds, URL_ENV } from "./http.js";
+import { type HttpSink, URL_ENV } from "./http.js";
 import { type Base, type Options, Run } from "./run.js";
+import { seconds } from "./waiting.js";
 
 export const AGENT_STATUSES = [
   "thinking",
@@ -253,7 +254,7 @@ export class AgentEmitter extends Run {
     if (!http)
       throw new TypeError(`nobody can answer an emitter that only writes a file: give a url, or set ${URL_ENV}`);
     const { questionId, ...rest } = given;
-    const fields = this.told(rest);
+    const fields = this.withStep(rest);
     const until = Date.now() + timeout * 1000;
     const id = questionId ?? crypto.randomUUID();
     const path = `/api/inbox/${encodeURIComponent(id)}/answer?run=kahn:${String(fields.run_id)}`;
@@ -278,8 +279,8 @@ export class AgentEmitter extends Run {
     return super.append(event);
   }
 
-  /** What a question says of its agent, beside the question. */
-  private told(given: Body): Body {
+  /** The fields of a question beside its text: its run, its agent and its step. */
+  private withStep(given: Body): Body {
     const fields = { run_id: this.runId, ...this.fields, ...given };
     return { step: this.steps.get(who(fields)) ?? 0, ...fields };
   }

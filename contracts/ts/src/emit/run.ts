@@ -68,7 +68,7 @@ export class Run {
     this.traceparent = options.traceparent || environ[TRACE_ENV] || undefined;
     this.contract = contract;
     this.options = options;
-    this.http = options.url ? new HttpSink(options.url, options) : HttpSink.told(options);
+    this.http = options.url ? new HttpSink(options.url, options) : HttpSink.fromEnvironment(options);
     const file = path === undefined ? undefined : new Appender(path, options.durability);
     const sink = file && this.http ? new Tee(file, this.http) : (file ?? this.http);
     if (!sink) throw new TypeError(`events have nowhere to go: give a path or a url, or set ${URL_ENV}`);
