@@ -150,8 +150,10 @@ CODEX = [
           for kind in ("ghost_snapshot", "additional_tools", "other")],
     )],
     *[("event_msg", payload, told) for payload, told in (
-        *[({"type": kind, "message": "x", "text": "x"}, [])
-          for kind in ("user_message", "agent_message", "agent_reasoning")],
+        # Alone they are no copy of anything.
+        *[({"type": kind, "message": "x", "text": "x"}, [f"Said {role}"])
+          for kind, role in (("user_message", "user"), ("agent_message", "assistant"),
+                             ("agent_reasoning", "assistant"))],
         ({"type": "token_count", "info": {"total_token_usage": TOTAL}}, ["Spent"]),
         ({"type": "token_count", "info": None, "rate_limits": {"primary_used_percent": 1}},
          ["Noted rate-limits"]),

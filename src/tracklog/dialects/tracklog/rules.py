@@ -57,6 +57,8 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
                 state.torn[origin["path"]] = place
             else:
                 findings.append(raised)
+        case "Noted" if body["label"] == "error":
+            findings.append(Finding("error", _error(body)))
     return state, findings
 
 
@@ -92,6 +94,18 @@ def _check_return(state: _State, body: Body, findings: list[Finding]) -> None:
     elif call in state.returned:
         findings.append(Finding("second-return", f"{call} returns a second time"))
     state.returned.add(call)
+
+
+def _error(body: Body) -> str:
+    """The words of an error, wherever the source put them."""
+    data = body.get("data")
+    places = [body, data, data.get("error") if isinstance(data, dict) else None]
+    for place in places:
+        if isinstance(place, dict):
+            for key in ("text", "message", "error"):
+                if found := text(place.get(key)):
+                    return found
+    return text(body.get("kind")) or "an error"
 
 
 def _raised(body: Body) -> Finding:

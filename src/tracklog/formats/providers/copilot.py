@@ -36,6 +36,24 @@ def tokens(raw: Any) -> Body:
     )
 
 
+def token_details(raw: Any) -> Body:
+    """The usage of one model by the kinds of tokens that are billed apart."""
+    amounts = {
+        str(kind).lower().replace("_", ""): count(obj(each).get("tokenCount"))
+        for kind, each in obj(raw).items()
+    }
+    cached, written = amounts.get("cacheread"), amounts.get("cachewrite")
+    given = [each for each in (amounts.get("input"), cached, written) if each is not None]
+    return usage(
+        {},
+        input_tokens=sum(given) if given else None,
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        output_tokens=amounts.get("output"),
+        reasoning_tokens=amounts.get("reasoning"),
+    )
+
+
 class CopilotResult(NamedTuple):
     """The result of a tool; a failure may still have an output."""
 

@@ -102,7 +102,7 @@ def fits(body: Body) -> bool:
 importer = Importer(
     name=NAME,
     about="The conversations of Claude Code, with their sub-agents, outputs and lists.",
-    mapping="1",
+    mapping="2",
     reader=reader,
     recognise=recognise,
     find=find,

@@ -194,7 +194,7 @@ def _spent(line: ClaudeRecord, message: Body, id: str | None) -> None:
     if not isinstance(said, dict) or message.get("model") == "<synthetic>":
         return
     request = word(line.said.get("requestId"))
-    key = f"{id}:{request}" if id and request else id or line.key
+    key = f"{id}:{request}" if id and request else id or line.key or line.out.mark()["hash"]
     output = said.get("output_tokens")
     if type(output) is not int:
         output = count(output) or 0

@@ -5,18 +5,13 @@ from typing import Any
 
 from tracklog.formats.importers import count, remember, run_id, seconds, word
 from tracklog.formats.importers._fact_bodies import spent
+from tracklog.formats.importers.codex.copies import copy
 from tracklog.formats.importers.codex.items import COPIES, ITEMS, digest, duration, went
 from tracklog.formats.importers.codex.record import NAME, CodexRecord, text_of
 from tracklog.formats.importers.codex.stream import completed_item
 from tracklog.formats.providers.codex import kind_of, snake
 from tracklog.model.event import Body
 from tracklog.model.fact import Began, Ended
-
-
-def copy(line: CodexRecord, event: Body) -> bool | None:
-    """A copy of a response item, which is mapped instead."""
-    line.ignore(f"event_msg/{event.get('type')} (copy of a response item)")
-    return None
 
 
 def token_count(line: CodexRecord, event: Body) -> bool | None:
@@ -251,9 +246,10 @@ def labelled(label: str | None) -> Callable[[CodexRecord, Body], bool | None]:
     def write(line: CodexRecord, event: Body) -> bool | None:
         kind = str(event.get("type"))
         held = {key: value for key, value in event.items() if key != "type" and value is not None}
-        text = next(
-            (t for key in ("message", "thread_name", "name") if (t := word(event.get(key)))), None
-        )
+        inner = event.get("error")
+        texts = [event.get(key) for key in ("message", "thread_name", "name")]
+        texts.append(inner.get("message") if isinstance(inner, dict) else inner)
+        text = next((found for each in texts if (found := word(each))), None)
         line.note(label or kind, kind, held or None, text)
         return None
 

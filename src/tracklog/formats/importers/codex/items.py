@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from tracklog.formats.importers import count, remember, seconds, word
+from tracklog.formats.importers.codex.copies import known
 from tracklog.formats.importers.codex.record import CodexRecord, text_of
 from tracklog.formats.providers import foreign, input_of, is_text
 from tracklog.model.event import Body
@@ -28,6 +29,11 @@ INJECTED = (
 )
 IDE = "# Context from my IDE setup:"
 REQUEST = re.compile(r"^## My request for Codex:[ \t]*\n?", re.MULTILINE)
+_EXITED = re.compile(
+    r"(?:Chunk ID: .*\n)?Wall time: ([0-9.]+) seconds?\nProcess exited with code (-?\d+)\n",
+    re.ASCII,
+)
+"""The head of the output of `exec_command`."""
 _SHELL = re.compile(r"Exit code: (-?\d+)\nWall time: ([0-9.]+) seconds?\n", re.ASCII)
 
 
@@ -41,6 +47,7 @@ def message(line: CodexRecord, item: Body) -> bool | None:
     if content is None:
         return False
     blocks = [each for each in map(_block, _elements(content)) if each]
+    known(line, [block.get("text") for block in [*blocks, *_apart(blocks)]])
     role = role if role in ("user", "assistant") else "system"
     if _written_before(line, "items", digest(role, _words(blocks))):
         line.ignore("message, copy of an item")
@@ -110,6 +117,9 @@ def _written_before(line: CodexRecord, kind: str, key: str) -> bool:
 def reasoning(line: CodexRecord, item: Body) -> bool | None:
     parts = [item[key] for key in ("summary", "content", "text") if item.get(key)]
     words = "\n\n".join(text for each in parts if (text := text_of(each)))
+    known(line, [words, *(one.get("text") if isinstance(one, dict) else one
+                          for each in parts for one in _elements(each)),
+                 *(each for each in parts if _is_blob(each))])  # fmt: skip  # one list
     block: dict[str, Any] = {"type": "thinking", "thinking": words}
     if not words and (lifted := [each for each in parts if _is_blob(each)]):
         block["thinking"] = lifted[0]
@@ -167,6 +177,8 @@ def shell_output(said: Any) -> tuple[Any, dict[str, Any]]:
             return held["output"], went(meta.get("exit_code"), meta.get("duration_seconds"))
     if isinstance(said, str) and (head := _SHELL.match(said)):
         return said, went(int(head[1]), head[2])
+    if isinstance(said, str) and (head := _EXITED.match(said)):
+        return said, went(int(head[2]), head[1])
     if isinstance(said, dict) and "content" in said and isinstance(said.get("success"), bool):
         return said["content"], {"ok": said["success"]}
     return said, {}

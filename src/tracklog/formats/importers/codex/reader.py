@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from tracklog.formats.importers import Raw, Reader, count, moment, opened, run_id, word
+from tracklog.formats.importers.codex.copies import ENDS, WAITING, write_waiting
 from tracklog.formats.importers.codex.events import EVENTS, begin_turn, counted_before
 from tracklog.formats.importers.codex.items import ITEMS, UNSAID
 from tracklog.formats.importers.codex.record import NAME, CodexRecord, link
@@ -76,11 +77,16 @@ class CodexReader(Reader):
             own = value["item"] if isinstance(value.get("item"), dict) else value
         key = word(own.get("id")) or word(own.get("call_id")) or _turn_begun(value, own)
         out, state = self.out, self.state
+        if state.get("waiting"):
+            write_waiting(self, 0 if own.get("type") in ENDS else WAITING)
         out.copied = "aside" in state
         if "copy" in state and self._is_copy(value, own):
             return
         said: Body = out.about(raw, key=key, bare=key is None and at is None)
         CodexRecord(self, said, at).write(_meaning_of(said))
+
+    def finish(self) -> None:
+        write_waiting(self)
 
     def _is_copy(self, value: Body, own: Body) -> bool:
         """Whether a record at the beginning of this file is a copy from the parent."""

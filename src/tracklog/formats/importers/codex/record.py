@@ -33,6 +33,10 @@ class CodexRecord:
         elif not self._counted:
             self.reader.out.report.mapped[name] += 1
 
+    def hold(self) -> None:
+        """Count the record later, when it is known what it is."""
+        self._counted = True
+
     def ignore(self, why: str) -> None:
         self._counted = True
         self.reader.out.report.ignored[why] += 1

@@ -18,7 +18,7 @@ from tracklog.formats.importers import (
 )
 from tracklog.formats.importers.copilot.files import find, recognise, session_of
 from tracklog.formats.providers import input_of
-from tracklog.formats.providers.copilot import return_of, thought_of, tokens
+from tracklog.formats.providers.copilot import return_of, thought_of, token_details, tokens
 from tracklog.model.fact import (
     Answered,
     Asked,
@@ -418,14 +418,16 @@ class CopilotReader(Reader):
             requests = metric.get("requests")
             counted = requests if isinstance(requests, dict) else {"count": requests}
             cost = counted.get("cost")
+            usage = tokens(metric.get("usage")) or token_details(metric.get("tokenDetails"))
             spent = Spent(
                 key=f"{self.out.run}/{self._key}/{model}",
                 model=model,
-                usage=tokens(metric.get("usage")) or None,
+                usage=usage or None,
                 credits=cost if isinstance(cost, int | float) else None,
                 calls=count(counted.get("count")),
                 group=self._group,
-                whole=True,
+                # A total without tokens takes the place of no known tokens.
+                whole=bool(usage),
             )
             self._write(spent, n=1 + place)
         ended = Ended(what="run", outcome=outcome, passed=passed, reason=word(fields.get("error")))
@@ -491,7 +493,7 @@ def _between(began: str | None, ended: str | None) -> float | None:
 importer = Importer(
     name=NAME,
     about="Copilot CLI: ~/.copilot/session-state.",
-    mapping="1",
+    mapping="2",
     reader=CopilotReader,
     recognise=recognise,
     find=find,
