@@ -621,7 +621,11 @@ def test_a_sub_workflow_gives_its_outputs_and_a_failed_one_fails_its_parent(tmp_
     parent["inputs"] = {"payload": {"type": "static", "value": {"a": 1}}}
     bad = {"id": "p", "typeId": "core.subWorkflow", "config": {"workflowId": "conformance-failure"}}
     loop = {"id": "p", "typeId": "core.subWorkflow", "config": {"workflowId": "loop"}}
-    with serve(tmp_path, flow("good", [parent]), flow("bad", [bad]), flow("loop", [loop])) as host:
+    calm = {**bad, "config": {**bad["config"], "onChildFailure": "absorb"}}
+    flows = {"good": parent, "bad": bad, "loop": loop, "calm": calm}
+    with serve(tmp_path, *(flow(name, [node]) for name, node in flows.items())) as host:
+        run = host.start("calm")
+        assert host.until(run, "completed")["variables"]["childStatus"] == "failed"
         run = host.start("good")
         assert host.until(run, "completed")["variables"]["payload"] == {"a": 1}
         run = host.start("bad")

@@ -5,6 +5,7 @@ with the options of the official clients.
 """
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from tracklog.hosts.openwop.kinds import KINDS
 from tracklog.hosts.openwop.options import BODY, CONFIGURABLE, NOT_DONE
 from tracklog.hosts.openwop.schemas import PUBLISHED
 from tracklog.hosts.openwop.settings import Settings
+from tracklog.hosts.openwop.webhooks import HOOK, HOOK_OF_V2
 from tracklog.hosts.openwop.wire_v2 import AI, RUN, SECTIONS
 from tracklog.hosts.openwop.workflows import define
 
@@ -165,6 +167,8 @@ WRONG = {
         "kind": ["approval", "custom", 1],
         "eventType": ["", 1],
         "correlation": [{}, "x"],
+        "data": [[], {"eventType": "paid", "correlation": {"id": 1}}, {"surprise": 1}],
+        "resumeSchema": [[], {"type": 5}],
         "timeoutMs": [0],
     },
     "core.ai.callPrompt": {"prompt": ["", 1]},
@@ -193,6 +197,105 @@ def test_a_wrong_value_of_a_configuration_is_refused(kind, name, value):
     define(flow("w", [good]), Settings())
     with pytest.raises(Refused):
         define(flow("w", [{**good, "config": {**good["config"], name: value}}]), Settings())
+
+
+EFFECTS = {
+    "core.approvalGate": {
+        "title": "test_the_client_of_version_1_does_everything",
+        "description": "test_what_a_question_says_comes_from_its_configuration",
+        "actions": "test_an_edited_or_refined_artifact_is_passed_on",
+        "requiredApprovals": "test_a_gate_is_open_only_after_so_many_people_accepted",
+        "rejectionPolicy": "test_a_gate_is_closed_by_one_veto_or_by_a_majority",
+        "approversList": "test_only_the_approvers_that_are_listed_may_answer",
+        "timeoutMs": "test_a_question_is_rejected_when_its_time_is_up_also_after_a_restart",
+    },
+    "core.clarificationGate": {
+        "questions": "test_interrupt_clarification",
+        "timeoutMs": "test_a_question_is_rejected_when_its_time_is_up_also_after_a_restart",
+    },
+    "core.delay": {"delayMs": "test_a_run_is_paused_after_its_node_and_goes_on_later"},
+    "core.dispatch": {
+        "askUserRouting": "test_what_has_only_one_value_here_is_accepted_with_that_one",
+        "workerDispatchModel": "test_what_has_only_one_value_here_is_accepted_with_that_one",
+        "fanOutPolicy": "test_a_dispatch_that_fails_says_why_and_ends_the_run",
+        "iterationCap": "test_a_loop_ends_at_its_cap",
+        "inputMapping": "test_a_supervisor_hands_variables_from_one_worker_to_the_next",
+        "outputMapping": "test_a_supervisor_hands_variables_from_one_worker_to_the_next",
+        "perWorkerInputMappings": "test_a_supervisor_hands_variables_from_one_worker_to_the_next",
+        "perWorkerOutputMappings": "test_a_supervisor_hands_variables_from_one_worker_to_the_next",
+    },
+    "core.fail": {},
+    "core.noop": {},
+    "conformance.requiresMissing": {},
+    "core.identity": {
+        "emitDuplicateMessageId": "test_messages_go_to_a_channel_once_each_and_name_their_group",
+        "channel": "test_messages_go_to_a_channel_once_each_and_name_their_group",
+    },
+    "core.interrupt": {
+        "kind": "test_an_event_from_outside_resumes_the_run_that_it_is_for",
+        "eventType": "test_an_event_from_outside_resumes_the_run_that_it_is_for",
+        "correlation": "test_an_event_from_outside_resumes_the_run_that_it_is_for",
+        "data": "test_an_event_from_outside_resumes_the_run_that_it_is_for",
+        "resumeSchema": "test_an_event_from_outside_resumes_the_run_that_it_is_for",
+        "timeoutMs": "test_an_event_from_outside_resumes_the_run_that_it_is_for",
+    },
+    "core.conformance.mock-agent": dict.fromkeys(
+        ("agentId", "mockReasoning", "mockToolCalls", "mockHandoff", "mockDecision",
+         "mockConfidence"),
+        "test_the_five_events_come_in_order_within_their_node_and_in_both_spellings",
+    ),
+    "core.ai.callPrompt": {
+        "prompt": "test_a_model_answers_and_is_given_tools_and_their_results",
+        "system": "test_a_model_answers_and_is_given_tools_and_their_results",
+        "tools": "test_a_model_answers_and_is_given_tools_and_their_results",
+        "channel": "test_messages_go_to_a_channel_once_each_and_name_their_group",
+    },
+    "core.subWorkflow": {
+        "workflowId": "test_variables_are_mapped_into_a_child_and_back",
+        "inputMapping": "test_variables_are_mapped_into_a_child_and_back",
+        "outputMapping": "test_variables_are_mapped_into_a_child_and_back",
+        "waitForCompletion": "test_what_has_only_one_value_here_is_accepted_with_that_one",
+        "propagateCancellation": "test_what_has_only_one_value_here_is_accepted_with_that_one",
+        "onChildFailure": "test_a_sub_workflow_gives_its_outputs_and_a_failed_one_fails_its_parent",
+    },
+    "core.orchestrator.supervisor": {
+        "prompt": "test_a_supervisor_asks_a_model_for_its_decision",
+        "mockDecisions": "test_a_supervisor_dispatches_children_and_ends_with_terminate",
+        "mockDispatchPlan": "test_a_supervisor_dispatches_children_and_ends_with_terminate",
+        "mockConfidence": "test_a_supervisor_that_is_not_sure_holds_its_decision",
+        "mockPendingDecision": "test_a_supervisor_that_is_not_sure_holds_its_decision",
+    },
+    "core.tool.call": {
+        "toolId": "test_a_call_is_on_record_before_it_is_made_and_its_end_after",
+        "arguments": "test_a_call_is_on_record_before_it_is_made_and_its_end_after",
+    },
+}  # fmt: skip
+"""The test that fails when a property of a configuration has no effect."""
+
+
+def test_each_property_of_a_configuration_has_a_test_of_its_effect():
+    assert {kind: each.config for kind, each in KINDS.items()} == {
+        kind: rows.keys() for kind, rows in EFFECTS.items()
+    }
+    texts = [path.read_text() for path in sorted(Path(__file__).parent.glob("test_*.py"))]
+    missing = [
+        (kind, name, test)
+        for kind, rows in EFFECTS.items()
+        for name, test in rows.items()
+        if not any(f"def {test}(" in text for text in texts)
+    ]
+    assert not missing
+
+
+def test_what_has_only_one_value_here_is_accepted_with_that_one():
+    """Other values are in the table of those that are refused."""
+    send = {"askUserRouting": "clarification", "workerDispatchModel": "child-run"}
+    child = {"workflowId": "w", "waitForCompletion": True, "propagateCancellation": True}
+    for kind, config in (("core.dispatch", send), ("core.subWorkflow", child)):
+        define(flow("w", [{"id": "n", "typeId": kind, "config": config}]), Settings())
+        assert all(WRONG[kind][name] for name in config)
+    define(flow("w", [{"id": "n", "typeId": "core.dispatch", "config": {"askUserRouting": "auto"}}]),
+           Settings())  # fmt: skip
 
 
 def test_arguments_of_a_tool_come_from_one_place():
@@ -248,8 +351,95 @@ def test_each_option_that_a_client_can_send_is_carried_out_or_refused(tmp_path, 
             assert response.json()["details"] == {"field": name}
 
 
+BODIES = {
+    "CancelRunRequest": {"reason"},
+    "PauseRunRequest": {"reason", "drainPolicy"},
+    "ResumeRunRequest": {"reason"},
+    "BulkCancelRunsRequest": {"runIds", "reason"},
+    "ForkRunRequest": {"fromSeq", "mode", "runOptionsOverlay"},
+    "ResolveInterruptRequest": {"resumeValue"},
+    "RegisterWebhookRequest": {"url", "events", "secret", "tags"},
+}
+"""What clients can send to the routes that change something; all of it is carried out."""
+
+
+@pytest.mark.parametrize("version", ["1.8.0", "2.7.0"])
+def test_each_request_of_a_client_has_only_members_that_are_carried_out(version):
+    assert {name: fields_of(version, name) for name in BODIES} == BODIES
+    assert BODIES["RegisterWebhookRequest"] == {*HOOK_OF_V2}
+    assert {*HOOK} - {*HOOK_OF_V2} == {"tenantId"}  # of version 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/runs:bulk-cancel", {"runIds": ["a"], "surprise": 1}),
+        ("/runs/{run}/cancel", {"surprise": 1}),
+        ("/runs/{run}:pause", {"surprise": 1}),
+        ("/runs/{run}:resume", {"surprise": 1}),
+        ("/runs/{run}:resume", {"reason": 5}),
+        ("/runs/{run}:fork", {"mode": "replay", "surprise": 1}),
+        ("/runs/{run}:fork", {"mode": "branch", "fromSeq": 1, "runOptionsOverlay": {"inputs": {}}}),
+        ("/runs/{run}/interrupts/gate", {"resumeValue": {"action": "accept"}, "surprise": 1}),
+        ("/webhooks", {"url": "https://93.184.216.34/x", "events": ["run.completed"], "x": 1}),
+        (
+            "/webhooks",
+            {"url": "https://93.184.216.34/x", "events": ["run.failed"], "tenantId": "t"},
+        ),
+    ],
+)
+def test_a_member_of_a_request_that_nobody_knows_is_refused_in_version_2(tmp_path, path, body):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-approval")
+        host.until(run, "waiting-approval")
+        response = host.http.post(path.replace("{run}", run), json=body)
+        assert (response.status_code, response.json()["error"]) == (400, "validation_error")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/runs?tag=a", "/runs/{run}/events/poll?lastSequence=3", "/runs/{run}/events/poll?since=3",
+     "/runs/{run}:diff?against={run}&mode=fast", "/webhooks/hook-x/dead-letters?status=500"],
+)  # fmt: skip
+def test_a_parameter_that_nobody_looks_at_is_refused_in_version_2(tmp_path, path):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-noop")
+        response = host.http.get(path.replace("{run}", run))
+        assert (response.status_code, response.json()["error"]) == (400, "validation_error")
+
+
+PUBLISHED_OPTIONS = {
+    "run": {"recursionLimit", "runTimeoutMs", "maxLoopIterations", "escalationThreshold"},
+    "ai": {"provider", "model", "temperature", "maxTokens", "credentialRef", "promptOverrides",
+           "mockProvider", "reasoningVerbosity", "maxRefusals"},
+    "distillation": {"tokenBudget"},
+    "budget": {"maxTokens", "maxCostUsd", "maxToolCalls", "maxRetries", "modelAllow", "modelDeny",
+               "thresholdPercent", "onExhaustion"},
+}  # fmt: skip
+"""The options of version 2, by section, as its schemas have them."""
+
+
+@pytest.mark.parametrize(
+    ("section", "name"),
+    [(section, name) for section, names in PUBLISHED_OPTIONS.items() for name in names],
+)
+def test_each_published_option_of_version_2_is_carried_out_or_refused(tmp_path, section, name):
+    is_done = name in {"run": RUN, "ai": AI}.get(section, ())
+    with Host(tmp_path) as host:
+        options = {"version": 1, section: {name: ["what is wrong everywhere"]}}
+        body = {"workflowId": "conformance-noop", "configurable": options}
+        response = host.http.post("/runs", json=body)
+        refused = (403, "mock_provider_forbidden") if name == "mockProvider" else None
+        assert (response.status_code, response.json()["error"]) == (
+            refused or (400, "validation_error")
+        )
+        place = response.json()["details"]["field"]
+        assert place == (f"configurable.{name}" if is_done else f"configurable.{section}.{name}")
+
+
 def test_each_option_of_version_2_is_carried_out_or_refused(tmp_path):
     assert fields_of("2.7.0", "RunConfigurable") == {"version", *SECTIONS}
+    assert {*PUBLISHED_OPTIONS, "extensions"} == {*SECTIONS}
     assert {*RUN, *AI} - {"mockProvider"} == CONFIGURABLE.keys()
     refused = [
         {"run": {"surprise": 1}},

@@ -171,6 +171,15 @@ def test_a_question_is_rejected_when_its_time_is_up_also_after_a_restart(tmp_pat
         assert host.until(late, "failed")["error"]["code"] == "approval_rejected"
 
 
+def test_what_a_question_says_comes_from_its_configuration(tmp_path):
+    with serve(
+        tmp_path, flow("asks", [gate(title="Ship it?", description="All is green.")])
+    ) as host:
+        run = host.start("asks")
+        data = host.until(run, "waiting-approval")["interrupt"]["data"]
+        assert (data["title"], data["description"]) == ("Ship it?", "All is green.")
+
+
 def test_a_client_cannot_say_that_the_time_is_up(tmp_path):
     with serve(tmp_path, flow("one", [gate()])) as host:
         run = host.start("one")
@@ -622,13 +631,14 @@ def test_a_run_is_paused_after_its_node_and_goes_on_later(tmp_path):
     with serve(tmp_path, *flows) as host:  # it stays paused
         time.sleep(0.3)
         assert host.snapshot(run)["status"] == "paused"
-        resumed = host.http.post(f"/v1/runs/{run}:resume", json={})
+        resumed = host.http.post(f"/v1/runs/{run}:resume", json={"reason": "fed"})
         assert resumed.status_code == 202
         assert resumed.json().keys() == {"runId", "status", "resumedAt"}
         assert resumed.json()["status"] == "running"
         host.until(run, "completed")
         kinds = [e["type"] for e in host.events(run)]
         assert kinds[3:6] == ["run.paused", "run.resumed", "node.started"]
+        assert host.events(run)[4]["payload"] == {"reason": "fed"}
         for verb in ("pause", "resume"):
             late = host.http.post(f"/v1/runs/{run}:{verb}", json={})
             assert error_of(late) == (409, "run_terminal")
@@ -751,7 +761,11 @@ def test_an_event_from_outside_resumes_the_run_that_it_is_for(tmp_path):
     config = {"kind": "external-event", "eventType": "order.paid",
               "correlation": {"orderId": "o-1", "status": "completed"}}  # fmt: skip
     late = {**config, "timeoutMs": 300}
+    data = {key: config[key] for key in ("eventType", "correlation")}
+    inside = {"kind": "external-event", "data": data}
+    inside["resumeSchema"] = {"type": "object", "required": ["sum"]}
     flows = [
+        flow("inside", [{"id": "wait", "typeId": "core.interrupt", "config": inside}]),
         flow("order", [{"id": "wait", "typeId": "core.interrupt", "config": config}]),
         flow("late", [{"id": "wait", "typeId": "core.interrupt", "config": late}]),
     ]
@@ -776,6 +790,17 @@ def test_an_event_from_outside_resumes_the_run_that_it_is_for(tmp_path):
         host.until(replay, "completed")
         assert pairs(host.events(replay)) == pairs(host.events(run))
         assert host.until(host.start("late"), "failed")["error"]["code"] == "approval_rejected"
+        run = host.start("inside")
+        host.until(run, "waiting-external")
+        (asked,) = host.events(run, "interrupt.requested")
+        assert asked["payload"]["data"] == data
+        assert asked["payload"]["resumeSchema"] == inside["resumeSchema"]
+        assert error_of(host.answer(run, "wait", config["correlation"])) == (
+            400,
+            "validation_error",
+        )
+        assert host.answer(run, "wait", {**config["correlation"], "sum": 5}).status_code == 200
+        host.until(run, "completed")
 
 
 # Scopes.

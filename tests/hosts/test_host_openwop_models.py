@@ -42,7 +42,7 @@ def test_a_model_answers_and_is_given_tools_and_their_results(tmp_path):
         url,
         asked,
     ):
-        definition = prompting(tools=["local:cat"])
+        definition = prompting(tools=["local:cat"], system="Be brief.")
         with hosted(tmp_path, url, definition, tools={"local:cat": tool}) as host:
             run = host.start("prompting", configurable={"temperature": 0.5, "maxTokens": 9})
             assert host.until(run, "completed")["variables"]["text"] == "Done."
@@ -52,9 +52,24 @@ def test_a_model_answers_and_is_given_tools_and_their_results(tmp_path):
             assert kinds == ["provider.usage", *called, *thought, "agent.decided"]
             spent = host.events(run, "provider.usage")[0]["payload"]
             assert (spent["model"], spent["inputTokens"], spent["outputTokens"]) == ("m-1", 3, 4)
+    assert asked[0]["messages"][0] == {"role": "system", "content": "Be brief."}
     assert asked[0]["tools"][0]["function"]["name"] == "local_cat"
     assert (asked[0]["temperature"], asked[0]["max_tokens"]) == (0.5, 9)
     assert asked[1]["messages"][-1]["content"] == '{"x":1}'
+
+
+def test_a_supervisor_asks_a_model_for_its_decision(tmp_path):
+    lead = {"id": "lead", "typeId": "core.orchestrator.supervisor", "config": {"prompt": "Next?"}}
+    decision = {"kind": "terminate", "reason": "all is done"}
+    with (
+        serving({"content": json.dumps(decision)}) as (url, asked),
+        hosted(tmp_path, url, flow("led", [lead])) as host,
+    ):
+        run = host.start("led")
+        host.until(run, "completed")
+        (decided,) = host.events(run, "runOrchestrator.decided")
+        assert decided["payload"]["decision"] == decision
+    assert asked[0]["messages"][-1]["content"] == "Next?"
 
 
 THOUGHT = "I look at it from every side, and then once more, before I say anything about it. " * 4

@@ -82,13 +82,13 @@ class Control:
         await self._until(log, lambda: log.ended or log.snapshot.status == "paused")
         return paused_at(log) or wish["at"]
 
-    async def resume(self, name: str, by: str) -> str:
+    async def resume(self, name: str, reason: str | None, by: str) -> str:
         """Continue a run that is paused; when that was."""
         log = self._engine.known(name)
         if status_of(log) != "paused":
             raise Conflict(log)
         at = self._engine.now(log)
-        await self._note(log, RESUME, {"by": by, "at": at})
+        await self._note(log, RESUME, {"by": by, "at": at, **self._reason(reason)})
         await self._until(log, lambda: log.snapshot.status != "paused")
         return at
 

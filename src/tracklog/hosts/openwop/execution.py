@@ -210,7 +210,8 @@ class Execution(EventWriter):
         if not self.is_live and self.history[self.at]["type"] == "run.cancelled":
             raise Cancelled
         self.cut.clear()
-        self.emit("run.resumed", {})
+        reason = self.log.resume.get("reason")
+        self.emit("run.resumed", {"reason": reason} if reason else {})
 
     @property
     def _executions(self) -> int:

@@ -33,6 +33,7 @@ from tracklog.hosts.openwop.seams import toolhooks
 from tracklog.hosts.openwop.settings import ENGINE, Key
 from tracklog.hosts.openwop.streams import MODES, Stream
 from tracklog.hosts.openwop.views import Views
+from tracklog.hosts.openwop.webhooks import HOOK, HOOK_OF_V2
 from tracklog.hosts.openwop.wires import Wire
 
 LONGEST_POLL, USUAL_POLL = 60.0, 30
@@ -71,6 +72,12 @@ class Call:
     def accept(self, body: Mapping[str, Any], *names: str) -> None:
         """Refuse what a body asks for beside these members."""
         refuse_unknown(body, names, is_closed=self.is_v2)
+
+    def accept_query(self, *names: str) -> None:
+        """Refuse a parameter that nobody would look at; those of version 1 are open."""
+        for name in sorted(self.query.keys() - {*names}) if self.is_v2 else ():
+            text = f"there is no parameter {name[:50]!r} here"
+            raise Failure("validation_error", text, {"field": name})
 
     def json(
         self, data: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
@@ -224,6 +231,7 @@ class Handlers:
         return await self.views.list_runs(call)
 
     async def diff(self, call: Call) -> Response:
+        call.accept_query("against")
         against = call.query.get("against")
         if not against:
             text = "against names the run to compare with"
@@ -265,6 +273,7 @@ class Handlers:
 
     async def poll(self, call: Call) -> Response:
         log = self.run(call)
+        call.accept_query("afterSequence", "timeout")
         if call.is_v2:
             last = number(call.query, "afterSequence", -1, 0, None)
             timeout = float(number(call.query, "timeout", USUAL_POLL, 1, int(LONGEST_POLL)))
@@ -352,10 +361,11 @@ class Handlers:
         return call.json({"runId": log.name, "status": "paused", "pausedAt": at}, 202)
 
     async def resume(self, call: Call) -> Response:
+        reason = _text(call.body, "reason")
         call.accept(call.body, "reason")
         log = self.run(call)
         try:
-            at = await self.engine.control.resume(log.name, call.key.principal)
+            at = await self.engine.control.resume(log.name, reason, call.key.principal)
         except Conflict as conflict:
             raise _conflict(conflict) from None
         return call.json({"runId": log.name, "status": "running", "resumedAt": at}, 202)
@@ -397,8 +407,14 @@ class Handlers:
         return await self._resolve(call, token.run, token.node, token.principal)
 
     async def register_webhook(self, call: Call) -> Response:
+        body = _without_null(call.body)
+        call.accept(body, *(HOOK_OF_V2 if call.is_v2 else HOOK))
+        owner = call.key.tenant
+        if owner is not None and body.get("tenantId", owner) != owner:
+            text = f"this key acts for the tenant {owner}"
+            raise Failure("forbidden", text, {"field": "tenantId"})
         data, is_known = await self.engine.webhooks.register(
-            _without_null(call.body), call.tenant, call.wire.version, call.request
+            body, call.tenant, call.wire.version, call.request
         )
         return call.json(data, 201, {"OpenWOP-Idempotent-Replay": "true"} if is_known else None)
 

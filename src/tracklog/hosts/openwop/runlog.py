@@ -193,6 +193,8 @@ class RunLog:
         """Who wanted it to end, and why."""
         self.pause: dict[str, Any] | None = None
         """Who wanted it to pause, and how, as long as nobody wanted it to go on."""
+        self.resume: dict[str, Any] = {}
+        """Who wanted it to go on, and why."""
         self.refused_answers: dict[str, int] = {}
         """How many answers did not fit, by question."""
         self.answers: list[tuple[str, Any, str]] = []
@@ -244,7 +246,7 @@ class RunLog:
             case Noted(label=label) if label == PAUSE:
                 self.pause = dict(fact.data or {})
             case Noted(label=label) if label == RESUME:
-                self.pause = None
+                self.pause, self.resume = None, dict(fact.data or {})
             case Noted(label=label) if label == REFUSAL:
                 name = str((fact.data or {}).get("interruptId"))
                 self.refused_answers[name] = self.refused_answers.get(name, 0) + 1

@@ -86,6 +86,7 @@ class Views:
         from tracklog.hosts.openwop.handlers import number  # noqa: PLC0415  # a circle
 
         query = call.query
+        call.accept_query("limit", "cursor", "workflowId", "status")
         limit = min(MOST_RUNS, number(query, "limit", MOST_RUNS, 1, None))
         start = self._offset(query.get("cursor"))
         rows = await asyncio.to_thread(self._engine.journal.runs, dialect=FAMILY)
@@ -142,6 +143,7 @@ class Views:
         """A page of the deliveries of a subscription that were given up, the latest first."""
         from tracklog.hosts.openwop.handlers import number  # noqa: PLC0415  # a circle
 
+        call.accept_query("limit", "cursor")
         limit = min(MOST_LETTERS, number(call.query, "limit", MOST_LETTERS, 1, None))
         before = self._offset(call.query["cursor"]) if "cursor" in call.query else None
         webhook = call.wire.run_of(call.names["webhook"], call.key)

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 PATIENCE = 5.0
 """Seconds that a delivery may take."""
 LONGEST_PAUSE = 60.0
-FIELDS = {"url", "events", "secret", "tags", "tenantId"}
+HOOK_OF_V2 = ("url", "events", "secret", "tags")
+HOOK = (*HOOK_OF_V2, "tenantId")
+"""The members of a subscription."""
 
 
 class Rejected(Exception):
@@ -131,7 +133,7 @@ class Webhooks:
         with a secret has to be stored for it.
         """
         url, events, tags = body.get("url"), body.get("events"), body.get("tags", [])
-        for name in body.keys() - FIELDS:
+        for name in body.keys() - {*HOOK}:
             raise _invalid(name, f"there is no option {name[:50]!r} here")
         if not isinstance(url, str) or not re.match(r"[a-z]+://", url):
             raise _invalid("url", "url is the address of a web server")
@@ -142,6 +144,9 @@ class Webhooks:
             raise _invalid("events", f"there is no type of event {each[:50]!r}")
         if not _is_texts(tags):
             raise _invalid("tags", "tags is a list of texts")
+        owner = body.get("tenantId")
+        if owner is not None and (not isinstance(owner, str) or not owner):
+            raise _invalid("tenantId", "tenantId is a text")
         secret = body.get("secret")
         if secret is not None and (not isinstance(secret, str) or len(secret) < 16):
             raise _invalid("secret", "secret is a text of 16 characters or more")
@@ -166,6 +171,7 @@ class Webhooks:
             "created": self._engine.journal.now(),
         }
         data |= {"secret": secret} if secret is not None else {}
+        data |= {"tenantId": owner} if owner is not None else {}
         data |= {"cursor": self._engine.journal.last, "request": request.body if request else None}
         await asyncio.to_thread(self._write, f"{name}.json", data)
         self._start(name)
@@ -328,6 +334,8 @@ class Webhooks:
         fork = host.get("fork", {})
         if fork.get("mode") == "replay" or event["sequence"] < fork.get("fromSeq", 0):
             return None  # it is history, and was delivered when it was new
+        if data.get("tenantId", tenant) not in (tenant, host.get("tenantId")):
+            return None
         if data["tags"] and not set(data["tags"]) & set(host.get("tags", ())):
             return None
         if log.ended:

@@ -6,14 +6,22 @@ from typing import Any
 from tracklog.hosts.openwop.definitions import Node, Refused
 from tracklog.hosts.openwop.exceptions import BadAnswer, Mismatch
 from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, check_timeout, invalid
+from tracklog.hosts.openwop.schemas import fault_of_schema, faults_against
 from tracklog.hosts.openwop.step import Step
 
 EXTERNAL = "external-event"
+DATA = ("eventType", "correlation")
+
+
+def _asked(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is waited for: in `data`, as the fixtures have it, or beside it."""
+    asked: Mapping[str, Any] = config.get("data", config)
+    return {name: asked[name] for name in DATA if name in asked}
 
 
 async def run(step: Step) -> Outputs:
-    correlation: Mapping[str, Any] = step.config["correlation"]
-    asked = {"eventType": step.config["eventType"], "correlation": correlation}
+    asked, schema = _asked(step.config), step.config.get("resumeSchema")
+    correlation: Mapping[str, Any] = asked["correlation"]
 
     def settle(value: Any) -> tuple[dict[str, Any], None]:
         if not isinstance(value, dict):
@@ -21,9 +29,11 @@ async def run(step: Step) -> Outputs:
         for name, wanted in correlation.items():
             if value.get(name) != wanted:
                 raise Mismatch(f"the event is for another {name}")
+        for fault in faults_against(schema, value) if schema is not None else ():
+            raise BadAnswer(fault)
         return dict(value), None
 
-    answer, _ = await step.ask(EXTERNAL, asked, None, None, {}, settle)
+    answer, _ = await step.ask(EXTERNAL, asked, schema, None, {}, settle)
     return answer
 
 
@@ -31,17 +41,28 @@ def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the s
     config = node.config
     if config.get("kind") != EXTERNAL:
         yield invalid(f"{node.id}: kind is {EXTERNAL}; gates ask people", field="kind")
-    if not isinstance(config.get("eventType"), str) or not config["eventType"]:
+    data = config.get("data", {})
+    if not isinstance(data, dict) or data.keys() - {*DATA} or (data and {*DATA} & config.keys()):
+        text = f"{node.id}: data has {' and '.join(DATA)}, which then are not beside it"
+        yield invalid(text, field="data")
+        return
+    asked = _asked(config)
+    if not isinstance(asked.get("eventType"), str) or not asked["eventType"]:
         yield invalid(f"{node.id}: eventType is missing in its config", field="eventType")
-    if not isinstance(config.get("correlation"), dict) or not config["correlation"]:
+    if not isinstance(asked.get("correlation"), dict) or not asked["correlation"]:
         text = f"{node.id}: correlation says which event is meant; it is an object"
         yield invalid(text, field="correlation")
+    if "resumeSchema" in config:
+        schema = config["resumeSchema"]
+        fault = fault_of_schema(schema) if isinstance(schema, dict) else "it is no object"
+        if fault:
+            yield invalid(f"{node.id}: resumeSchema is none: {fault}", field="resumeSchema")
     yield from check_timeout(node)
 
 
 kind = NodeKind(
     type="core.interrupt",
     run=run,
-    config=frozenset({"kind", "eventType", "correlation", "timeoutMs"}),
+    config=frozenset({"kind", "data", "resumeSchema", "timeoutMs", *DATA}),
     check=check,
 )
