@@ -308,7 +308,11 @@ def body_of(record: Record) -> dict[str, Any]:
 
     `Log.event` has it as the dialect understands it.
     """
-    body: dict[str, Any] = orjson.loads(without_half_surrogates(record.line))
+    body: dict[str, Any]
+    try:
+        body = orjson.loads(record.line)
+    except orjson.JSONDecodeError:
+        body = orjson.loads(without_half_surrogates(record.line))
     return body
 
 

@@ -385,7 +385,7 @@ def join_call(
     """
     own_name = call_name(position, fact)
     name, original = original_call(calls, own_name)
-    if is_settled(original) or (original is None and name != own_name):
+    if (name != own_name) if original is None else is_settled(original):
         return [], []  # nothing can change it, or it has returned and was forgotten
     before = [Call(*original)] if original else []
     made_up = fact.synthetic_id is True
@@ -430,7 +430,7 @@ def _returned(call: Call, position: Position, fact: Returned) -> None:
     if call.tool is None:
         call.tool = word(fact.tool)
     far, ok = rank(fact), fact.ok if isinstance(fact.ok, bool) else None
-    if end_rank(far, ok) < end_rank(call.returned, call.ok):
+    if call.open or end_rank(far, ok) < end_rank(call.returned, call.ok):
         call.returned, call.ok = far, ok
         call.returned_seq = position.seq
         call.micros = whole(fact.seconds, 1_000_000)

@@ -121,7 +121,8 @@ class State:
 def step(state: State, position: Position, fact: Fact) -> State:
     if position.withdrawn:
         _taken_back(state, position.seq)
-    _note_sign(state, position, fact)
+    read = is_read(position, fact)
+    _note_sign(state, position, fact, read=read)
     if fact.copied is True:
         return state
     agent = word(fact.agent)
@@ -129,7 +130,9 @@ def step(state: State, position: Position, fact: Fact) -> State:
         state.agents.setdefault(agent, "")
         if fact.step is not None:
             _turned(state.turns.setdefault(agent, [None, 0]), text_of(fact.step))
-    if (is_read(position, fact) or _is_endless(state, fact)) and _is_latest(state, position):
+    # An agent that reports a conversation without its begin reports no end either.
+    endless = fact.fidelity == "reported" and not state.begun
+    if (read or endless) and _is_latest(state, position):
         _rested(state, fact)
     match fact:
         case Began():
@@ -158,7 +161,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
     return state
 
 
-def _note_sign(state: State, position: Position, fact: Fact) -> None:
+def _note_sign(state: State, position: Position, fact: Fact, *, read: bool) -> None:
     if not state.first_seq:
         state.family, state.run = position.family, position.run
         state.first_seq, state.first_received = position.seq, position.received
@@ -166,15 +169,17 @@ def _note_sign(state: State, position: Position, fact: Fact) -> None:
     state.source_gone = None
     if position.dialect not in state.dialects:
         state.dialects = sorted([*state.dialects, position.dialect])
-    state.alive = last_sign(state.alive, position, fact)
+    is_sign = not (isinstance(fact, Noted) and fact.label in NO_SIGN)
+    if is_sign:
+        state.alive = last_sign(state.alive, position, fact) if read else position.received
     at = moment(position.at)
     if at is None or fact.copied is True:
         return
-    if not (isinstance(fact, Noted) and fact.label in NO_SIGN):
+    if is_sign and position.at != state.last_at:
         first, last = moment(state.first_at), moment(state.last_at)
         state.first_at = position.at if first is None or at < first else state.first_at
         state.last_at = position.at if last is None or at >= last else state.last_at
-    if not is_read(position, fact) and (received := moment(position.received)) is not None:
+    if not read and (received := moment(position.received)) is not None:
         state.skew_ms = max(state.skew_ms, abs(at - received))
 
 
@@ -242,11 +247,6 @@ def _is_latest(state: State, position: Position) -> bool:
     """Whether nothing is known to have happened later: spans of a trace come in any order."""
     at, last = moment(position.at), moment(state.last_at)
     return at is None or last is None or at >= last
-
-
-def _is_endless(state: State, fact: Fact) -> bool:
-    """Whether an agent reports a conversation without its begin: then it reports no end either."""
-    return fact.fidelity == "reported" and not state.begun
 
 
 def _rested(state: State, fact: Fact) -> None:
@@ -330,7 +330,7 @@ def _counted(state: State, position: Position, fact: Called | Returned) -> None:
         for call in calls:
             if call.counts:
                 state.tool_calls += one
-                state.tool_failures += one * call.failed
+                state.tool_failures += one * (call.ok is False)
                 state.open_calls += one * call.open
             state.torn_calls += one * call.torn
 

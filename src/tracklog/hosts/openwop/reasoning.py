@@ -1,6 +1,7 @@
 """The reasoning of an agent: sent in pieces while it arrives, then recorded as one event."""
 
 import asyncio
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -78,7 +79,12 @@ def cost(text: str) -> int:
     Tokenizers need fewer tokens for prose, but not for random letters, figures, signs or scripts
     other than Latin.
     """
-    return sum(map(_cost, text))
+    others = _CHEAP.sub("", text)
+    return len(text) - len(others) + sum(map(_cost, others))
+
+
+_CHEAP = re.compile("[A-Za-z ]+")
+"""Characters that cost 1 each."""
 
 
 def _cost(char: str) -> int:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 NAMES = frozenset(
@@ -99,8 +100,10 @@ class Redactor:
             while at >= 0:
                 found.append((at, at + len(secret), f"[REDACTED:{name}]"))
                 at = text.find(secret, at + len(secret))
-        if any(hint in text for hint in _HINTS):
+        if any(map(text.__contains__, _HINTS)):
             found += [(hit.start(), hit.end(), "[REDACTED:key]") for hit in SHAPES.finditer(text)]
+        if not found:
+            return found
         found.sort(key=lambda span: (span[0], -span[1]))
         rows: list[Span] = []
         for start, stop, marker in found:
@@ -111,6 +114,7 @@ class Redactor:
         return rows
 
 
+@lru_cache(1024)
 def _is_secret(name: str) -> bool:
     return name.replace("-", "").replace("_", "").lower() in NAMES
 
