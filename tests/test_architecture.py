@@ -273,11 +273,11 @@ def test_nobody_names_a_dialect_outside_its_own_file(name):
 
 
 READERS = {
-    "tracklog.intake.intake": {"facts", "understand"},  # whether a run begins or ends in a batch
-    "tracklog.intake.identities": {"understood"},  # whether an identity came before
-    "tracklog.index.indexer": {"facts", "rules"},  # which modules they stand in, to see them change
+    # The identity of a stored line, to recognise a duplicate: intake stands before `reading`, and
+    # an event that does not count was recorded all the same.
+    "tracklog.intake.identities": {"understood"},
 }
-"""Who else may touch what a dialect reads with, and what for."""
+"""Who else turns lines into events, and what for."""
 
 
 def meanings(name: str) -> set[str]:

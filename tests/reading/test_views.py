@@ -105,9 +105,29 @@ def test_a_file_that_was_imported_unfinished_shows_each_message_once(tmp_path, p
         assert grown == messages_of(home)
 
 
+@pytest.mark.parametrize("path", STREAMS, ids=lambda path: f"{path.parent.name}/{path.stem[:30]}")
+def test_a_file_that_was_imported_while_its_last_event_was_written_shows_each_message_once(
+    tmp_path, path
+):
+    """Again and again, with another event cut in two each time."""
+    content = path.read_bytes()
+    last = content.rstrip().rfind(b"\n") + 1
+    ends = [len(content) * part // 10 for part in (3, 5, 8)]
+    ends += [(last + len(content)) // 2, len(content.rstrip()) - 1, len(content)]
+    copy = tmp_path / path.name
+    with Home(tmp_path / "grown", durability="os") as home:
+        for end in ends:
+            copy.write_bytes(content[:end])
+            Importing(home).bring([copy])
+        grown = messages_of(home)
+    with Home(tmp_path / "complete", durability="os") as home:
+        Importing(home).bring([copy])
+        assert grown == messages_of(home)
+
+
 def messages_of(home):
     """By run, how often its story shows each message."""
-    return {
+    messages = {
         key: Counter(
             orjson.dumps([fact["role"], fact.get("blocks")])
             for fact in shown(ask(home, "story", run=key, limit=100_000)["records"])
@@ -115,6 +135,7 @@ def messages_of(home):
         )
         for key in Look(home).keys
     }
+    return {key: counts for key, counts in messages.items() if counts}
 
 
 def test_a_run_of_which_no_tree_state_is_stored_stands_in_its_own_tree(tmp_path):

@@ -154,13 +154,12 @@ def _erase(home, part):
 
 
 def _grow(home, part):
-    """Imports the first lines of a file, and again when it is complete."""
+    """Imports the first bytes of a file, and again when it is complete."""
     path, share = part
     content = path.read_bytes()
     copy = home.path.parent / f"{home.path.name}-files" / path.relative_to(IMPORTS)
     copy.parent.mkdir(parents=True, exist_ok=True)
-    begin = content[: int(len(content) * share)]
-    for part in (begin[: begin.rfind(b"\n") + 1], content):
+    for part in (content[: int(len(content) * share)], content):
         copy.write_bytes(part)
         Importing(home).bring([copy])
 

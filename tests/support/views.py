@@ -222,8 +222,8 @@ def _shares_spends(look: Look, key: str) -> bool:
 ALL = tuple(SUMMARY)
 AT_REST = tuple(name for name in ALL if name != "status")
 """What a file keeps in which the lines are unchanged: a run that is read from it does not go on."""
-COUNTS = ("calls", "failures", "tokens", "cost", "title")
-"""What a format keeps in which every event has a time, and of which a file is at rest."""
+READ_BACK = tuple(name for name in AT_REST if name != "title")
+"""What every format keeps that can be read back."""
 
 
 def jsonl(look: Look, key: str) -> Said:
@@ -253,7 +253,7 @@ def reimported(format: str, *fields: str, **options: str) -> "View":
 def exported_as(format: str) -> "View":
     """The view of a format that has none of its own below: what it says when it is read back."""
     if format in formats.importer_names():
-        return reimported(format, *COUNTS)
+        return reimported(format, *AT_REST)
 
     def view(look: Look, key: str) -> Said:
         assert all(isinstance(each, bytes) for each in export(look.export_run(key), format))
@@ -269,7 +269,13 @@ def _imported(look: Look, key: str, content: bytes, suffix: str, fields: tuple[s
         Importing(home).bring([path])
         if not list(home.runs()):
             return {}
-        return _alone(look, key, home, fields)
+        return _as_spelled(_alone(look, key, home, fields), runs(look, key))
+
+
+def _as_spelled(said: Said, first: Said) -> Said:
+    """The same with the times as the run spells them, where they are the same: formats have UTC."""
+    same = [name for name in ("first", "last") if moment(said.get(name)) == moment(first[name])]
+    return {**said, **{name: first[name] for name in same if name in said}}
 
 
 def converted(name: str) -> "View":
@@ -355,8 +361,8 @@ EXPORTS: Mapping[str, View] = {
     "atif": atif,
     "html": html,
     "cloudevents": reimported("cloudevents", *AT_REST, whole="yes"),
-    "otel": reimported("otel", *COUNTS[:-1], content="yes"),
-    "agui": reimported("agui", *COUNTS),
+    "otel": reimported("otel", *READ_BACK, content="yes"),
+    "agui": reimported("agui", *AT_REST),
 }
 """By the exporter's name."""
 VIEWS: Mapping[str, View] = {
@@ -366,7 +372,7 @@ VIEWS: Mapping[str, View] = {
     "export --follow": followed,
     **{f"export {name}": view for name, view in EXPORTS.items()},
     **{f"Log.{name}": view for name, view in LOG.items()},
-    "atif, imported": reimported("atif", *COUNTS),
+    "atif, imported": reimported("atif", *AT_REST),
     **{f"convert --to {name}": converted(name) for name in registry.dialect_names()},
 }
 """Every view of one run."""
@@ -475,7 +481,7 @@ def served_live(served: Served, look: Look, key: str) -> Said:
     records = ask(look.home, "story", run=key, limit=100_000)["records"]
     if any(record.get("superseded") or record.get("withdrawn") for record in records):
         return {}  # what was sent before it was revised cannot be taken back
-    return _imported(look, key, heard, exporter.suffix, COUNTS)
+    return _imported(look, key, heard, exporter.suffix, AT_REST)
 
 
 def served_convert(served: Served, look: Look, key: str) -> Said:

@@ -225,6 +225,11 @@ class Dialect:
         if not self.family:
             object.__setattr__(self, "family", self.name)
 
+    @property
+    def modules(self) -> set[str]:
+        """The modules of the functions that read a line: when one changes, so may what they read."""
+        return {each.__module__ for each in (self.read, self.facts, self.rules)}
+
 
 def share(body: Body, envelope: Collection[str | tuple[str, ...]], known: bool) -> float:
     """How much of an envelope a body shows, plus 1 when the dialect knows its kind.

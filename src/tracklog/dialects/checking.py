@@ -16,6 +16,7 @@ from tracklog.dialects.rules import Lint
 from tracklog.dialects.schemas import schema_of
 from tracklog.model import problems
 from tracklog.model.event import Body, Event, Finding, Passed, Problem, Refusal
+from tracklog.model.fact import Began, Ended
 from tracklog.model.lines import CAP, Line, without_half_surrogates
 
 Check = Callable[[bytes], Event | Refusal]
@@ -284,6 +285,12 @@ def understood(dialect: Dialect, line: bytes) -> Event | None:
         return understand(dialect, line)
     except Exception:  # noqa: BLE001  # a dialect may stumble anywhere over what it never let in
         return None
+
+
+def begins_or_ends(dialect: Dialect, line: bytes) -> bool:
+    """Whether something begins or ends with a line that passed the check before."""
+    facts = dialect.facts(understand(dialect, line))
+    return any(isinstance(fact, Began | Ended) for fact in facts)
 
 
 def _word(value: Any) -> str | None:

@@ -436,8 +436,8 @@ def fingerprint(
         modules |= {fold.key.__module__, fold.step.__module__}
     sources = {file for name in modules if (file := _file(name))}
     for dialect in dialects.values():
-        for function in (dialect.read, dialect.facts, dialect.rules):
-            sources |= _package(function.__module__)
+        for module in dialect.modules:
+            sources |= _package(module)
     hashes = sorted([file.name, _hash(file)] for file in sources)
     parts = [__version__, words, sorted(shapes), sorted(dialects), hashes]
     return sha256(orjson.dumps(parts)).hexdigest()

@@ -12,7 +12,12 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from tracklog.dialects import Dialect
-from tracklog.dialects.checking import CheckAll, batch_checker, recognising_checker, understand
+from tracklog.dialects.checking import (
+    CheckAll,
+    batch_checker,
+    begins_or_ends,
+    recognising_checker,
+)
 from tracklog.dialects.recognition import Recogniser
 from tracklog.intake.identities import (
     PENDING,
@@ -30,7 +35,6 @@ from tracklog.journal.storages import Offsets
 from tracklog.model import problems
 from tracklog.model.errors import KeyReused, Overtaken, StoreBroken
 from tracklog.model.event import Body, Passed, Problem, Refusal
-from tracklog.model.fact import Began, Ended
 from tracklog.model.lines import CAP, Line
 
 Redact = Callable[[bytes], tuple[bytes, Sequence[str]]]
@@ -338,12 +342,7 @@ class Intake:
 
     def _lives(self, events: list[Passed]) -> bool:
         """Whether something began or ended in these events."""
-        return any(
-            isinstance(fact, Began | Ended)
-            for event in events
-            for dialect in (self._dialects[event.dialect],)
-            for fact in dialect.facts(understand(dialect, event.line))
-        )
+        return any(begins_or_ends(self._dialects[each.dialect], each.line) for each in events)
 
 
 def _may_be(record: Record, event: Passed) -> bool:

@@ -75,8 +75,8 @@ class AtifReader(Reader):
         fields = self.out.about(_part(raw, head), key=native)
         steps = value["steps"]
         times = [moment(step.get("timestamp")) for step in steps if isinstance(step, dict)]
-        first = next((at for at in times if at), None)
-        ours = "mapping" in _ours(value)
+        ours = "mapping" in _ours(value)  # then the carried facts have their own times, or none
+        first = None if ours else next((at for at in times if at), None)
         self._open(fields, run, parent, first, ours=ours)
         spent: dict[str, int] = {}
         at: str | None = None

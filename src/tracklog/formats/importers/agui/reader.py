@@ -86,10 +86,11 @@ class AguiReader(Reader):
         if kind is None:
             self.out.unknown("record", value)
             return
-        self._at = moment(value.get("timestamp"))
         ours, bare_value = _parted(value)
         fact = carried(ours)
         self._mapped = fact is not None or self._is_ours(kind, ours)
+        # A fact that our export carries has its own time, or none.
+        self._at = None if self._mapped else moment(value.get("timestamp"))
         value = bare_value if self._mapped else value
         self._rest = {
             key: each for key, each in value.items() if key not in (*BASE, *KNOWN.get(kind, ()))

@@ -196,6 +196,8 @@ def span(item: Item, resource: Mapping[str, Any]) -> SpanView:
     start, end = int(body.get("startTimeUnixNano", 0)), int(body.get("endTimeUnixNano", 0))
     # Our own exporter gives open spans an end, because others need one, and marks it.
     is_open = attrs.get("tracklog.unfinished") is True or attrs.get("tracklog.dangling") is True
+    # The facts that it carries have their own times, or none.
+    is_timed = "tracklog.facts" not in attrs
     return SpanView(
         item,
         attrs,
@@ -206,8 +208,8 @@ def span(item: Item, resource: Mapping[str, Any]) -> SpanView:
         parent=body.get("parentSpanId", ""),
         start=start,
         end=end,
-        began=spelled(start),
-        ended=spelled(end),
+        began=spelled(start) if is_timed else None,
+        ended=spelled(end) if is_timed else None,
         pending=not end or is_open,
         failed=status.get("code") == 2,
         succeeded=status.get("code") == 1,
