@@ -121,15 +121,15 @@ def main() -> None:
             found = in_browser(url, "link")
             goal(f"{of}: from a link to record 40,000", found["open"], "ms", at_most=1000)
             stop, counts = threading.Event(), [0]
-            teller = threading.Thread(target=tell, args=(url, stop, counts))
-            teller.start()
+            sender = threading.Thread(target=tell, args=(url, stop, counts))
+            sender.start()
             try:
                 began = time.monotonic()
                 found = in_browser(url, "news")
                 rate = counts[0] / (time.monotonic() - began)
             finally:
                 stop.set()
-                teller.join()
+                sender.join()
             about = f"{SECONDS} s of news"
             goal(f"{about}: events a second", rate, "/s", at_least=0.95 * RATE)
             of = f"{about}: the slowest of {found['interactions']:.0f} interactions"

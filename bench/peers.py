@@ -30,7 +30,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from timing import goal, peer_python
 from tracklog.formats.importers import LineWriter, run_id
-from tracklog.formats.importers.otlp import MAPPING, WRITER, tell_items, wire
+from tracklog.formats.importers.otlp import MAPPING, WRITER, wire, write_items
 from tracklog.formats.importers.otlp.memory import Memory
 
 ROUNDS = int(os.environ.get("ROUNDS", "15"))
@@ -194,9 +194,9 @@ class Lines(Ours):
 
     def request(self, body: bytes) -> tuple[str, str, bytes]:
         items = [each for each in wire.from_protobuf("traces", body) if isinstance(each, wire.Item)]
-        teller = LineWriter(WRITER, MAPPING, "")
-        list(tell_items(items, teller, Memory()))
-        lines = b"".join(line + b"\n" for line in teller.lines)
+        out = LineWriter(WRITER, MAPPING, "")
+        list(write_items(items, out, Memory()))
+        lines = b"".join(line + b"\n" for line in out.lines)
         return "/api/events/tracklog", "application/x-ndjson", lines
 
 

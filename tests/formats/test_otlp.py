@@ -42,7 +42,7 @@ from support.telemetry import TRACE, Door, chat, logs, message, pairs, span, tra
 from tracklog.dialects import tracklog as native
 from tracklog.formats.importers import LineWriter, run_id
 from tracklog.formats.importers._reading import SourceReading
-from tracklog.formats.importers.otlp import MAPPING, importer, tell_items, wire
+from tracklog.formats.importers.otlp import MAPPING, importer, wire, write_items
 from tracklog.formats.importers.otlp.memory import KnownFacts, Memory
 from tracklog.formats.importers.otlp.shape import SHAPES
 from tracklog.formats.importers.otlp.view import spelled
@@ -685,7 +685,7 @@ def test_what_a_file_holds_beside_requests_is_stored_and_noted(tmp_path):
 def test_the_id_of_a_line_is_made_as_ids_are():
     (item,) = wire.from_document("traces", traces(span(1, "job")))
     teller = LineWriter("otlp", "1", "")
-    ((_, run, _),) = tell_items([item], teller, Memory())
+    ((_, run, _),) = write_items([item], teller, Memory())
     expected = [native.line_id("otlp", "1", run, item.raw(), n=n) for n in (0, 1, 2)]
     assert [orjson.loads(line)["id"] for line in teller.lines][:2] == expected[:2]
 
@@ -783,7 +783,7 @@ def test_each_part_of_a_growing_history_is_recorded_once(words, data):
         history = words[:cut]
         for word, new in zip(history, past.news(history), strict=True):
             if new:
-                past.said.append(word)
+                past.facts.append(word)
                 told.append(word)
     assert told == words
 

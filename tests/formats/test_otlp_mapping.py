@@ -8,7 +8,7 @@ import pytest
 
 from support.telemetry import TRACE, Door, chat, logs, message, pairs, span, traces, value
 from tracklog.formats.importers import LineWriter, run_id
-from tracklog.formats.importers.otlp import tell_items, wire
+from tracklog.formats.importers.otlp import wire, write_items
 from tracklog.formats.importers.otlp.memory import Memory
 
 RECORD = f"{TRACE}/{2:016x}"
@@ -23,7 +23,7 @@ def told(*documents):
         teller = LineWriter("otlp", "1", "")
         items = [*wire.from_document(signal, document)]
         assert not [each for each in items if isinstance(each, wire.RefusedItem)]
-        list(tell_items(items, teller, memory))
+        list(write_items(items, teller, memory))
         lines += map(orjson.loads, teller.lines)
     return lines
 

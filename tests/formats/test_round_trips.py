@@ -31,7 +31,7 @@ from tracklog.formats.export import export, export_run, losses
 from tracklog.formats.exporters import plain, utc
 from tracklog.formats.importers import LineWriter
 from tracklog.formats.importers._carried import carried
-from tracklog.formats.importers.otlp import tell_items, wire
+from tracklog.formats.importers.otlp import wire, write_items
 from tracklog.formats.importers.otlp.memory import Memory
 from tracklog.model.event import Event
 from tracklog.model.fact import FACTS, Began, Called, Ended, Linked, Returned, Said, Spent
@@ -74,7 +74,7 @@ def read_back(way: Way, content: bytes, folder) -> list[bytes]:
         teller = LineWriter("otlp", "1", "")
         items = list(wire.from_protobuf("traces", content))
         assert all(isinstance(each, wire.Item) for each in items)
-        list(tell_items(items, teller, Memory()))
+        list(write_items(items, teller, Memory()))
         return teller.take()
     path = folder / f"run{registry.exporter(way.format).suffix}"
     path.write_bytes(content)

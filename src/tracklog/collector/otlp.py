@@ -14,7 +14,7 @@ from tracklog.collector.shapes import ref
 from tracklog.dialects import tracklog as native
 from tracklog.dialects.checking import parse
 from tracklog.formats.importers import LineWriter, hashed
-from tracklog.formats.importers.otlp import MAPPING, WRITER, tell_items, wire
+from tracklog.formats.importers.otlp import MAPPING, WRITER, wire, write_items
 from tracklog.formats.importers.otlp.memory import Memory
 from tracklog.model.event import Refusal
 from tracklog.web import bodies
@@ -217,12 +217,12 @@ class Telemetry:
             memory = self._remembered()
             contents: dict[str, bytes] = {}
             put = _into(contents)
-            teller = LineWriter(WRITER, MAPPING, "", put=put, redact=self.home.redact)
+            out = LineWriter(WRITER, MAPPING, "", put=put, redact=self.home.redact)
             try:
-                rows = list(tell_items(items, teller, memory))
+                rows = list(write_items(items, out, memory))
                 # The blobs first: a line must not refer to a blob that does not exist.
                 self.home.blobs.put_all(contents.values())
-                lines, bodies = teller.lines, teller.bodies
+                lines, bodies = out.lines, out.bodies
                 verdicts = self.home.intake.admit(lines, native.dialect.name, bodies=bodies)
             except OSError as error:
                 self._memory = None  # the facts it remembers were not stored
@@ -264,7 +264,7 @@ class Telemetry:
             journal = self.home.journal
             after = max(journal.first - 1, journal.last - _TAIL, 0)
             for body in _bodies(record.line for record in journal.read(after, _TAIL)):
-                self._memory.hear(body)
+                self._memory.remember(body)
             self._memory.unnamed.settle(self._memory.agent_above)
         return self._memory
 

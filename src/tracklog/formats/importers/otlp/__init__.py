@@ -13,11 +13,11 @@ from typing import Any
 
 from tracklog.formats.importers import Form, Importer, LineWriter, Raw, Reader, SourceFile, run_id
 from tracklog.formats.importers.otlp import genai, wire
-from tracklog.formats.importers.otlp.account import Account
-from tracklog.formats.importers.otlp.logs import record_of, tell_log
+from tracklog.formats.importers.otlp.item_writer import ItemWriter
+from tracklog.formats.importers.otlp.logs import record_of, write_log
 from tracklog.formats.importers.otlp.memory import Memory
 from tracklog.formats.importers.otlp.ours import facts_in
-from tracklog.formats.importers.otlp.spans import agent_of, place_span, tell_span
+from tracklog.formats.importers.otlp.spans import agent_of, place_span, write_span
 from tracklog.formats.importers.otlp.unnamed import UnnamedSpan
 from tracklog.formats.importers.otlp.view import CONVERSATIONS, LogView, SpanView, views_of
 from tracklog.model.errors import BlobDamaged, NoSuchBlob
@@ -27,9 +27,9 @@ WRITER = "otlp"
 MAPPING = "2"
 
 
-def tell_items(
+def write_items(
     items: Iterable[wire.Item],
-    teller: LineWriter,
+    out: LineWriter,
     memory: Memory,
     place: dict[str, Any] | None = None,
 ) -> Iterator[tuple[wire.Item, str, int]]:
@@ -43,14 +43,14 @@ def tell_items(
     spans = [each for each in views if isinstance(each, SpanView)]
     memory.nest((each.record, each.cause, agent_of(each)) for each in spans)
     for each in views:
-        before = len(teller.lines)
+        before = len(out.lines)
         run = _run(each, memory)
-        account = Account(teller, memory.past(run), each, run)
+        writer = ItemWriter(out, memory.past(run), each, run)
         if isinstance(each, SpanView):
-            _span(account, each, memory, place or {})
+            _span(writer, each, memory, place or {})
         else:
-            _log(account, each, place or {})
-        yield each.item, run, len(teller.lines) - before
+            _log(writer, each, place or {})
+        yield each.item, run, len(out.lines) - before
 
 
 def _start(each: SpanView | LogView) -> tuple[bool, int]:
@@ -75,29 +75,29 @@ def _run(each: SpanView | LogView, memory: Memory) -> str:
     return _run_id(each.tool, each.host or each.service or "unknown_service")
 
 
-def _span(account: Account, span: SpanView, memory: Memory, place: dict[str, Any]) -> None:
+def _span(writer: ItemWriter, span: SpanView, memory: Memory, place: dict[str, Any]) -> None:
     own = f"{span.trace}/{span.item.body['spanId']}"
     copy = span.record != own
-    if account.is_known(span.record) or (copy and account.is_known(f"{own} late")):
+    if writer.is_known(span.record) or (copy and writer.is_known(f"{own} late")):
         return
-    if span.pending and span.record in account.past.records:
+    if span.pending and span.record in writer.past.records:
         # The announced span was mapped already, and is not opened again.
-        account.begin(record=f"{own} late", place=place, bare=False)
-        account.say(Noted(label="pending", kind=span.name), at=span.began)
+        writer.begin(record=f"{own} late", place=place, bare=False)
+        writer.write(Noted(label="pending", kind=span.name), at=span.began)
         return
     agent, missing = memory.agent_above(span.record)
     unnamed = missing is not None and not span.pending and facts_in(span) is None
-    _mapped(account, span, memory, place, agent, copy=copy, unnamed=unnamed)
+    _mapped(writer, span, memory, place, agent, copy=copy, unnamed=unnamed)
     if missing is not None and unnamed:
-        content = account.content.decode()
-        found = UnnamedSpan(span.record, account.run, place, account.told, account.kept, content)
+        content = writer.content.decode()
+        found = UnnamedSpan(span.record, writer.run, place, writer.written, writer.stored, content)
         memory.unnamed.add(missing, found)
     for each in memory.unnamed.pop(span.record):
-        _renamed(account.teller, each, memory)
+        _renamed(writer.out, each, memory)
 
 
 def _mapped(
-    account: Account,
+    writer: ItemWriter,
     span: SpanView,
     memory: Memory,
     place: dict[str, Any],
@@ -107,27 +107,27 @@ def _mapped(
     unnamed: bool = False,
     speaker: str | None = None,
 ) -> None:
-    told = genai.generation(span.attrs, [each.name for each in span.happenings])
-    account.begin(
+    generation = genai.generation(span.attrs, [each.name for each in span.happenings])
+    writer.begin(
         record=span.record,
         place=place,
         bare=False,
         copy=copy,
-        generation=told,
+        generation=generation,
         unnamed=unnamed,
         speaker=speaker,
     )
-    nested = bool(span.parent) and memory.traces.get(span.trace) == account.run
-    call = tell_span(account, span, agent, nested=nested)
+    nested = bool(span.parent) and memory.traces.get(span.trace) == writer.run
+    call = write_span(writer, span, agent, nested=nested)
     # A span of ours may carry no facts: they are in spans of their own.
-    if facts_in(span) != [] and account.kept not in account.past.records.get(span.record, ()):
+    if facts_in(span) != [] and writer.stored not in writer.past.records.get(span.record, ()):
         note = Noted(label="copy", kind=span.name, text="all of it was told by another span")
-        account.say(note, at=span.began, extra=account.rest())
-    _name(account, span, span.began)
-    place_span(account, span, memory, call)
+        writer.write(note, at=span.began, extra=writer.rest())
+    _name(writer, span, span.began)
+    place_span(writer, span, memory, call)
 
 
-def _renamed(teller: LineWriter, found: UnnamedSpan, memory: Memory) -> None:
+def _renamed(out: LineWriter, found: UnnamedSpan, memory: Memory) -> None:
     """Write a span again under the agent of a span above it, which arrived later."""
     agent, missing = memory.agent_above(found.record)
     if missing is not None:
@@ -136,9 +136,9 @@ def _renamed(teller: LineWriter, found: UnnamedSpan, memory: Memory) -> None:
     span = None if agent is None else _fetched(found, memory)
     if span is None:
         return
-    again = Account(teller, memory.past(found.run), span, found.run)
+    again = ItemWriter(out, memory.past(found.run), span, found.run)
     contents = again.past.records.get(span.record, [])
-    if contents and contents[-1] != again.kept:
+    if contents and contents[-1] != again.stored:
         return  # the span was corrected since
     again.only = frozenset(found.ids)
     _mapped(again, span, memory, found.place, agent, speaker=agent)
@@ -159,18 +159,18 @@ def _fetched(found: UnnamedSpan, memory: Memory) -> SpanView | None:
     return views[0] if len(views) == 1 and isinstance(views[0], SpanView) else None
 
 
-def _log(account: Account, log: LogView, place: dict[str, Any]) -> None:
+def _log(writer: ItemWriter, log: LogView, place: dict[str, Any]) -> None:
     record = record_of(log)
-    if account.is_known(record):
+    if writer.is_known(record):
         return
-    told = genai.generation(log.attrs, [log.name]) if "gen_ai." in log.name else None
-    account.begin(record=record, place=place, bare=log.at is None, generation=told)
-    account.corrects = False
-    tell_log(account, log)
-    _name(account, log, log.at)
+    generation = genai.generation(log.attrs, [log.name]) if "gen_ai." in log.name else None
+    writer.begin(record=record, place=place, bare=log.at is None, generation=generation)
+    writer.corrects = False
+    write_log(writer, log)
+    _name(writer, log, log.at)
 
 
-def _name(account: Account, each: SpanView | LogView, at: str | None) -> None:
+def _name(writer: ItemWriter, each: SpanView | LogView, at: str | None) -> None:
     """Write every name of the run."""
     found = dict(each.keys)
     if each.trace:
@@ -178,15 +178,15 @@ def _name(account: Account, each: SpanView | LogView, at: str | None) -> None:
     elif not found and each.service:
         found["service.name"] = each.service
     for system, name in found.items():
-        if name != account.run:
-            account.alias(system, name, at)
+        if name != writer.run:
+            writer.alias(system, name, at)
 
 
 class _Reader(Reader):
     """A file of OTLP JSON: one request per line, or one in the complete file."""
 
-    def __init__(self, source: SourceFile, tell: LineWriter, state: dict[str, Any]) -> None:
-        super().__init__(source, tell, state)
+    def __init__(self, source: SourceFile, out: LineWriter, state: dict[str, Any]) -> None:
+        super().__init__(source, out, state)
         self.memory = Memory(state)
 
     def identify(self, raw: Raw) -> str | None:
@@ -196,7 +196,7 @@ class _Reader(Reader):
     def record(self, raw: Raw) -> None:
         items, refused = _read(raw.value)
         place = {"path": self.out.path, "offset": raw.offset}
-        for _ in tell_items(items, self.out, self.memory, place):
+        for _ in write_items(items, self.out, self.memory, place):
             pass  # the lines wait with those of the others
         self.out.report.mapped["span"] += sum(item.signal == "traces" for item in items)
         self.out.report.mapped["log record"] += sum(item.signal == "logs" for item in items)

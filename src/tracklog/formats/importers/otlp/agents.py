@@ -9,8 +9,8 @@ from contextlib import nullcontext
 from typing import Any
 
 from tracklog.formats.importers import count, seconds
-from tracklog.formats.importers.otlp.account import PRIVATE, Account
 from tracklog.formats.importers.otlp.genai import parse
+from tracklog.formats.importers.otlp.item_writer import PRIVATE, ItemWriter
 from tracklog.formats.importers.otlp.view import AGENTS, RUN_KEYS, text
 from tracklog.model.fact import Began, Called, Decided, Fact, Noted, Returned, Said, Spent
 
@@ -29,14 +29,14 @@ class AgentEvent:
 
     def __init__(
         self,
-        account: Account,
+        writer: ItemWriter,
         name: str,
         attrs: Attrs,
         at: str | None,
         clock: str | None,
         cause: str | None,
     ) -> None:
-        self.account, self.name, self.attrs, self.at, self.clock = account, name, attrs, at, clock
+        self.writer, self.name, self.attrs, self.at, self.clock = writer, name, attrs, at, clock
         self.cause = cause
 
     def text(self, *keys: str) -> str | None:
@@ -47,29 +47,29 @@ class AgentEvent:
         return next((each for each in found if each is not None), None)
 
     def flag(self, key: str) -> bool | None:
-        said = self.attrs.get(key)
-        if isinstance(said, str):
-            return {"true": True, "false": False}.get(said.lower())
-        return said if isinstance(said, bool) else None
+        value = self.attrs.get(key)
+        if isinstance(value, str):
+            return {"true": True, "false": False}.get(value.lower())
+        return value if isinstance(value, bool) else None
 
     def rest(self, *used: str) -> dict[str, Any]:
         return {
-            key: self.account.lifted(value)
+            key: self.writer.lifted(value)
             for key, value in self.attrs.items()
             if value is not None and key not in used and not key.startswith(COMMON)
         }
 
-    def say(self, fact: Fact, *used: str) -> None:
+    def write(self, fact: Fact, *used: str) -> None:
         extra = self.rest(*used) if used else None
-        self.account.say(fact, at=self.at, clock=self.clock, cause=self.cause, extra=extra)
+        self.writer.write(fact, at=self.at, clock=self.clock, cause=self.cause, extra=extra)
 
     @property
     def seconds(self) -> float | None:
         return seconds(self.attrs.get("duration_ms"), 1000)
 
 
-def tell_event(
-    account: Account,
+def write_event(
+    writer: ItemWriter,
     name: str,
     attrs: Attrs,
     at: str | None,
@@ -83,14 +83,14 @@ def tell_event(
     if agent is None:
         return False
     short = name.removeprefix(AGENTS[agent][0])
-    told = EVENTS.get(f"{agent} {short}") or EVENTS.get(short)
-    if told is None and severe:
+    mapping = EVENTS.get(f"{agent} {short}") or EVENTS.get(short)
+    if mapping is None and severe:
         return False
     key = copied_key(name, attrs) if agent == "codex" else None
     # A log and a trace copy of one event both arrive, with the same key.
-    if key is None or key not in account.past.records:
-        with account.under(key) if key else nullcontext():
-            (told or _noted_as(None))(AgentEvent(account, name, attrs, at, clock, cause))
+    if key is None or key not in writer.past.records:
+        with writer.under(key) if key else nullcontext():
+            (mapping or _noted_as(None))(AgentEvent(writer, name, attrs, at, clock, cause))
     return True
 
 
@@ -110,87 +110,87 @@ def _has_counts(attrs: Attrs) -> bool:
     return any(key.endswith("_token_count") for key in attrs)
 
 
-def _began(heard: AgentEvent) -> None:
-    view = heard.account.view
+def _began(event: AgentEvent) -> None:
+    view = event.writer.view
     software = view.software or {"name": "codex"}
-    version = heard.text("app.version")
+    version = event.text("app.version")
     fact = Began(
         what="run",
-        model=heard.text("model", "slug"),
+        model=event.text("model", "slug"),
         software={**software, "version": version} if version else software,
         host=view.host,
     )
-    heard.say(fact, "model", "app.version")
+    event.write(fact, "model", "app.version")
 
 
-def _prompted(heard: AgentEvent) -> None:
-    _said(heard, "user", heard.text("prompt", "message", "text"), "prompt")
+def _prompted(event: AgentEvent) -> None:
+    _message(event, "user", event.text("prompt", "message", "text"), "prompt")
 
 
-def _responded(heard: AgentEvent) -> None:
-    _said(heard, "assistant", heard.text("response", "text", "message", "content"), "response")
+def _responded(event: AgentEvent) -> None:
+    _message(event, "assistant", event.text("response", "text", "message", "content"), "response")
 
 
-def _said(heard: AgentEvent, role: Any, words: str | None, used: str) -> None:
+def _message(event: AgentEvent, role: Any, words: str | None, used: str) -> None:
     withheld = words is None or (words.startswith("<") and "REDACTED" in words)
     withheld = withheld or words == "[REDACTED]"
     blocks: tuple[dict[str, Any], ...] = ()
     if not withheld:
-        blocks = ({"type": "text", "text": heard.account.lifted(words)},)
+        blocks = ({"type": "text", "text": event.writer.lifted(words)},)
     elif role == "assistant":
         # That there was an answer ends the turn, whatever its words are.
         blocks = ({"type": "text", "text": "", "withheld": True},)
     fact = Said(
         role=role,
         blocks=blocks,
-        model=heard.text("model"),
-        step=heard.text("prompt.id", "prompt_id"),
+        model=event.text("model"),
+        step=event.text("prompt.id", "prompt_id"),
     )
-    heard.say(fact, used, "model")
+    event.write(fact, used, "model")
 
 
-def _claude_spent(heard: AgentEvent) -> None:
+def _claude_spent(event: AgentEvent) -> None:
     given, cached, written = (
-        heard.count(key) for key in ("input_tokens", "cache_read_tokens", "cache_creation_tokens")
+        event.count(key) for key in ("input_tokens", "cache_read_tokens", "cache_creation_tokens")
     )
     tokens = _tokens(
         input_tokens=None if given is None else given + (cached or 0) + (written or 0),
         cached_tokens=cached,
         cache_write_tokens=written,
-        output_tokens=heard.count("output_tokens"),
+        output_tokens=event.count("output_tokens"),
     )
-    cost = seconds(heard.attrs.get("cost_usd"))
-    _spent(heard, tokens, cost, "anthropic", heard.text("request_id", "message_id", "response_id"))
+    cost = seconds(event.attrs.get("cost_usd"))
+    _spent(event, tokens, cost, "anthropic", event.text("request_id", "message_id", "response_id"))
 
 
-def _codex_streamed(heard: AgentEvent) -> None:
-    if heard.text("event.kind") != "response.completed" or not _has_counts(heard.attrs):
-        heard.say(_noted(heard))
+def _codex_streamed(event: AgentEvent) -> None:
+    if event.text("event.kind") != "response.completed" or not _has_counts(event.attrs):
+        event.write(_noted(event))
         return
     # `tool_token_count` is the total, despite its name.
     tokens = _tokens(
-        input_tokens=heard.count("input_token_count"),
-        cached_tokens=heard.count("cached_token_count"),
-        cache_write_tokens=heard.count("cache_write_token_count"),
-        output_tokens=heard.count("output_token_count"),
-        reasoning_tokens=heard.count("reasoning_token_count"),
-        total_tokens=heard.count("tool_token_count"),
+        input_tokens=event.count("input_token_count"),
+        cached_tokens=event.count("cached_token_count"),
+        cache_write_tokens=event.count("cache_write_token_count"),
+        output_tokens=event.count("output_token_count"),
+        reasoning_tokens=event.count("reasoning_token_count"),
+        total_tokens=event.count("tool_token_count"),
     )
-    _spent(heard, tokens, None, None, heard.text("response_id", "request_id"))
+    _spent(event, tokens, None, None, event.text("response_id", "request_id"))
 
 
-def _gemini_spent(heard: AgentEvent) -> None:
-    thoughts, output = heard.count("thoughts_token_count"), heard.count("output_token_count")
-    tools, given = heard.count("tool_token_count"), heard.count("input_token_count")
+def _gemini_spent(event: AgentEvent) -> None:
+    thoughts, output = event.count("thoughts_token_count"), event.count("output_token_count")
+    tools, given = event.count("tool_token_count"), event.count("input_token_count")
     tokens = _tokens(
         input_tokens=None if given is None else given + (tools or 0),
-        cached_tokens=heard.count("cached_content_token_count"),
+        cached_tokens=event.count("cached_content_token_count"),
         output_tokens=None if output is None else output + (thoughts or 0),
         reasoning_tokens=thoughts,
-        total_tokens=heard.count("total_token_count"),
+        total_tokens=event.count("total_token_count"),
     )
-    key = heard.text("response_id", "request_id") or gemini_key(heard.attrs)
-    _spent(heard, tokens, None, "gcp.gemini", key, GEMINI)
+    key = event.text("response_id", "request_id") or gemini_key(event.attrs)
+    _spent(event, tokens, None, "gcp.gemini", key, GEMINI)
 
 
 def gemini_key(attrs: Attrs) -> str | None:
@@ -204,26 +204,26 @@ def _tokens(**counts: int | None) -> dict[str, int]:
 
 
 def _spent(
-    heard: AgentEvent,
+    event: AgentEvent,
     tokens: dict[str, int],
     cost: float | None,
     provider: str | None,
     key: str | None,
     group: str | None = None,
 ) -> None:
-    account = heard.account
+    writer = event.writer
     fact = Spent(
-        key=key or account.line_id(),
-        provider=heard.text("provider", "provider_name") or provider,
-        model=heard.text("model"),
+        key=key or writer.line_id(),
+        provider=event.text("provider", "provider_name") or provider,
+        model=event.text("model"),
         usage=tokens or None,
         cost_usd=cost,
         calls=1,
         group=group,
         whole=group is not None,
-        step=heard.text("prompt.id", "prompt_id"),
+        step=event.text("prompt.id", "prompt_id"),
     )
-    heard.say(fact, "model", "cost_usd", *_COUNTS)
+    event.write(fact, "model", "cost_usd", *_COUNTS)
 
 
 _COUNTS = (
@@ -234,48 +234,48 @@ _COUNTS = (
 )  # fmt: skip  # one row
 
 
-def _returned(heard: AgentEvent) -> None:
+def _returned(event: AgentEvent) -> None:
     """A tool call and its return: one record has both, at its own time."""
-    tool = heard.text("tool_name", "function_name", "name") or "unknown"
-    id = heard.text("tool_use_id", "call_id", "tool_call_id")
-    account = heard.account
-    given = next((heard.attrs[key] for key in _GIVEN if heard.attrs.get(key) is not None), None)
-    put = account.lifted(parse(given))
-    call = account.ids_of(tool, put, id, f"{account.kept[:16]}/0")
-    ok, step = heard.flag("success"), heard.text("prompt.id", "prompt_id")
-    exit_code = _exit_code(heard)
+    tool = event.text("tool_name", "function_name", "name") or "unknown"
+    id = event.text("tool_use_id", "call_id", "tool_call_id")
+    writer = event.writer
+    given = next((event.attrs[key] for key in _GIVEN if event.attrs.get(key) is not None), None)
+    put = writer.lifted(parse(given))
+    call = writer.ids_of(tool, put, id, f"{writer.stored[:16]}/0")
+    ok, step = event.flag("success"), event.text("prompt.id", "prompt_id")
+    exit_code = _exit_code(event)
     called = Called(
         tool=tool,
         call_id=call.id,
         input=put,
         provider_call_id=call.other,
-        tool_server=heard.text("mcp_server", "mcp_server_name", "mcp_server_scope"),
+        tool_server=event.text("mcp_server", "mcp_server_name", "mcp_server_scope"),
         synthetic_id=call.synthetic,
         step=step,
     )
-    heard.say(called, *_GIVEN, "tool_name", "function_name", "success", "output", "error")
-    error = heard.attrs.get("error", heard.attrs.get("error.message"))
+    event.write(called, *_GIVEN, "tool_name", "function_name", "success", "output", "error")
+    error = event.attrs.get("error", event.attrs.get("error.message"))
     returned = Returned(
         call_id=call.id,
         tool=tool,
         ok=False if exit_code else ok,
         exit_code=exit_code,
-        output=account.lifted(parse(heard.attrs.get("output", heard.attrs.get("result")))),
+        output=writer.lifted(parse(event.attrs.get("output", event.attrs.get("result")))),
         error=error or None,
-        status=heard.text("status", "decision"),
-        seconds=heard.seconds,
+        status=event.text("status", "decision"),
+        seconds=event.seconds,
         synthetic_id=call.synthetic,
         step=step,
     )
-    heard.say(returned)
+    event.write(returned)
 
 
-def _exit_code(heard: AgentEvent) -> int | None:
+def _exit_code(event: AgentEvent) -> int | None:
     """The exit code of a command: Codex and Gemini count it as a success whatever its code is."""
-    if heard.name.startswith("codex."):
-        exited = _EXITED.search(heard.text("output") or "")
+    if event.name.startswith("codex."):
+        exited = _EXITED.search(event.text("output") or "")
         return int(exited[1]) if exited else None
-    about = parse(heard.attrs.get("metadata"))
+    about = parse(event.attrs.get("metadata"))
     return count(about.get("exitCode")) if isinstance(about, dict) else None
 
 
@@ -283,38 +283,38 @@ _EXITED = re.compile(r"^Process exited with code ([0-9]{1,9})$", re.MULTILINE)
 _GIVEN = ("tool_input", "arguments", "function_args", "tool_parameters", "args")
 
 
-def _decided(heard: AgentEvent) -> None:
+def _decided(event: AgentEvent) -> None:
     """A person, or a setting, allowed a tool call or not."""
-    verdict = heard.text("decision") or "unknown"
+    verdict = event.text("decision") or "unknown"
     fact = Decided(
         verdict=verdict,
-        by=heard.text("source", "decision_source"),
-        about=heard.text("tool_use_id", "call_id"),
-        name=heard.text("tool_name", "function_name"),
-        step=heard.text("prompt.id", "prompt_id"),
+        by=event.text("source", "decision_source"),
+        about=event.text("tool_use_id", "call_id"),
+        name=event.text("tool_name", "function_name"),
+        step=event.text("prompt.id", "prompt_id"),
     )
-    heard.say(fact, "decision", "source", "tool_name")
+    event.write(fact, "decision", "source", "tool_name")
 
 
 def _noted_as(label: str | None) -> Callable[[AgentEvent], None]:
-    def note(heard: AgentEvent) -> None:
-        heard.say(_noted(heard, label))
+    def note(event: AgentEvent) -> None:
+        event.write(_noted(event, label))
 
     return note
 
 
-def _noted(heard: AgentEvent, label: str | None = None) -> Noted:
-    data = heard.rest(*_ENDS)
+def _noted(event: AgentEvent, label: str | None = None) -> Noted:
+    data = event.rest(*_ENDS)
     ends: dict[str, Any] = {}
     if label == "compaction":
-        ends = {"before": heard.count("tokens_before"), "after": heard.count("tokens_after")}
+        ends = {"before": event.count("tokens_before"), "after": event.count("tokens_after")}
     elif label == "mode-change":
-        ends = {"from": heard.text("from_mode", "from"), "to": heard.text("to_mode", "to", "mode")}
+        ends = {"from": event.text("from_mode", "from"), "to": event.text("to_mode", "to", "mode")}
     data = {**data, **{key: end for key, end in ends.items() if end is not None}}
     return Noted(
-        label=label or heard.name,
-        kind=heard.name,
-        text=heard.text("error", "error.message", "message") if label else None,
+        label=label or event.name,
+        kind=event.name,
+        text=event.text("error", "error.message", "message") if label else None,
         data=data,
     )
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tracklog.formats.importers.otlp import genai, messages
-from tracklog.formats.importers.otlp.account import Account, Used
 from tracklog.formats.importers.otlp.agents import GEMINI, gemini_key
+from tracklog.formats.importers.otlp.item_writer import ItemWriter, Used
 from tracklog.formats.importers.otlp.view import RUN_KEYS, Attrs, SpanView, text
 from tracklog.model.fact import Noted, Said, Spent
 
@@ -32,37 +32,37 @@ DETAILS = "gen_ai.client.inference.operation.details"
 """The event that has all details of a model call."""
 
 
-def tell_inference(account: Account, span: SpanView) -> None:
+def write_inference(writer: ItemWriter, span: SpanView) -> None:
     """Map a model call: its input, its output, its usage."""
     if span.pending:
         return
     start, end = span.began, span.ended
     attrs = _whole(span)
-    talk = heard_in(span, attrs)
+    talk = counted_in(span, attrs)
     talk.input = talk.input or messages.payload(attrs, genai.INPUT, "user")
     talk.output = talk.output or messages.payload(attrs, genai.OUTPUT, "assistant")
     key = genai.pick(attrs, "response") or span.record
     asked, answered = genai.pick(attrs, "asked"), genai.pick(attrs, "answered")
     reasons = genai.finish_reasons(attrs)
-    account.again(talk.system, start, "system")
-    last = account.input(talk.input, start)
+    writer.again(talk.system, start, "system")
+    last = writer.input(talk.input, start)
     # Other attributes of the request are stored with the spend, or with the answer where there is
     # none.
-    took, rest = genai.usage(attrs), account.rest(CALL)
+    took, rest = genai.usage(attrs), writer.rest(CALL)
     extra = None if took else rest
     if talk.output:
-        account.output(talk.output, key, end, last, answered or asked, reasons, extra=extra)
+        writer.output(talk.output, key, end, last, answered or asked, reasons, extra=extra)
     else:
         # Most producers withhold the content; the message is written all the same.
         reason = reasons[0] if reasons else None
-        said = Said(role="assistant", blocks=(), model=answered or asked, stop_reason=reason)
-        told = not account.is_answered(key) and span.tool != "gemini"
-        account.say(said, at=end, told=told, known=not span.failed, extra=extra)
-    _spent(account, span, attrs, took, rest)
+        message = Said(role="assistant", blocks=(), model=answered or asked, stop_reason=reason)
+        new = not writer.is_answered(key) and span.tool != "gemini"
+        writer.write(message, at=end, new=new, known=not span.failed, extra=extra)
+    _spent(writer, span, attrs, took, rest)
     if span.failed:
         fact = Noted(label="error", kind=span.name, text=span.status_message, data=error_of(span))
-        account.say(fact, at=end, cause=span.record)
-    cut_short(account, talk.cut, end)
+        writer.write(fact, at=end, cause=span.record)
+    cut_short(writer, talk.cut, end)
 
 
 def _whole(span: SpanView) -> Attrs:
@@ -71,7 +71,7 @@ def _whole(span: SpanView) -> Attrs:
     return Attrs({**found[-1], **span.attrs}) if found else span.attrs
 
 
-def heard_in(span: SpanView, attrs: Attrs) -> messages.Conversation:
+def counted_in(span: SpanView, attrs: Attrs) -> messages.Conversation:
     """The messages in a span, from its attributes or from events of generation A."""
     talk = messages.talk(attrs)
     for each in span.happenings:
@@ -87,51 +87,53 @@ def heard_in(span: SpanView, attrs: Attrs) -> messages.Conversation:
     return talk
 
 
-def tell_details(account: Account, attrs: Attrs, at: str | None, clock: str | None = None) -> None:
+def write_details(
+    writer: ItemWriter, attrs: Attrs, at: str | None, clock: str | None = None
+) -> None:
     """Map a complete model call that was sent as an event."""
     talk = messages.talk(attrs)
-    key = genai.pick(attrs, "response") or account.answer()
+    key = genai.pick(attrs, "response") or writer.answer()
     asked, answered = genai.pick(attrs, "asked"), genai.pick(attrs, "answered")
-    account.again(talk.system, at, "system")
-    last = account.input(talk.input, at)
+    writer.again(talk.system, at, "system")
+    last = writer.input(talk.input, at)
     reasons = genai.finish_reasons(attrs)
-    account.output(talk.output, key, at, last, answered or asked, reasons, clock)
-    gemini = account.view.tool == "gemini"
+    writer.output(talk.output, key, at, last, answered or asked, reasons, clock)
+    gemini = writer.view.tool == "gemini"
     spent(
-        account,
+        writer,
         attrs,
         genai.usage(attrs),
         (gemini_key(attrs) if gemini else None) or key,
         at=at,
         clock=clock,
-        extra=account.rest(EVENT, attrs),
+        extra=writer.rest(EVENT, attrs),
         group=GEMINI if gemini else None,
         whole=gemini,
     )
-    cut_short(account, talk.cut, at)
+    cut_short(writer, talk.cut, at)
 
 
-def spent_in(account: Account, span: SpanView) -> None:
+def spent_in(writer: ItemWriter, span: SpanView) -> None:
     """The usage of a span."""
-    took, rest = genai.usage(span.attrs), account.rest(CALL)
-    _spent(account, span, span.attrs, took, rest)
+    took, rest = genai.usage(span.attrs), writer.rest(CALL)
+    _spent(writer, span, span.attrs, took, rest)
 
 
 def _spent(
-    account: Account, span: SpanView, attrs: Attrs, took: genai.Usage, rest: dict[str, Any]
+    writer: ItemWriter, span: SpanView, attrs: Attrs, took: genai.Usage, rest: dict[str, Any]
 ) -> None:
     # The log events of this agent have the same spends, and more exactly: where they arrive, they
     # replace the spends of its spans.
     group = GEMINI if span.tool == "gemini" else None
     model = genai.pick(attrs, "answered") or genai.pick(attrs, "asked")
     counts = [took.tokens.get(key, 0) for key in ("input_tokens", "output_tokens")]
-    key = account.past.wrapped.key(span.record, span.cause, model, counts) if any(counts) else None
+    key = writer.past.wrapped.key(span.record, span.cause, model, counts) if any(counts) else None
     key = key or genai.pick(attrs, "response") or span.record
-    spent(account, attrs, took, key, at=span.ended, group=group, extra=rest)
+    spent(writer, attrs, took, key, at=span.ended, group=group, extra=rest)
 
 
 def spent(
-    account: Account,
+    writer: ItemWriter,
     attrs: Attrs,
     took: genai.Usage,
     key: str,
@@ -153,16 +155,16 @@ def spent(
         cost_usd=took.cost,
         calls=1,
     )
-    account.say(fact, at=at, clock=clock, known=bool(took), extra=extra)
+    writer.write(fact, at=at, clock=clock, known=bool(took), extra=extra)
     if took.forgot:
-        account.find("cache-not-in-input", f"{took.forgot}; they were added to it", at)
+        writer.find("cache-not-in-input", f"{took.forgot}; they were added to it", at)
 
 
-def cut_short(account: Account, names: Iterable[str], at: str | None) -> None:
+def cut_short(writer: ItemWriter, names: Iterable[str], at: str | None) -> None:
     """Write a finding for attributes whose JSON was cut by a limit."""
     for name in names:
         words = f"{name} is no whole JSON: a limit cut it"
-        account.find("cut-attribute", words, at, attribute=name)
+        writer.find("cut-attribute", words, at, attribute=name)
 
 
 def error_of(span: SpanView) -> dict[str, Any]:

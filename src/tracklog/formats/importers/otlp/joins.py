@@ -46,16 +46,16 @@ def keywords(given: Any) -> Any:
 class Joins:
     """The tool calls of one run."""
 
-    def __init__(self, kept: dict[str, Any]) -> None:
-        self.calls: dict[str, str] = kept.setdefault("calls", {})
+    def __init__(self, state: dict[str, Any]) -> None:
+        self.calls: dict[str, str] = state.setdefault("calls", {})
         """The call of every id: the id under which it was first reported."""
-        self.heads: dict[str, str] = kept.setdefault("heads", {})
+        self.heads: dict[str, str] = state.setdefault("heads", {})
         """The id that the next report of a call refers to, where it is not the first one."""
-        self.others: dict[str, str] = kept.setdefault("others", {})
+        self.others: dict[str, str] = state.setdefault("others", {})
         """The id of an earlier report of the same call, by an id that came later."""
-        self.items: dict[str, str] = kept.setdefault("items", {})
+        self.items: dict[str, str] = state.setdefault("items", {})
         """The id under which an item without an id was reported, by the key of the item."""
-        self._open: dict[str, dict[str, dict[str, str]]] = kept.setdefault("open", {})
+        self._open: dict[str, dict[str, dict[str, str]]] = state.setdefault("open", {})
         """By tool and kind: the calls without a report of that kind, and the hash of their input."""
 
     def other(self, kind: str, id: str, tool: str, given: Any) -> str | None:

@@ -5,27 +5,27 @@ from typing import Any
 
 from tracklog.formats.importers import seconds
 from tracklog.formats.importers.otlp import genai, messages
-from tracklog.formats.importers.otlp.account import Account, Used
 from tracklog.formats.importers.otlp.inference import USED
+from tracklog.formats.importers.otlp.item_writer import ItemWriter, Used
 from tracklog.formats.importers.otlp.view import SpanView, text
 from tracklog.model.fact import Decided, Noted
 
 VERDICT = USED | Used(frozenset({"output.value"}))
 
 
-def judged(account: Account, span: SpanView, at: str | None) -> None:
+def judged(writer: ItemWriter, span: SpanView, at: str | None) -> None:
     """The verdict of a guardrail or an evaluator."""
-    verdict = account.lifted(genai.parse(span.attrs.get("output.value")))
-    extra = account.rest(VERDICT)
+    verdict = writer.lifted(genai.parse(span.attrs.get("output.value")))
+    extra = writer.rest(VERDICT)
     fact = Decided(verdict=verdict, by=span.name or None, name=span.name or None, about=span.cause)
     if verdict is None:
-        account.say(Noted(label="judge", kind=span.name, data=extra), at=at)
+        writer.write(Noted(label="judge", kind=span.name, data=extra), at=at)
     else:
-        account.say(fact, at=at, extra=extra)
+        writer.write(fact, at=at, extra=extra)
 
 
 def decided(
-    account: Account,
+    writer: ItemWriter,
     attrs: Mapping[str, Any],
     about: str | None,
     at: str | None,
@@ -36,7 +36,7 @@ def decided(
     label = attrs.get("gen_ai.evaluation.score.label")
     name = text(attrs.get("gen_ai.evaluation.name"))
     if score is None and label is None:
-        account.say(Noted(label="evaluation", kind=name, data=dict(attrs)), at=at, clock=clock)
+        writer.write(Noted(label="evaluation", kind=name, data=dict(attrs)), at=at, clock=clock)
         return
     fact = Decided(
         verdict=label,
@@ -45,7 +45,7 @@ def decided(
         reason=text(attrs.get("gen_ai.evaluation.explanation")),
         about=text(attrs.get("gen_ai.response.id")) or about,
     )
-    account.say(fact, at=at, clock=clock)
+    writer.write(fact, at=at, clock=clock)
 
 
 def _number(value: Any) -> float | None:
@@ -54,7 +54,7 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def evaluated(account: Account, span: SpanView, at: str | None) -> None:
+def evaluated(writer: ItemWriter, span: SpanView, at: str | None) -> None:
     """Annotations and evaluations of OpenInference, on a span, its trace or its conversation."""
     if ".annotation." not in span.attrs.names and ".evaluation." not in span.attrs.names:
         return
@@ -69,7 +69,7 @@ def evaluated(account: Account, span: SpanView, at: str | None) -> None:
                 if found.get("label") is None and score is None:
                     # It is stored, although it decides nothing.
                     note = Noted(label=word, kind=text(found.get("name")), data=found)
-                    account.say(note, at=at)
+                    writer.write(note, at=at)
                     continue
                 fact = Decided(
                     verdict=found.get("label"),
@@ -79,4 +79,4 @@ def evaluated(account: Account, span: SpanView, at: str | None) -> None:
                     by=text(found.get("annotator_kind")) or text(found.get("identifier")),
                     about=span.record if not prefix else None,
                 )
-                account.say(fact, at=at)
+                writer.write(fact, at=at)

@@ -3,11 +3,11 @@
 from typing import Any
 
 from tracklog.formats.importers.otlp import genai, messages
-from tracklog.formats.importers.otlp.account import Account
-from tracklog.formats.importers.otlp.agents import copied_key, tell_event
-from tracklog.formats.importers.otlp.inference import DETAILS, KEYS, cut_short, tell_details
+from tracklog.formats.importers.otlp.agents import copied_key, write_event
+from tracklog.formats.importers.otlp.inference import DETAILS, KEYS, cut_short, write_details
+from tracklog.formats.importers.otlp.item_writer import ItemWriter
 from tracklog.formats.importers.otlp.judging import decided
-from tracklog.formats.importers.otlp.spans import tell_dropped
+from tracklog.formats.importers.otlp.spans import write_dropped
 from tracklog.formats.importers.otlp.view import Attrs, LogView, text
 from tracklog.formats.importers.otlp.wire import not_numbers
 from tracklog.model.fact import Noted
@@ -28,36 +28,36 @@ def record_of(log: LogView) -> str | None:
     return None
 
 
-def tell_log(account: Account, log: LogView) -> None:
+def write_log(writer: ItemWriter, log: LogView) -> None:
     """Map a log record."""
     attrs = log.attrs
     agent = genai.pick(attrs, "agent") or log.service
-    account.name(agent, genai.pick(attrs, "node"))
+    writer.name(agent, genai.pick(attrs, "node"))
     if log.name in genai.OLD_EVENTS:
-        _old(account, log)
+        _old(writer, log)
     elif log.name == DETAILS:
         whole = Attrs({**(log.body if isinstance(log.body, dict) else {}), **attrs})
-        tell_details(account, whole, log.at, log.clock)
+        write_details(writer, whole, log.at, log.clock)
     elif log.name == "gen_ai.evaluation.result":
-        decided(account, attrs, log.cause, log.at, log.clock)
+        decided(writer, attrs, log.cause, log.at, log.clock)
     elif log.name == "gen_ai.client.operation.exception":
-        account.say(_noted(account, log, "error"), at=log.at, clock=log.clock)
-    elif not tell_event(
-        account, log.name, attrs, log.at, log.cause, log.clock, severe=log.severity >= ERROR
+        writer.write(_noted(writer, log, "error"), at=log.at, clock=log.clock)
+    elif not write_event(
+        writer, log.name, attrs, log.at, log.cause, log.clock, severe=log.severity >= ERROR
     ):
         label = "error" if log.severity >= ERROR else log.name or "log"
-        account.say(_noted(account, log, label), at=log.at, clock=log.clock)
-    tell_dropped(account, log.at)
-    if not_numbers(account.content):
-        account.find("not-a-number", "a number that JSON has none for is kept as its name", log.at)
+        writer.write(_noted(writer, log, label), at=log.at, clock=log.clock)
+    write_dropped(writer, log.at)
+    if not_numbers(writer.content):
+        writer.find("not-a-number", "a number that JSON has none for is kept as its name", log.at)
 
 
-def _noted(account: Account, log: LogView, label: str) -> Noted:
+def _noted(writer: ItemWriter, log: LogView, label: str) -> Noted:
     """A note under its own name, with all its attributes."""
-    attributes = account.rest(KEYS)
+    attributes = writer.rest(KEYS)
     data: dict[str, Any] = {key: attributes.pop(key) for key in RAISED if key in attributes}
     if log.body is not None:
-        data["body"] = account.lifted(log.body)
+        data["body"] = writer.lifted(log.body)
     if attributes:
         data["attributes"] = attributes
     if severity := text(log.item.body.get("severityText")):
@@ -67,16 +67,16 @@ def _noted(account: Account, log: LogView, label: str) -> Noted:
     return Noted(label=label, kind=kind, text=words[:10_000] if words else None, data=data)
 
 
-def _old(account: Account, log: LogView) -> None:
+def _old(writer: ItemWriter, log: LogView) -> None:
     """One message of generation A; the complete history is repeated with every call."""
     cut: list[str] = []
     message = messages.old_message(log.name, log.attrs, log.body, cut)
     if message is None:
-        account.say(_noted(account, log, log.name), at=log.at, clock=log.clock)
+        writer.write(_noted(writer, log, log.name), at=log.at, clock=log.clock)
     elif log.name == "gen_ai.choice":
         index = log.body.get("index") if isinstance(log.body, dict) else None
-        key = log.cause or account.raw[:32]
-        account.output([message], f"{key}/{index}" if index else key, log.at, clock=log.clock)
+        key = log.cause or writer.raw[:32]
+        writer.output([message], f"{key}/{index}" if index else key, log.at, clock=log.clock)
     else:
-        account.again([message], log.at, genai.OLD_EVENTS[log.name], log.clock)
-    cut_short(account, cut, log.at)
+        writer.again([message], log.at, genai.OLD_EVENTS[log.name], log.clock)
+    cut_short(writer, cut, log.at)

@@ -33,13 +33,13 @@ HISTORY = "in-"
 """The prefix of the id of a message that was the input of a call."""
 
 
-def digest(kind: str, said: Mapping[str, Any]) -> str:
+def digest(kind: str, body: Mapping[str, Any]) -> str:
     """A digest by which a repeated fact of a conversation is recognised."""
     match kind:
         case "Said":
-            parts: list[Any] = [kind, said["role"], said["blocks"]]
+            parts: list[Any] = [kind, body["role"], body["blocks"]]
         case _:
-            parts = [kind, said["call_id"]]
+            parts = [kind, body["call_id"]]
     return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS, default=str)).hexdigest()[:16]
 
 
@@ -67,10 +67,10 @@ class Wrapped:
     Two instrumentations of one program do so: the spans have the same model and the same counts.
     """
 
-    def __init__(self, kept: dict[str, Any]) -> None:
-        self._spans: dict[str, list[Any]] = kept.setdefault("spans", {})
+    def __init__(self, state: dict[str, Any]) -> None:
+        self._spans: dict[str, list[Any]] = state.setdefault("spans", {})
         """By span: the key of its spend, its model, its counts, whether it is one of a pair."""
-        self._below: dict[str, list[str]] = kept.setdefault("below", {})
+        self._below: dict[str, list[str]] = state.setdefault("below", {})
         self.tables = (self._spans, self._below)
 
     def key(
@@ -107,8 +107,8 @@ class Ends:
     cannot be reached. A run whose last agent failed, with no word of a model after that, failed.
     """
 
-    def __init__(self, kept: dict[str, Any]) -> None:
-        self._kept = kept
+    def __init__(self, state: dict[str, Any]) -> None:
+        self._state = state
         """`run` and `agent`: when the last one ended, and whether it failed; `words`: when."""
 
     def add(self, line: Mapping[str, Any], at: str | None) -> None:
@@ -116,27 +116,27 @@ class Ends:
         what = line["what"]
         if at is None or what not in ("run", "agent"):
             return
-        known = self._kept.get(what)
+        known = self._state.get(what)
         if known is None or _time(at) >= _time(known[0]):
-            self._kept[what] = [at, line.get("passed") is False]
+            self._state[what] = [at, line.get("passed") is False]
 
-    def said(self, blocks: Iterable[Mapping[str, Any]], at: str | None) -> None:
+    def message(self, blocks: Iterable[Mapping[str, Any]], at: str | None) -> None:
         """Remember when a model last said something."""
         if at and any(block.get("text") for block in blocks):
-            known = self._kept.get("words")
-            self._kept["words"] = at if known is None or _time(at) > _time(known) else known
+            known = self._state.get("words")
+            self._state["words"] = at if known is None or _time(at) > _time(known) else known
 
     @property
     def agent_failed(self) -> bool:
         """Whether the last agent failed, and nothing was said after that."""
-        at, failed = self._kept.get("agent", ("", False))
-        words = self._kept.get("words")
+        at, failed = self._state.get("agent", ("", False))
+        words = self._state.get("words")
         return failed is True and (words is None or _time(words) < _time(at))
 
     @property
     def late(self) -> str | None:
         """When the run ended well, where it turned out later that its agent failed."""
-        at, failed = self._kept.get("run", (None, True))
+        at, failed = self._state.get("run", (None, True))
         return at if not failed and self.agent_failed else None
 
 
@@ -155,27 +155,27 @@ def _same_model(one: str | None, other: str | None) -> bool:
 class KnownFacts:
     """The known facts of one run."""
 
-    def __init__(self, kept: dict[str, Any]) -> None:
-        self.said: list[str] = kept.setdefault("said", [])
+    def __init__(self, state: dict[str, Any]) -> None:
+        self.facts: list[str] = state.setdefault("said", [])
         """The digests of all messages, calls and returns, in order."""
-        self._often = dict(Counter(self.said))
-        self.heard: dict[str, int] = kept.setdefault("heard", {})
+        self._often = dict(Counter(self.facts))
+        self.inputs: dict[str, int] = state.setdefault("heard", {})
         """Those that were the input of a call."""
-        self.messages: dict[str, int] = kept.setdefault("messages", {})
-        self.calls: dict[str, int] = kept.setdefault("calls", {})
+        self.messages: dict[str, int] = state.setdefault("messages", {})
+        self.calls: dict[str, int] = state.setdefault("calls", {})
         """By id: CALLED and RETURNED."""
-        self.joins = Joins(kept.setdefault("joins", {}))
-        self.names: dict[str, int] = kept.setdefault("names", {})
+        self.joins = Joins(state.setdefault("joins", {}))
+        self.names: dict[str, int] = state.setdefault("names", {})
         """The aliases, and other facts that are written once."""
-        self.records: dict[str, list[str]] = kept.setdefault("records", {})
+        self.records: dict[str, list[str]] = state.setdefault("records", {})
         """The hashes of all contents under a key of the source."""
-        self.ends = Ends(kept.setdefault("ends", {}))
-        self.wrapped = Wrapped(kept.setdefault("wrapped", {}))
-        self.spends: dict[str, list[Any]] = kept.setdefault("spends", {})
+        self.ends = Ends(state.setdefault("ends", {}))
+        self.wrapped = Wrapped(state.setdefault("wrapped", {}))
+        self.spends: dict[str, list[Any]] = state.setdefault("spends", {})
         """By key: the trace, and the tokens in and out."""
-        self._heard = 0
+        self._remembered = 0
 
-    def hear(
+    def remember(
         self,
         body: Mapping[str, Any],
         origin: Mapping[str, Any],
@@ -198,7 +198,7 @@ class KnownFacts:
             case "Said" | "Called" | "Returned":
                 self._conversed(known or digest(kind, body), body, origin, extra or {})
                 if kind == "Said" and body["role"] == "assistant":
-                    self.ends.said(body["blocks"], at)
+                    self.ends.message(body["blocks"], at)
             case "Linked" if body["kind"] == "alias":
                 self.names[f"alias {body['system']} {body['alias']}"] = 1
             case "Linked":
@@ -214,10 +214,10 @@ class KnownFacts:
                 self.ends.add(body, at)
             case "Noted":
                 self.names[f"{body['label']} {body.get('kind')}"] = 1
-        self._heard += 1
-        if self._heard % 100 == 0:
-            for kept in (self.messages, self.calls, self.names):
-                _trim(kept, FACTS)
+        self._remembered += 1
+        if self._remembered % 100 == 0:
+            for state in (self.messages, self.calls, self.names):
+                _trim(state, FACTS)
             for more in (self.records, self.spends, *self.wrapped.tables):
                 _trim(more, FACTS)
             self.joins.trim(_trim, FACTS)
@@ -230,17 +230,17 @@ class KnownFacts:
         extra: Mapping[str, Any],
     ) -> None:
         kind = body["fact"]
-        self.said.append(known)
+        self.facts.append(known)
         self._often[known] = self._often.get(known, 0) + 1
-        if len(self.said) > FACTS:
-            del self.said[: FACTS // 2]
-            self._often = dict(Counter(self.said))
+        if len(self.facts) > FACTS:
+            del self.facts[: FACTS // 2]
+            self._often = dict(Counter(self.facts))
         if kind == "Said":
             if id := body.get("message_id"):
                 self.messages[id] = 1
                 if id.startswith(HISTORY):
-                    self.heard[known] = 1
-                    _trim(self.heard, FACTS)
+                    self.inputs[known] = 1
+                    _trim(self.inputs, FACTS)
         else:
             call = body["call_id"]
             end = CALLED if kind == "Called" else RETURNED
@@ -250,16 +250,16 @@ class KnownFacts:
             if kind == "Called":
                 self.joins.add(*_report(body, origin, extra), body)
 
-    def news(self, told: list[str]) -> list[bool]:
+    def news(self, facts: list[str]) -> list[bool]:
         """Of a history that is sent again and again, the new part.
 
         The messages after the end of the known facts are new. Where the history does not contain
         that end, a message is new if it occurs more often than it is known.
         """
-        start, end = self._overlap(told)
+        start, end = self._overlap(facts)
         seen: dict[str, int] = {}
         found = []
-        for place, each in enumerate(told):
+        for place, each in enumerate(facts):
             seen[each] = seen.get(each, 0) + 1
             if end and place >= start:
                 found.append(place >= end)
@@ -267,19 +267,19 @@ class KnownFacts:
                 found.append(seen[each] > self._often.get(each, 0))
         return found
 
-    def _overlap(self, told: list[str]) -> tuple[int, int]:
+    def _overlap(self, facts: list[str]) -> tuple[int, int]:
         """The position of the end of the known facts in a history; the longest match."""
-        if not self.said:
+        if not self.facts:
             return 0, 0
         whole = window = (0, 0)
-        for place in range(len(told)):
-            if told[place] != self.said[-1]:
+        for place in range(len(facts)):
+            if facts[place] != self.facts[-1]:
                 continue
             size = 0
             while (
                 size <= place
-                and size < len(self.said)
-                and (told[place - size] == self.said[-1 - size])
+                and size < len(self.facts)
+                and (facts[place - size] == self.facts[-1 - size])
             ):
                 size += 1
             start = place - size + 1
@@ -290,12 +290,12 @@ class KnownFacts:
                 window = (start, place + 1)
         return whole if whole[1] else window
 
-    def was_heard_after(self, last: str | None, told: str) -> bool:
+    def was_input_after(self, last: str | None, facts: str) -> bool:
         """Whether an answer was written before, as part of the history of a later call."""
-        if told not in self.heard:
+        if facts not in self.inputs:
             return False
-        pairs = zip(self.said, self.said[1:], strict=False)
-        return last is None or any(pair == (last, told) for pair in pairs)
+        pairs = zip(self.facts, self.facts[1:], strict=False)
+        return last is None or any(pair == (last, facts) for pair in pairs)
 
     def is_new(self, name: str) -> bool:
         """Whether a fact that is written once is new."""
@@ -312,22 +312,22 @@ class Memory:
 
     def __init__(
         self,
-        kept: dict[str, Any] | None = None,
+        state: dict[str, Any] | None = None,
         recall: Recall | None = None,
         fetch: Fetch | None = None,
     ) -> None:
-        kept = {} if kept is None else kept
+        state = {} if state is None else state
         self.fetch = fetch
-        self.traces: dict[str, str] = kept.setdefault("traces", {})
+        self.traces: dict[str, str] = state.setdefault("traces", {})
         """The run of a trace: the first one that was named for it."""
-        self.spans: dict[str, list[Any]] = kept.setdefault("spans", {})
+        self.spans: dict[str, list[Any]] = state.setdefault("spans", {})
         """The run of a span, and its tool call."""
-        self.waiting: dict[str, list[str]] = kept.setdefault("waiting", {})
+        self.waiting: dict[str, list[str]] = state.setdefault("waiting", {})
         """The runs of spans whose parent did not arrive yet, by that parent."""
-        self.parents: dict[str, list[str]] = kept.setdefault("parents", {})
+        self.parents: dict[str, list[str]] = state.setdefault("parents", {})
         """The record of the span above each span, and the agent that the span itself names."""
-        self.unnamed = UnnamedSpans(kept.setdefault("unnamed", {}))
-        self._runs: dict[str, dict[str, Any]] = kept.setdefault("runs", {})
+        self.unnamed = UnnamedSpans(state.setdefault("unnamed", {}))
+        self._runs: dict[str, dict[str, Any]] = state.setdefault("runs", {})
         self._recall = recall
         self._pasts: dict[str, KnownFacts] = {}
 
@@ -340,7 +340,7 @@ class Memory:
                     if "speaker" in body["origin"]:
                         continue  # it repeats a known fact
                     above, at = body.get("cause"), body.get("at")
-                    past.hear(body, body["origin"], body.get("extra"), cause=above, at=at)
+                    past.remember(body, body["origin"], body.get("extra"), cause=above, at=at)
             self._pasts[run] = past
         # The least recently used is dropped first.
         self._runs[run] = self._runs.pop(run)
@@ -358,7 +358,7 @@ class Memory:
         _trim(self.traces, TRACES)
         return self.traces.setdefault(trace, run)
 
-    def hear(self, body: Mapping[str, Any]) -> None:
+    def remember(self, body: Mapping[str, Any]) -> None:
         """Remember from any line the run of its trace."""
         record = body["origin"].get("record")
         if isinstance(record, str) and (found := _SPAN.fullmatch(record)):
@@ -372,7 +372,7 @@ class Memory:
                 # An agent that is inherited is that of the span above, too.
                 agent = "" if "unnamed" in body["origin"] else body.get("agent", "")
                 self.parents[record] = [cause or "", agent]
-            self.unnamed.hear(record, body)
+            self.unnamed.remember(record, body)
 
     def place(self, record: str, run: str, call: str | None) -> None:
         """Remember the run of a span."""
@@ -410,8 +410,8 @@ class Memory:
         _trim(self.waiting, SPANS)
 
 
-def _trim(kept: dict[str, Any], most: int) -> None:
+def _trim(state: dict[str, Any], most: int) -> None:
     """Drop the oldest entries."""
-    if len(kept) > most:
-        for key in list(kept)[: len(kept) - most // 2]:
-            del kept[key]
+    if len(state) > most:
+        for key in list(state)[: len(state) - most // 2]:
+            del state[key]

@@ -4,7 +4,7 @@ from typing import Any
 
 from tracklog.formats.importers._carried import carried
 from tracklog.formats.importers.otlp import genai
-from tracklog.formats.importers.otlp.account import Account
+from tracklog.formats.importers.otlp.item_writer import ItemWriter
 from tracklog.formats.importers.otlp.view import SpanView
 
 FACTS = "tracklog.facts"
@@ -16,13 +16,13 @@ def facts_in(span: SpanView) -> list[Any] | None:
     return found if isinstance(found, list) else None
 
 
-def tell_ours(account: Account, span: SpanView, facts: list[Any]) -> str | None:
+def write_ours(writer: ItemWriter, span: SpanView, facts: list[Any]) -> str | None:
     """Write the facts again; returns the tool call of the span, if it is one."""
     for place, each in enumerate(facts):
-        found = carried(account.lifted(genai.parse(each)))
+        found = carried(writer.lifted(genai.parse(each)))
         if found is None:
             text = f"{FACTS} {place} is no fact that can be told again"
-            account.find("cut-attribute", text, span.began, attribute=FACTS, fact=each)
+            writer.find("cut-attribute", text, span.began, attribute=FACTS, fact=each)
         else:
-            account.say(found.body, at=found.at, fidelity=found.fidelity)
+            writer.write(found.body, at=found.at, fidelity=found.fidelity)
     return genai.pick(span.attrs, "call")

@@ -5,24 +5,24 @@ from typing import Any
 
 from tracklog.formats.importers import count
 from tracklog.formats.importers.otlp import genai, messages
-from tracklog.formats.importers.otlp.account import Account, Used
-from tracklog.formats.importers.otlp.agents import tell_event
+from tracklog.formats.importers.otlp.agents import write_event
 from tracklog.formats.importers.otlp.inference import (
     CALL,
     DETAILS,
     KEYS,
     USED,
+    counted_in,
     cut_short,
     error_of,
-    heard_in,
     spent_in,
-    tell_details,
-    tell_inference,
+    write_details,
+    write_inference,
 )
+from tracklog.formats.importers.otlp.item_writer import ItemWriter, Used
 from tracklog.formats.importers.otlp.joins import MCP_CALL, keywords
 from tracklog.formats.importers.otlp.judging import decided, evaluated, judged
 from tracklog.formats.importers.otlp.memory import Memory
-from tracklog.formats.importers.otlp.ours import facts_in, tell_ours
+from tracklog.formats.importers.otlp.ours import facts_in, write_ours
 from tracklog.formats.importers.otlp.view import SpanEvent, SpanView, text
 from tracklog.formats.importers.otlp.wire import attributes, not_numbers
 from tracklog.model.fact import Began, Called, Ended, Linked, LinkKind, Noted, Returned, What
@@ -43,14 +43,16 @@ def agent_of(span: SpanView) -> str | None:
     return _named(span, "invoke_agent")
 
 
-def tell_span(account: Account, span: SpanView, agent: str | None, *, nested: bool) -> str | None:
+def write_span(
+    writer: ItemWriter, span: SpanView, agent: str | None, *, nested: bool
+) -> str | None:
     """Map a span; returns its tool call, if it is one.
 
     `agent` is the one it names, or that of the nearest span above. `nested`: it is below other
     spans of its run, so it is not the run itself.
     """
     if (facts := facts_in(span)) is not None:
-        return tell_ours(account, span, facts)
+        return write_ours(writer, span, facts)
     does = genai.operation(span.attrs)
     start, end = span.began, span.ended
     what = _what(span, does, nested=nested)
@@ -61,36 +63,36 @@ def tell_span(account: Account, span: SpanView, agent: str | None, *, nested: bo
         agent = agent_of(span) or span.name or None
     if what == "step":
         step = step or span.name or "span"
-    account.name(agent or span.service, step)
+    writer.name(agent or span.service, step)
     if what is not None:
-        _began(account, span, does, what, start, extra={} if does in CALLS else account.rest(USED))
+        _began(writer, span, does, what, start, extra={} if does in CALLS else writer.rest(USED))
     call = None
     match does:
         case "chat" | "generate_content" | "text_completion":
-            tell_inference(account, span)
+            write_inference(writer, span)
         case "execute_tool" if (to := _handed_to(span)) is not None:
-            account.say(
-                Linked(kind="handoff", from_=agent, to=to), at=start, extra=account.rest(USED)
+            writer.write(
+                Linked(kind="handoff", from_=agent, to=to), at=start, extra=writer.rest(USED)
             )
         case "execute_tool":
-            call = _executed(account, span, start, end, genai.pick(span.attrs, "tool"))
+            call = _executed(writer, span, start, end, genai.pick(span.attrs, "tool"))
         case _ if does in genai.LOOKUPS:
-            call = _executed(account, span, start, end, does)
+            call = _executed(writer, span, start, end, does)
             if not span.pending:
-                spent_in(account, span)
+                spent_in(writer, span)
         case "judge":
-            judged(account, span, end or start)
+            judged(writer, span, end or start)
         case "create_agent":
-            data = account.rest(KEYS)
-            account.say(Noted(label="create_agent", kind=span.name, data=data), at=start)
+            data = writer.rest(KEYS)
+            writer.write(Noted(label="create_agent", kind=span.name, data=data), at=start)
         case _:
-            _repeated(account, span, start, end)
+            _repeated(writer, span, start, end)
     if what is not None and not span.pending:
-        _ended(account, span, what, end)
-    _happened(account, span, does, what)
-    evaluated(account, span, end or start)
-    _linked(account, span, start)
-    _found(account, span, start)
+        _ended(writer, span, what, end)
+    _happened(writer, span, does, what)
+    evaluated(writer, span, end or start)
+    _linked(writer, span, start)
+    _found(writer, span, start)
     return call
 
 
@@ -120,7 +122,7 @@ def _handed_to(span: SpanView) -> str | None:
 
 
 def _began(
-    account: Account,
+    writer: ItemWriter,
     span: SpanView,
     does: str | None,
     what: What,
@@ -137,13 +139,13 @@ def _began(
         software=span.software,
         host=span.host,
     )
-    account.say(fact, at=at, extra=extra)
+    writer.write(fact, at=at, extra=extra)
     if what == "run":
         title = Noted(label="title", kind="span", text=span.name)
         names = not span.keys or does in ("invoke_agent", "invoke_workflow")
-        told = account.past.is_new("title span")
+        new = writer.past.is_new("title span")
         known = names and bool(span.name) and task is None
-        account.say(title, at=at, known=known, told=told)
+        writer.write(title, at=at, known=known, new=new)
 
 
 def _task(span: SpanView) -> str | None:
@@ -151,50 +153,52 @@ def _task(span: SpanView) -> str | None:
     asked = messages.talk(span.attrs).input or messages.payload(span.attrs, genai.INPUT, "user")
     for message in reversed(asked):
         if message.role in ("user", "human"):
-            said = [part.get("content") for part in message.parts if isinstance(part, dict)
+            texts = [part.get("content") for part in message.parts if isinstance(part, dict)
                     and part.get("type") == "text"]  # fmt: skip
-            words = "\n".join(each for each in said if isinstance(each, str))
+            words = "\n".join(each for each in texts if isinstance(each, str))
             return words[:10_000] or None
     return None
 
 
-def _ended(account: Account, span: SpanView, what: What, at: str | None) -> None:
+def _ended(writer: ItemWriter, span: SpanView, what: What, at: str | None) -> None:
     fact = Ended(
         what=what,
-        passed=False if what == "run" and account.past.ends.agent_failed else _passed(span),
-        error=account.lifted(error_of(span)) if span.failed else None,
+        passed=False if what == "run" and writer.past.ends.agent_failed else _passed(span),
+        error=writer.lifted(error_of(span)) if span.failed else None,
         reason=text(span.status_message),
         seconds=span.seconds,
     )
-    account.say(fact, at=at)
-    if (over := account.past.ends.late) is not None:
-        account.aside(Ended(what="run", passed=False), at=over)
+    writer.write(fact, at=at)
+    if (over := writer.past.ends.late) is not None:
+        writer.write_beside(Ended(what="run", passed=False), at=over)
 
 
 def _passed(span: SpanView) -> bool | None:
     return False if span.failed else True if span.succeeded else None
 
 
-def _totals(account: Account, span: SpanView, at: str | None) -> None:
+def _totals(writer: ItemWriter, span: SpanView, at: str | None) -> None:
     """The totals of an agent or a workflow with all below it: compared, and never added."""
     tokens = genai.usage(span.attrs).tokens
-    account.say(
+    writer.write(
         Noted(label="totals", kind=genai.operation(span.attrs) or span.name, data=tokens),
         at=at,
         known=bool(tokens),
     )
     if not tokens or span.parent:
         return
-    heard = account.past.total(span.trace)
-    told = (tokens.get("input_tokens", 0), tokens.get("output_tokens", 0))
-    if any(heard) and heard != told:
-        words = f"{span.name} tells {told[0]} and {told[1]} tokens in and out, its calls {heard[0]} and {heard[1]}"
-        data = {"name": "totals-differ", "told": list(told), "heard": list(heard)}
-        account.aside(Noted(label="finding", kind="totals-differ", text=words, data=data), at=at)
+    counted = writer.past.total(span.trace)
+    total = (tokens.get("input_tokens", 0), tokens.get("output_tokens", 0))
+    if any(counted) and counted != total:
+        words = f"{span.name} tells {total[0]} and {total[1]} tokens in and out, its calls {counted[0]} and {counted[1]}"
+        data = {"name": "totals-differ", "told": list(total), "heard": list(counted)}
+        writer.write_beside(
+            Noted(label="finding", kind="totals-differ", text=words, data=data), at=at
+        )
 
 
 def _executed(
-    account: Account, span: SpanView, start: str | None, end: str | None, tool: str | None
+    writer: ItemWriter, span: SpanView, start: str | None, end: str | None, tool: str | None
 ) -> str:
     """A tool call at the span's start, and its return at the span's end."""
     attrs = span.attrs
@@ -202,11 +206,11 @@ def _executed(
     result = genai.first(attrs, "result")
     name = tool or text(attrs.get("traceloop.entity.name")) or _named(span, "execute_tool")
     server = attrs.get("mcp.server.name", attrs.get("server.address"))
-    tool, put = name or span.name or "unknown", account.lifted(keywords(genai.parse(given)))
+    tool, put = name or span.name or "unknown", writer.lifted(keywords(genai.parse(given)))
     both_ends, output = _mcp_call(attrs), genai.parse(result)
     message = _tool_message(output)
     own, hint = genai.pick(attrs, "call") or both_ends, text(message.get("tool_call_id"))
-    call = account.ids_of(tool, put, own, span.record, hint)
+    call = writer.ids_of(tool, put, own, span.record, hint)
     called = Called(
         tool=tool,
         call_id=call.id,
@@ -215,10 +219,10 @@ def _executed(
         tool_server=text(server) if "mcp.method.name" in attrs else None,
         synthetic_id=call.synthetic,
     )
-    told = both_ends is None or account.is_new_call(called)
-    account.say(called, at=start, extra=account.rest(TOOL), told=told)
+    new = both_ends is None or writer.is_new_call(called)
+    writer.write(called, at=start, extra=writer.rest(TOOL), new=new)
     if genai.is_json(put):
-        cut_short(account, ["gen_ai.tool.call.arguments"], start)
+        cut_short(writer, ["gen_ai.tool.call.arguments"], start)
     if span.pending:
         return call.id
     exit_code = count(attrs.get("process.exit.code"))
@@ -227,12 +231,12 @@ def _executed(
         tool=called.tool,
         ok=not span.failed and message.get("status") != "error" and not exit_code,
         exit_code=exit_code,
-        output=account.lifted(output),
-        error=account.lifted(error_of(span)) if span.failed else None,
+        output=writer.lifted(output),
+        error=writer.lifted(error_of(span)) if span.failed else None,
         seconds=span.seconds,
         synthetic_id=call.synthetic,
     )
-    account.say(returned, at=end, told=both_ends is None or account.is_new_call(returned))
+    writer.write(returned, at=end, new=both_ends is None or writer.is_new_call(returned))
     return call.id
 
 
@@ -249,43 +253,41 @@ def _mcp_call(attrs: Mapping[str, Any]) -> str | None:
     return f"{MCP_CALL}{session}/{request}" if session and request not in (None, "") else None
 
 
-def _repeated(account: Account, span: SpanView, start: str | None, end: str | None) -> None:
+def _repeated(writer: ItemWriter, span: SpanView, start: str | None, end: str | None) -> None:
     """The messages of model calls that an agent or a workflow repeats, and their sum."""
     if span.pending:
         return
-    talk = heard_in(span, span.attrs)
-    account.again([*talk.system, *talk.input], start, "user")
-    account.again(talk.output, end, "assistant")
-    _totals(account, span, end)
-    cut_short(account, talk.cut, end)
+    talk = counted_in(span, span.attrs)
+    writer.again([*talk.system, *talk.input], start, "user")
+    writer.again(talk.output, end, "assistant")
+    _totals(writer, span, end)
+    cut_short(writer, talk.cut, end)
 
 
-def _happened(account: Account, span: SpanView, does: str | None, what: What | None) -> None:
+def _happened(writer: ItemWriter, span: SpanView, does: str | None, what: What | None) -> None:
     """The events while the span was open."""
     for each in span.happenings:
         if each.name == "exception" or each.name == "gen_ai.client.operation.exception":
-            told = not span.failed or (
+            new = not span.failed or (
                 what is None and does not in ("execute_tool", *genai.INFERENCE)
             )
             fact = Noted(
                 label="error",
                 kind=text(each.attrs.get("exception.type")) or each.name,
                 text=text(each.attrs.get("exception.message")),
-                data=account.lifted(each.attrs),
+                data=writer.lifted(each.attrs),
             )
-            account.say(fact, at=each.at, cause=span.record, told=told)
+            writer.write(fact, at=each.at, cause=span.record, new=new)
         elif each.name == "gen_ai.evaluation.result":
-            decided(account, each.attrs, span.record, each.at)
+            decided(writer, each.attrs, span.record, each.at)
         elif each.name == DETAILS:
             if does not in genai.INFERENCE:
-                tell_details(account, each.attrs, each.at)
+                write_details(writer, each.attrs, each.at)
         elif genai.is_old_event(each.name) and (does in genai.INFERENCE or does not in CALLS):
             continue  # the message is written
-        elif not tell_event(account, _event(each), each.attrs, each.at, span.record):
-            fact = Noted(
-                label=each.name or "event", kind=each.name, data=account.lifted(each.attrs)
-            )
-            account.say(fact, at=each.at, cause=span.record)
+        elif not write_event(writer, _event(each), each.attrs, each.at, span.record):
+            fact = Noted(label=each.name or "event", kind=each.name, data=writer.lifted(each.attrs))
+            writer.write(fact, at=each.at, cause=span.record)
 
 
 def _event(each: SpanEvent) -> str:
@@ -293,41 +295,43 @@ def _event(each: SpanEvent) -> str:
     return text(each.attrs.get("event.name")) or each.name
 
 
-def _linked(account: Account, span: SpanView, at: str | None) -> None:
+def _linked(writer: ItemWriter, span: SpanView, at: str | None) -> None:
     for link in span.item.body.get("links", ()):
         attrs = attributes(link.get("attributes"))
-        said = {text(attrs.get(key)) for key in ("tracklog.link.kind", "link.kind", "kind", "type")}
-        kind = next((each for each in LINKS if each in said), None)
+        texts = {
+            text(attrs.get(key)) for key in ("tracklog.link.kind", "link.kind", "kind", "type")
+        }
+        kind = next((each for each in LINKS if each in texts), None)
         fact = Linked(
             kind=kind or "related",
             other=link["traceId"],
             context={"span": link["spanId"], **attrs},
         )
-        account.say(fact, at=at)
+        writer.write(fact, at=at)
 
 
-def _found(account: Account, span: SpanView, at: str | None) -> None:
+def _found(writer: ItemWriter, span: SpanView, at: str | None) -> None:
     """The findings about the span itself."""
-    tell_dropped(account, at)
+    write_dropped(writer, at)
     if 0 < span.end < span.start:
-        account.find("ends-before-it-starts", f"{span.name!r} ends before it starts", at)
-    if not_numbers(account.content):
-        account.find("not-a-number", "a number that JSON has none for is kept as its name", at)
+        writer.find("ends-before-it-starts", f"{span.name!r} ends before it starts", at)
+    if not_numbers(writer.content):
+        writer.find("not-a-number", "a number that JSON has none for is kept as its name", at)
 
 
-def tell_dropped(account: Account, at: str | None) -> None:
+def write_dropped(writer: ItemWriter, at: str | None) -> None:
     """Findings for parts of an item, its resource or its scope that the producer dropped."""
-    if b'"dropped' not in account.content:
+    if b'"dropped' not in writer.content:
         return
-    view = account.view
+    view = writer.view
     body, item = view.item.body, view.item
     cut = _dropped(body, *body.get("events", ()), *body.get("links", ()))
     if cut:
-        account.find("dropped", f"the producer dropped {cut} parts of {view.name!r}", at, count=cut)
+        writer.find("dropped", f"the producer dropped {cut} parts of {view.name!r}", at, count=cut)
     around = _dropped(item.resource.get("resource", {}), item.scope.get("scope", {}))
-    if around and account.past.is_new("finding dropped-around"):
+    if around and writer.past.is_new("finding dropped-around"):
         words = f"the producer dropped {around} attributes of the resource or the scope"
-        account.find("dropped-around", words, at, count=around)
+        writer.find("dropped-around", words, at, count=around)
 
 
 def _dropped(*parts: Mapping[str, Any]) -> int:
@@ -335,21 +339,21 @@ def _dropped(*parts: Mapping[str, Any]) -> int:
     return sum(part.get(key, 0) for part in parts for key in keys)
 
 
-def place_span(account: Account, span: SpanView, memory: Memory, call: str | None) -> None:
+def place_span(writer: ItemWriter, span: SpanView, memory: Memory, call: str | None) -> None:
     """Link the runs of a parent and a child, whichever of them comes first."""
     at = span.began
-    run = account.run
+    run = writer.run
     above = memory.spans.get(span.cause) if span.cause else None
     if above is not None and above[0] != run:
         fact = Linked(kind="sub-run", parent=above[0], call_id=above[1])
-        account.aside(fact, at=at, told=_is_new(memory, run, above[0]))
+        writer.write_beside(fact, at=at, new=_is_new(memory, run, above[0]))
     elif above is None and span.cause:
         memory.wait(span.cause, run)
     for child in memory.waiting.pop(span.record, []):
         if child != run:
             fact = Linked(kind="sub-run", parent=run, call_id=call)
-            below = account.within(child, memory.past(child))
-            below.aside(fact, at=at, cause=span.record, told=_is_new(memory, run, child))
+            below = writer.within(child, memory.past(child))
+            below.write_beside(fact, at=at, cause=span.record, new=_is_new(memory, run, child))
     memory.place(span.record, run, call)
 
 

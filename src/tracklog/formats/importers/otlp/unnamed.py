@@ -36,10 +36,10 @@ class UnnamedSpan:
 class UnnamedSpans:
     """Spans without an agent, by the nearest span above that did not arrive yet."""
 
-    def __init__(self, kept: dict[str, list[dict[str, Any]]]) -> None:
-        self._waiting = kept
-        self._bytes = sum(len(each["content"] or "") for row in kept.values() for each in row)
-        self._heard: dict[str, UnnamedSpan] = {}
+    def __init__(self, state: dict[str, list[dict[str, Any]]]) -> None:
+        self._waiting = state
+        self._bytes = sum(len(each["content"] or "") for row in state.values() for each in row)
+        self._remembered: dict[str, UnnamedSpan] = {}
 
     def add(self, missing: str, found: UnnamedSpan) -> None:
         """Remember a span until the missing one arrives."""
@@ -54,22 +54,22 @@ class UnnamedSpans:
         self._bytes -= sum(each.size for each in found)
         return found
 
-    def hear(self, record: str, body: Mapping[str, Any]) -> None:
+    def remember(self, record: str, body: Mapping[str, Any]) -> None:
         """Remember from a line of a span that the span has no agent yet, or that it got one."""
         origin = body["origin"]
         if "speaker" in origin:
-            self._heard.pop(record, None)
+            self._remembered.pop(record, None)
         elif "unnamed" in origin and "raw" in origin:
-            known = self._heard.get(record)
+            known = self._remembered.get(record)
             if known is None or known.raw != origin["raw"]:
                 place = {key: origin[key] for key in ("path", "offset") if key in origin}
                 known = UnnamedSpan(record, body["run"], place, [], origin["raw"], None)
-                self._heard[record] = known
+                self._remembered[record] = known
             known.ids.append(body["id"])
 
     def settle(self, above: Callable[[str], tuple[str | None, str | None]]) -> None:
         """Let the spans wait that were read from lines; `above` gives the span that is missing."""
-        for found in self._heard.values():
+        for found in self._remembered.values():
             if (missing := above(found.record)[1]) is not None:
                 self.add(missing, found)
-        self._heard = {}
+        self._remembered = {}

@@ -230,22 +230,22 @@ def log(item: Item, resource: Mapping[str, Any]) -> LogView:
     body = item.body
     attrs = Attrs(attributes(body.get("attributes")))
     time, observed = (int(body.get(key, 0)) for key in ("timeUnixNano", "observedTimeUnixNano"))
-    said = plain(body.get("body"))
+    value = plain(body.get("body"))
     return LogView(
         item,
         attrs,
         resource,
         body.get("traceId", ""),
-        name=_event_name(body, attrs, said),
+        name=_event_name(body, attrs, value),
         at=spelled(time or observed),
         clock="observed" if observed and not time else None,
         severity=body.get("severityNumber", 0),
         span=body.get("spanId", ""),
-        body=said,
+        body=value,
     )
 
 
-def _event_name(body: dict[str, Any], attrs: dict[str, Any], said: Any) -> str:
+def _event_name(body: dict[str, Any], attrs: dict[str, Any], value: Any) -> str:
     """The event name of field, attribute and body; the body's where it is the longer form.
 
     A field `event src/file.rs:12` names the line of the program that wrote the record (Rust's
@@ -253,15 +253,15 @@ def _event_name(body: dict[str, Any], attrs: dict[str, Any], said: Any) -> str:
     """
     field, attribute = text(body.get("eventName")), text(attrs.get("event.name"))
     name = attribute if field and attribute and field.startswith("event ") else field or attribute
-    spoken = said if isinstance(said, str) and _looks_like_a_name(said) else None
-    if name is None or (spoken is not None and spoken.endswith(f".{name}")):
-        return spoken or name or ""
+    named = value if isinstance(value, str) and _looks_like_a_name(value) else None
+    if name is None or (named is not None and named.endswith(f".{name}")):
+        return named or name or ""
     return name
 
 
-def _looks_like_a_name(said: str) -> bool:
-    parts = said.split(".")
-    return len(said) <= 100 and len(parts) > 1 and all(_is_word(part) for part in parts)
+def _looks_like_a_name(value: str) -> bool:
+    parts = value.split(".")
+    return len(value) <= 100 and len(parts) > 1 and all(_is_word(part) for part in parts)
 
 
 def _is_word(part: str) -> bool:

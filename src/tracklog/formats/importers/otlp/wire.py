@@ -48,18 +48,18 @@ def parsed(body: bytes) -> Any:
     except orjson.JSONDecodeError as error:
         why = str(error)
     try:
-        return _mended(json.loads(body))
+        return _repaired(json.loads(body))
     except (ValueError, RecursionError):
         raise Undecodable(f"the body is no JSON: {why}") from None
 
 
-def _mended(value: Any) -> Any:
+def _repaired(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
-        return {_mended(key): _mended(each) for key, each in value.items()}
+        return {_repaired(key): _repaired(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_mended(each) for each in value]
+        return [_repaired(each) for each in value]
     return value
 
 
@@ -279,12 +279,12 @@ REJECTED: Mapping[Signal, str] = {"traces": "rejectedSpans", "logs": "rejectedLo
 def partial_success(signal: Signal, rejected: int, message: str, *, as_json: bool) -> bytes:
     """The body of a 200 response; empty when there is nothing to report."""
     if as_json:
-        said: Message = {}
+        success: Message = {}
         if rejected:
-            said[REJECTED[signal]] = str(rejected)
+            success[REJECTED[signal]] = str(rejected)
         if message:
-            said["errorMessage"] = message
-        return orjson.dumps({"partialSuccess": said} if said else {})
+            success["errorMessage"] = message
+        return orjson.dumps({"partialSuccess": success} if success else {})
     inner = (b"\x08" + _encoded(rejected) if rejected else b"") + _sized(b"\x12", message.encode())
     return _sized(b"\x0a", inner)
 

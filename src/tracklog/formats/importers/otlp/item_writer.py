@@ -60,19 +60,19 @@ class CallIds(NamedTuple):
     synthetic: bool = False
 
 
-class Account:
+class ItemWriter:
     """The facts of one item; a fact that is skipped keeps its number."""
 
     def __init__(
-        self, tell: LineWriter, past: KnownFacts, view: SpanView | LogView, run: str
+        self, out: LineWriter, past: KnownFacts, view: SpanView | LogView, run: str
     ) -> None:
-        self.teller, self.past, self.view, self.run = tell, past, view, run
+        self.out, self.past, self.view, self.run = out, past, view, run
         self.record: str | None = None
         """The item's own key."""
         self.content = view.item.raw()
         """The item, as it is stored."""
-        blob = tell.lift.blob(self.content, "application/json")["$blob"]
-        self.kept = self.raw = blob["sha256"]
+        blob = out.lift.blob(self.content, "application/json")["$blob"]
+        self.stored = self.raw = blob["sha256"]
         """The hash of the item, and of the stored item: different if something was redacted."""
         if "redacted" in blob:
             self.raw = sha256(self.content).hexdigest()
@@ -84,7 +84,7 @@ class Account:
         """Other content under the same key does not count any more: everything is written again."""
         self.who: dict[str, str] = {}
         """The agent and the step, where they are known."""
-        self.told: list[str] = []
+        self.written: list[str] = []
         """The ids of the lines that were written."""
         self.only: frozenset[str] | None = None
         """Where the item is written again under another agent: the ids of its first lines."""
@@ -93,7 +93,7 @@ class Account:
 
     def is_known(self, record: str | None) -> bool:
         """Whether the same item, byte for byte, was mapped before."""
-        return record is not None and self.kept in self.past.records.get(record, ())
+        return record is not None and self.stored in self.past.records.get(record, ())
 
     def begin(
         self,
@@ -113,10 +113,10 @@ class Account:
         """
         self.record = record
         if bare:
-            self._k = self.teller.equals.get(self.raw[:16], 0)
-            self.teller.equals[self.raw[:16]] = self._k + 1
-        origin: dict[str, Any] = {"writer": self.teller.writer, "fidelity": "reported"}
-        origin |= {"mapping": self.teller.mapping, **place, "raw": self.kept}
+            self._k = self.out.equals.get(self.raw[:16], 0)
+            self.out.equals[self.raw[:16]] = self._k + 1
+        origin: dict[str, Any] = {"writer": self.out.writer, "fidelity": "reported"}
+        origin |= {"mapping": self.out.mapping, **place, "raw": self.stored}
         if record:
             origin["record"] = record
             self.corrects = bool(self.past.records.get(record))
@@ -131,14 +131,14 @@ class Account:
             # Other ids than those of the first lines, and the same ones each time.
             self._k = int.from_bytes(sha256(speaker.encode()).digest()[:4], "big") + (1 << 32)
         self._origin = origin
-        self.teller.about_hash(self.raw, origin, self._k)
+        self.out.about_hash(self.raw, origin, self._k)
 
-    def say(
+    def write(
         self,
         fact: Fact | Body,
         *,
         at: str | None,
-        told: bool = True,
+        new: bool = True,
         known: bool = True,
         clock: str | None = None,
         cause: str | None = None,
@@ -147,7 +147,7 @@ class Account:
         digest: str | None = None,
         **more: Any,
     ) -> None:
-        """Write a fact, unless `told` is false because it was written before.
+        """Write a fact, unless `new` is false because it was written before.
 
         In both cases the next fact has the next number. A fact may be given as a body. `digest` is
         that of the fact, where it was computed, and `more` are further fields.
@@ -155,18 +155,18 @@ class Account:
         place, self.n = self.n, self.n + 1
         if self.only is not None:
             first = native.line_id(
-                self.teller.writer, self.teller.mapping, self.run, self.content, 0, place
+                self.out.writer, self.out.mapping, self.run, self.content, 0, place
             )
             if first not in self.only:
                 return
-        elif not known or not (told or self.corrects):
+        elif not known or not (new or self.corrects):
             return
         clock = clock if at else None
-        said = native.body_of(fact) if isinstance(fact, Fact) else fact
-        body = {"fact": said["fact"], **self.who, **said}
+        fields = native.body_of(fact) if isinstance(fact, Fact) else fact
+        body = {"fact": fields["fact"], **self.who, **fields}
         if more:
             body |= {key: value for key, value in more.items() if value is not None}
-        id = self.teller.write(
+        id = self.out.write(
             body,
             at=at,
             run=self.run,
@@ -176,11 +176,11 @@ class Account:
             clock=clock,
             n=place,
         )
-        self.told.append(id)
+        self.written.append(id)
         if self.only is not None:
             return  # it is known
         origin = {**self._origin, "clock": clock} if clock else self._origin
-        self.past.hear(body, origin, extra, digest, cause or self.view.cause, at)
+        self.past.remember(body, origin, extra, digest, cause or self.view.cause, at)
 
     def name(self, agent: str | None, step: str | None) -> None:
         """The agent and the step, as far as they are known."""
@@ -192,52 +192,52 @@ class Account:
         """Use this key at the source for the facts inside, instead of the item's."""
         before = self._origin
         self._origin = {**before, "record": record}
-        self.teller.about_hash(self.raw, self._origin, self._k)
+        self.out.about_hash(self.raw, self._origin, self._k)
         try:
             yield
         finally:
             self._origin = before
-            self.teller.about_hash(self.raw, before, self._k)
+            self.out.about_hash(self.raw, before, self._k)
 
     def line_id(self) -> str:
         """The id of the next line."""
         return native.line_id(
-            self.teller.writer, self.teller.mapping, self.run, self.content, self._k, self.n
+            self.out.writer, self.out.mapping, self.run, self.content, self._k, self.n
         )
 
     def find(self, name: str, words: str, at: str | None, **more: Any) -> None:
         """Write a finding."""
         fact = Noted(label="finding", kind=name, text=words, data={"name": name, **more})
-        self.say(fact, at=at)
+        self.write(fact, at=at)
 
-    def within(self, run: str, past: KnownFacts) -> "Account":
+    def within(self, run: str, past: KnownFacts) -> "ItemWriter":
         """The facts of the same item for another run."""
         other = copy(self)
         other.run, other.past, other.who = run, past, {}
         return other
 
-    def aside(
-        self, fact: Fact, *, at: str | None, told: bool = True, cause: str | None = None
+    def write_beside(
+        self, fact: Fact, *, at: str | None, new: bool = True, cause: str | None = None
     ) -> None:
         """Write a fact that does not follow from this item alone; its number is derived from its
         content.
         """
-        if not told and self.only is None:
+        if not new and self.only is None:
             return
-        said = orjson.dumps(native.body_of(fact), option=orjson.OPT_SORT_KEYS, default=str)
-        before, self.n = self.n, int.from_bytes(sha256(said).digest()[:4], "big") + (1 << 16)
-        self.say(fact, at=at, cause=cause)
+        fields = orjson.dumps(native.body_of(fact), option=orjson.OPT_SORT_KEYS, default=str)
+        before, self.n = self.n, int.from_bytes(sha256(fields).digest()[:4], "big") + (1 << 16)
+        self.write(fact, at=at, cause=cause)
         self.n = before
 
     def alias(self, system: str, name: str, at: str | None) -> None:
         """Write another name of the run, once."""
         if self.corrects or self.past.is_new(f"alias {system} {name}"):
-            self.say(Linked(kind="alias", system=system, alias=name), at=at)
+            self.write(Linked(kind="alias", system=system, alias=name), at=at)
         else:
             self.n += 1
 
     def lifted(self, value: Any) -> Any:
-        return self.teller.lift.value(value)
+        return self.out.lift.value(value)
 
     def rest(self, used: Used = NOTHING, attrs: Attrs | None = None) -> dict[str, Any]:
         """The attributes that are not mapped; those about persons are left out."""
@@ -256,11 +256,11 @@ class Account:
         """Write what is new in the history that a model was given; returns the digest of its last
         fact.
         """
-        told = [(message, fact) for message in messages for fact in self.facts(message)]
-        digests = [_digest(fact) for _, fact in told]
+        pairs = [(message, fact) for message in messages for fact in self.facts(message)]
+        digests = [_digest(fact) for _, fact in pairs]
         news = self.past.news(digests)
         chain = sha256()
-        for (message, fact), known, new in zip(told, digests, news, strict=True):
+        for (message, fact), known, new in zip(pairs, digests, news, strict=True):
             chain.update(known.encode())
             id, beside = None, None
             if isinstance(fact, Said):
@@ -268,8 +268,8 @@ class Account:
             elif isinstance(fact, Called | Returned):
                 new = new and self.is_new_call(fact)  # noqa: PLW2901
             # Its time is unknown: not later than the begin of the call.
-            self.say(self.joined(fact, told=new), at=at, clock="request", told=new, extra=beside, digest=known,
-                     message_id=id)  # fmt: skip  # one call
+            self.write(self.joined(fact, new=new), at=at, clock="request", new=new, extra=beside, digest=known,
+                       message_id=id)  # fmt: skip  # one call
         return digests[-1] if digests else None
 
     def output(
@@ -289,17 +289,17 @@ class Account:
             reason = message.finish or (reasons[place] if place < len(reasons) else None)
             id = f"{key}/{place}" if place else key
             for fact in self.facts(message, "assistant"):
-                told, beside, known = True, extra, _digest(fact)
+                new, beside, known = True, extra, _digest(fact)
                 more: dict[str, Any] = {}
                 if isinstance(fact, Said):
-                    told = not self.past.messages.keys() & {id, self.answer(place)}
-                    told = told and not self.past.was_heard_after(last, known)
+                    new = not self.past.messages.keys() & {id, self.answer(place)}
+                    new = new and not self.past.was_input_after(last, known)
                     more = {"message_id": id, "model": model, "stop_reason": reason}
                     beside = {**(extra or {}), **message.beside}
                 elif isinstance(fact, Called | Returned):
-                    told, beside = self.is_new_call(fact), {**(extra or {}), "message_id": id}
-                    fact = self.joined(fact, told=told)  # noqa: PLW2901
-                self.say(fact, at=at, clock=clock, told=told, extra=beside, digest=known, **more)
+                    new, beside = self.is_new_call(fact), {**(extra or {}), "message_id": id}
+                    fact = self.joined(fact, new=new)  # noqa: PLW2901
+                self.write(fact, at=at, clock=clock, new=new, extra=beside, digest=known, **more)
                 extra = None
             self.past.messages |= {id: 1, self.answer(place): 1}
 
@@ -325,7 +325,7 @@ class Account:
             kind = MCP if id.startswith(MCP_CALL) else NAMED
             return CallIds(id, joins.other(kind, id, tool, given))
         is_span = isinstance(self.view, SpanView)
-        key = (self.record or "") if is_span else self.kept[:16]
+        key = (self.record or "") if is_span else self.stored[:16]
         if key in joins.items:
             return CallIds(joins.items[key], None, synthetic=True)
         if hint is not None and hint not in joins.calls:
@@ -333,9 +333,9 @@ class Account:
         found = joins.find(SPAN if is_span else LOG, tool, given, hint)
         return CallIds(found or made_up, None, synthetic=True)
 
-    def joined(self, fact: Fact, *, told: bool) -> Fact:
+    def joined(self, fact: Fact, *, new: bool) -> Fact:
         """A call in a message, with the id under which another item reported it before."""
-        if not isinstance(fact, Called) or not (told or self.only is not None):
+        if not isinstance(fact, Called) or not (new or self.only is not None):
             return fact
         kind = MESSAGE if fact.synthetic_id else NAMED
         other = self.past.joins.other(kind, fact.call_id, fact.tool, fact.input)
@@ -349,17 +349,17 @@ class Account:
         clock: str | None = "request",
     ) -> None:
         """Of repeated messages, write only the new ones."""
-        told = [(message, fact) for message in messages for fact in self.facts(message, default)]
-        for message, fact in told:
+        pairs = [(message, fact) for message in messages for fact in self.facts(message, default)]
+        for message, fact in pairs:
             known = _digest(fact)
-            new = known not in self.past.said
+            new = known not in self.past.facts
             id, beside = None, None
             if isinstance(fact, Said):
                 id = f"{HISTORY}{sha256(f'{self.record} {known}'.encode()).hexdigest()[:24]}"
                 beside = message.beside
             elif isinstance(fact, Called | Returned):
                 new = new and self.is_new_call(fact)
-            self.say(self.joined(fact, told=new), at=at, clock=clock, told=new, extra=beside,
+            self.write(self.joined(fact, new=new), at=at, clock=clock, new=new, extra=beside,
                      digest=known, message_id=id)  # fmt: skip  # one call
 
     def is_new_call(self, fact: Called | Returned) -> bool:
@@ -437,7 +437,7 @@ class Account:
         """The bytes of a part, moved to a blob whatever their size."""
         media = text(part.get("mime_type")) or "application/octet-stream"
         try:
-            return self.teller.lift.blob(b64decode(content, validate=True), media)
+            return self.out.lift.blob(b64decode(content, validate=True), media)
         except (binascii.Error, ValueError):
             return self.lifted(content)
 
