@@ -426,8 +426,7 @@ class CopilotReader(Reader):
                 credits=cost if isinstance(cost, int | float) else None,
                 calls=count(counted.get("count")),
                 group=self._group,
-                # A total without tokens takes the place of no known tokens.
-                whole=bool(usage),
+                whole=bool(usage),  # a total without tokens replaces none that are known
             )
             self._write(spent, n=1 + place)
         ended = Ended(what="run", outcome=outcome, passed=passed, reason=word(fields.get("error")))
