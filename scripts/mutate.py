@@ -70,9 +70,12 @@ TESTS: list[tuple[str, tuple[str, ...]]] = [
     ("journal/verify.py", ("verify", "anomalies cli_journal")),
     ("journal/stores/*", ("stores", "journal collector")),
     ("journal/storages/*", ("storages", "journal collector")),
-    ("journal/segments/*", ("stores", "crash_law upgrade", "anomalies verify retention")),
+    ("journal/segments/*", ("segments stores", "crash_law upgrade", "anomalies verify retention")),
     ("journal/offsets.py", ("intake", "crash_law upgrade", "follow cli_journal")),
-    ("*", ("journal", "intake verify stores", "anomalies retention cli_journal collector")),
+    (
+        "*",
+        ("journal interrupts", "intake verify stores", "anomalies retention cli_journal collector"),
+    ),
 ]
 """The tests of a module, in stages: a mutant that one stage kills is not tried in the next.
 Names of files, without `test_` and `.py`."""

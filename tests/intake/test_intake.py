@@ -188,6 +188,21 @@ def test_memory_is_bounded_and_nothing_is_forgotten_for_it(journal, monkeypatch)
     assert {each.verdict for each in intake.admit(lines)} == {"duplicate"}
 
 
+@pytest.mark.parametrize(
+    ("most", "hot"),
+    [(6, ["a", "b", "c"]), (5, ["b", "c"]), (4, ["b", "c"]), (3, ["c"]), (1, ["c"])],
+)
+def test_the_runs_that_were_used_last_stay_in_memory(journal, monkeypatch, most, hot):
+    """As many as fit, and always the last one, whose identities are needed now."""
+    monkeypatch.setattr("tracklog.intake.identities.MOST_KNOWN", most)
+    lines = [spoke(f"{run}{n}", run=run) for run in "abc" for n in range(2)]
+    intake_of(journal).admit(lines)
+    intake = intake_of(journal)
+    for line in lines:
+        assert [each.verdict for each in intake.admit([line])] == ["duplicate"]
+    assert [key[-1] for key in intake._identities._hot] == hot
+
+
 @pytest.mark.parametrize("cold", [False, True])
 def test_a_run_of_any_length_takes_bounded_memory_and_nothing_is_forgotten(
     cold, journal, monkeypatch

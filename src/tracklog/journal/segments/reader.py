@@ -177,7 +177,7 @@ class Reader:
             self._through = 0
             return False
         first = self._firsts[-1]
-        self._through, self._sealed, self._seen = first - 1, False, -1
+        self._through = first - 1
         try:
             path = chain_path(self.folder, first)
             self._chain = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -336,7 +336,7 @@ def _fetch(fd: int, places: Places, part: _Part) -> tuple[list[bytes], int] | No
     """The frames at these places, and the room left; None when one is not where it should be."""
     marks, offsets = places
     at = bisect_left(marks, (part.after + 1 - part.first) << 32)
-    end = min(bisect_left(marks, (part.bound + 1 - part.first) << 32), at + part.limit)
+    end = min(len(marks), at + part.limit)  # all places are of committed records
     frames: list[bytes] = []
     room = part.room
     while at < end and room > 0:

@@ -30,7 +30,7 @@ class Writer(OpenSegment):
         super().__init__(home, folder, disk, format)
         self.segment_size = segment_size
         self._lock = -1
-        self._pid = 0
+        self._pid = os.getpid()
         self._mutex = threading.Lock()
         self._exclusive = _Exclusive(self)
         try:
