@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from support.asking import ask
+from support.forking import tracklog
 from tracklog.formats import registry
 from tracklog.formats.importers import head_of
 from tracklog.formats.importing import Importing
@@ -281,6 +282,28 @@ def test_all_agents_are_imported_into_one_home_and_nothing_is_recorded_twice(sam
             assert math.fsum(row[name] or 0 for row in projects) == pytest.approx(total[name])
         [qwen] = (row for row in projects if row["of"] == "/tmp/proj/qwen")
         assert (qwen["runs"], qwen["total_tokens"], qwen["cost_usd"]) == (1, 29_436, None)
+
+
+UNPRICED = {
+    "capi-noe-ptuc-h200-oswe-vscode-prime", "codexresponses.gpt-5.4?reasoning=high", "droid-model",
+    "gemini-pro-default", "gpt-5.6-sol", "litellm_proxy/minimax-m2.7", "mock-model",
+    "mockllm/model", "ollama/llama3.1", "pi-fixture-model", "synthetic-active-model",
+    "synthetic-model",
+}  # fmt: skip  # a list to be read
+"""The models of the samples that have no list price, or run under the name of a gateway."""
+
+
+def test_models_without_a_price_are_named_in_costs(samples, tmp_path):
+    with Home(tmp_path / "home", durability="os") as home:
+        importing = Importing(home)
+        importing.bring(importing.below([samples]))
+        home.index.catch_up()
+        [total] = ask(home, "costs", by="all")
+        assert set(total["unpriced_models"]) == UNPRICED
+        by_model = {row["of"]: row for row in ask(home, "costs", by="model")}
+        assert {of for of, row in by_model.items() if row["unpriced_models"]} == UNPRICED
+    printed = tracklog(tmp_path / "home", "costs", "--by", "all")
+    assert all(name in printed.stderr.decode() for name in UNPRICED)
 
 
 def test_credentials_beside_the_chats_of_cursor_are_not_read(samples, tmp_path):

@@ -27,7 +27,7 @@ def _show(rows: "list[CostRow]", asked: _question.QuestionCall) -> None:
         click.echo(f"~ computed, by the list prices of {as_of}", err=True)
     unpriced = sorted({model for row in rows for model in row.unpriced_models})
     if unpriced:
-        some = ", ".join(map(terminal.plain, unpriced[:5])) + (", …" if len(unpriced) > 5 else "")
+        some = ", ".join(map(terminal.plain, unpriced))
         place = terminal.plain(str(asked.path / prices.OWN))
         click.echo(f"no price is known for {some}; set one in {place}", err=True)
 
