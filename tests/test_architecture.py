@@ -303,7 +303,9 @@ def test_nobody_reads_records_but_the_one_walk(name):
         assert meanings(name) == READERS.get(name, set())
 
 
-@pytest.mark.parametrize("name", sorted(n for n in MODULES if room(n) in ("answers", "collector")))
+@pytest.mark.parametrize(
+    "name", sorted(n for n in MODULES if room(n) in ("answers", "cli", "collector"))
+)
 def test_answers_and_bodies_have_types_of_their_own(name):
     """A `dict[str, Any]` says nothing of its keys to the shells, the schema and the console."""
     untyped = [

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tracklog.cli._table import Names
     from tracklog.home.home import Home
     from tracklog.index.indexer import Progress
+    from tracklog.intake.intake import Redact
     from tracklog.model.event import Finding
 
 DEFAULT = "~/.local/share/tracklog"
@@ -352,10 +353,10 @@ def damage_of(home: Place) -> str | None:
     return f"the journal is damaged: {faults[0]}{more}" if faults else None
 
 
-def redacting(redact: bool) -> dict[str, Any]:
-    """Options that redact secrets at intake."""
-    if not redact:
-        return {}
+def redaction(wanted: bool) -> "Redact | None":
+    """The function that redacts secrets at intake, if it is wanted."""
+    if not wanted:
+        return None
     from tracklog.intake import secrets
 
-    return {"redact": secrets.redact}
+    return secrets.redact

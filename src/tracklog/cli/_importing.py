@@ -97,7 +97,7 @@ def follow(
                 skipped.add(path)
                 click.echo(terminal.plain(f"{path}: {LEADS_OUT}"), err=True)
 
-    with _home.writing(home, **_home.redacting(redact)) as opened:
+    with _home.writing(home, redact=_home.redaction(redact)) as opened:
         importing = Importing(opened)
         try:
             while True:

@@ -1,7 +1,7 @@
 """The verb of a question: its parameters are the options; its answer is printed, or is the JSON."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,7 @@ class QuestionCall:
     question: Question
     path: Path
     home: "Home"
-    given: dict[str, Any]
+    given: Mapping[str, Any]
     """Every option of the verb."""
 
     @cached_property
@@ -39,7 +39,7 @@ class QuestionCall:
         """The answer, with the given options or with others."""
         known = {param.python for param in self.question.params}
         given = {name: value for name, value in self.given.items() if name in known}
-        return self.question.ask(self.home, **given | other)
+        return self.question.ask(self.home, **(given | other))
 
 
 Show = Callable[[Any, QuestionCall], None]

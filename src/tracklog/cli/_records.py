@@ -1,13 +1,15 @@
 """Print records: a row for a person, the stored line, or an object for a program."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
+    import orjson
+
     from tracklog.home.home import Home
     from tracklog.journal.frame import Record
 
@@ -33,14 +35,27 @@ def _put_line(record: "Record") -> None:
         terminal.put_bytes(record.line + b"\n")
 
 
-def _object(record: "Record") -> dict[str, Any]:
+class _RecordRow(TypedDict, total=False):
+    """A record as JSON."""
+
+    seq: int
+    received: str
+    dialect: str
+    family: str
+    run: str
+    event: "orjson.Fragment | None"
+    """None when the record was erased or damaged."""
+    damaged: bool
+
+
+def _object(record: "Record") -> _RecordRow:
     """The record as JSON; its line is included unchanged, unless it is no JSON any more."""
     import orjson
 
     from tracklog.model.lines import without_half_surrogates
 
-    head = {"seq": record.seq, "received": record.received, "dialect": record.dialect}
-    head |= {"family": record.family, "run": record.run}
+    head: _RecordRow = {"seq": record.seq, "received": record.received, "dialect": record.dialect}
+    head["family"], head["run"] = record.family, record.run
     if not record.line:
         return {**head, "event": None}
     try:
@@ -65,7 +80,7 @@ def _row(record: "Record", home: "Home", width: int | None, *, one_run: bool) ->
     return head + terminal.fitted(text, max(room, 0)).rstrip()
 
 
-def _words(record: "Record", home: "Home") -> tuple[str, str | None, str, dict[str, Any]]:
+def _words(record: "Record", home: "Home") -> tuple[str, str | None, str, terminal.Style]:
     """The kind of a record, its own time, a short text, and the style of the kind."""
     from tracklog.answers.phrases import summary
     from tracklog.folds import text_of

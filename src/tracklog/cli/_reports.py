@@ -6,7 +6,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections import Counter
 from pathlib import PurePath
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 import click
@@ -122,16 +122,17 @@ class JsonReport:
     def judged(self, verdict: "LineVerdict") -> None:
         result = verdict.result
         problems = [problem._asdict() for problem in getattr(result, "problems", ())]
-        row: dict[str, Any] = {
-            "file": self.name,
-            "line": verdict.line,
-            "verdict": "refused" if problems else "accepted",
-            "dialect": result.dialect,
-            "kind": result.kind,
-            "run": result.run,
-            "problems": problems,
-        }
-        terminal.put_json(row)
+        terminal.put_json(
+            {
+                "file": self.name,
+                "line": verdict.line,
+                "verdict": "refused" if problems else "accepted",
+                "dialect": result.dialect,
+                "kind": result.kind,
+                "run": result.run,
+                "problems": problems,
+            }
+        )
 
     def finding(self, finding: "LocatedFinding") -> None:
         name, message, level = finding.finding
@@ -239,9 +240,8 @@ class SarifReport(AnnotationReport):
         self.errors.append(message)
 
     def _put(self, level: str, line: int | None, code: str, message: str) -> None:
-        place: dict[str, Any] = {"artifactLocation": {"uri": self.uri}}
-        if line is not None:
-            place["region"] = {"startLine": line}
+        region = {} if line is None else {"region": {"startLine": line}}
+        place = {"artifactLocation": {"uri": self.uri}, **region}
         result = {
             "ruleId": code,
             "ruleIndex": self.rules.setdefault(code, len(self.rules)),
@@ -262,9 +262,8 @@ class SarifReport(AnnotationReport):
         rules = [{"id": code, "shortDescription": {"text": code}} for code in self.rules]
         driver = {"name": "tracklog", "version": __version__, "rules": rules}
         notes = [{"level": "error", "message": {"text": error}} for error in self.errors]
-        invocation: dict[str, Any] = {"executionSuccessful": not notes}
-        if notes:
-            invocation["toolExecutionNotifications"] = notes
+        noted = {"toolExecutionNotifications": notes} if notes else {}
+        invocation = {"executionSuccessful": not notes, **noted}
         rest = {"tool": {"driver": driver}, "invocations": [invocation]}
         self._write("],")
         terminal.put_bytes(terminal.json_line(rest).rstrip(b"\n")[1:-1])

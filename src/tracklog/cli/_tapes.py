@@ -1,11 +1,14 @@
 """Options of all hosts for runs from a tape, and the report afterwards."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tracklog.cli._terminal import plain, print_error
+
+if TYPE_CHECKING:
+    from tracklog.recording.tape import TapeReport
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,7 +40,7 @@ def tape_options(verb: F) -> F:
     return verb
 
 
-def print_report(report: Mapping[str, Any]) -> bool:
+def print_report(report: "TapeReport") -> bool:
     """Print where a run differs from its tape; returns whether it does."""
     if "first" in report:
         print_error(

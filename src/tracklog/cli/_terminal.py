@@ -9,7 +9,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypedDict, TypeVar
 from unicodedata import combining, east_asian_width
 
 import click
@@ -92,6 +92,14 @@ def _watched(file: BinaryIO, path: Path) -> AbstractContextManager[BinaryIO]:
 
     console = Console(file=drawn(sys.stderr))
     return wrap_file(file, size, description=escape(plain(path.name)), console=console)
+
+
+class Style(TypedDict, total=False):
+    """How a text looks on a terminal, as `click.style` takes it."""
+
+    fg: str
+    bold: bool
+    dim: bool
 
 
 def put_json(value: Any) -> None:

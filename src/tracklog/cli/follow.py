@@ -88,7 +88,7 @@ def command(
         registry.dialect(dialect)
     counts: Counter[str] = Counter()
     hints = _hints.of_lines(dialect)
-    with _home.writing(home, **_home.redacting(redact)) as opened:
+    with _home.writing(home, redact=_home.redaction(redact)) as opened:
         follower = Follower(
             opened.intake, paths, dialect, opened.path, follow_symlinks=follow_symlinks
         )

@@ -41,7 +41,7 @@ def command(
 
     if only:
         registry.importer(only)
-    with _home.writing(home, **_home.redacting(redact)) as opened:
+    with _home.writing(home, redact=_home.redaction(redact)) as opened:
         importing, summary = Importing(opened), ImportSummary()
         with (
             _importing.summing_up(summary, as_json=as_json, dry=dry, redact=redact),

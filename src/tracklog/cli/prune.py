@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -55,13 +54,7 @@ def command(home: Path, older_than: float, open_too: bool, dry_run: bool, as_jso
     with _home.writing(home) as opened:
         done = opened.prune(older_than, open_too=open_too, dry=dry_run)
     if as_json:
-        row: dict[str, Any] = {
-            "dry_run": dry_run,
-            "records": done.records,
-            "through": done.through,
-        }
-        row |= {"bytes": done.bytes, "whole": done.whole, "part": done.part}
-        terminal.put_json(row)
+        terminal.put_json({"dry_run": dry_run, **done._asdict()})
     elif not done.records:
         click.echo("nothing is that old in a segment that can go")
     else:

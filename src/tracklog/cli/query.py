@@ -30,7 +30,9 @@ def _show(answer: "QueryAnswer", asked: _question.QuestionCall) -> None:
     _report_cut(answer, asked)
 
 
-def _json(answer: "QueryAnswer", asked: _question.QuestionCall) -> list[dict[str, Any]]:
+def _json(
+    answer: "QueryAnswer", asked: _question.QuestionCall
+) -> list[dict[str, str | int | float | None]]:
     """A row as an object, by the names of its columns."""
     _report_cut(answer, asked)
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]

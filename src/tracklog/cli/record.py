@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
@@ -87,7 +87,11 @@ def command(
     counts: Counter[str] = Counter()
     unread = 0
     try:
-        options = {"durability": durability, "cap": max_line or CAP, **_home.redacting(redact)}
+        options = {
+            "durability": durability,
+            "cap": max_line or CAP,
+            "redact": _home.redaction(redact),
+        }
         with _home.writing(home, **options) as opened:
             for name in names:
                 try:
@@ -155,11 +159,24 @@ class _Available:
         return os.read(self.fd, size)
 
 
+class _Row(TypedDict, total=False):
+    """What became of a line."""
+
+    line: int
+    verdict: str
+    file: str
+    problems: list[dict[str, str]]
+    seq: int | None
+    bom: bool
+    dialect: str | None
+    hint: str
+
+
 def _report(
     name: str | None, line: "Line", verdict: "Verdict", as_json: bool, hint: str | None
 ) -> None:
     if as_json:
-        row: dict[str, Any] = {"line": line.number, "verdict": verdict.verdict}
+        row: _Row = {"line": line.number, "verdict": verdict.verdict}
         if name is not None:
             row["file"] = name
         if verdict.problems:
@@ -169,7 +186,7 @@ def _report(
         if line.bom:
             row["bom"] = True
         if hint:
-            row |= {"dialect": verdict.dialect, "hint": hint}
+            row["dialect"], row["hint"] = verdict.dialect, hint
         terminal.put_json(row)
         return
     place = f"line {line.number}"

@@ -37,7 +37,7 @@ def command(
 
     if only:
         registry.importer(only)
-    with _home.writing(home, **_home.redacting(redact)) as opened:
+    with _home.writing(home, redact=_home.redaction(redact)) as opened:
         importing, summary = Importing(opened), ImportSummary()
         files = _importing.meant(importing, paths) if paths else importing.known()
         with (

@@ -105,12 +105,16 @@ def command(
                 "for example --allow-host recorder.example",
             )
     token = token_for(host)
-    options: dict[str, Any] = {"events_per_second": max_rate}
-    options |= {"body": max_body} if max_body else {}
-    options |= {"line": max_line} if max_line else {}
-    limits = Limits(**options)
+    usual = Limits()
+    limits = Limits(
+        events_per_second=max_rate, body=max_body or usual.body, line=max_line or usual.line
+    )
     with server.listen(host, port) as bound:
-        home_options = {"durability": durability, "cap": limits.line, **_home.redacting(redact)}
+        home_options = {
+            "durability": durability,
+            "cap": limits.line,
+            "redact": _home.redaction(redact),
+        }
         opened = _home.serving(home, **home_options)
         collector = Collector(opened, limits=limits, guard=guard.Guard(token, (*allow_host, host)))
         for name in hosts:

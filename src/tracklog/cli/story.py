@@ -145,7 +145,7 @@ class _Printer:
                 self._block(block)
             return
         name = fact["fact"]
-        look: dict[str, Any] = {"dim": True}
+        look: terminal.Style = {"dim": True}
         if name in MARKS:
             look = {"fg": "red"} if fact.get("ok") is False else {"fg": "cyan"}
         elif name in ("Began", "Ended"):
@@ -175,7 +175,7 @@ class _Printer:
         click.echo()
         click.secho(terminal.plain(f"{who}  {moment}"), fg="green")
 
-    def _block(self, block: dict[str, Any]) -> None:
+    def _block(self, block: "Mapping[str, Any]") -> None:
         from tracklog.folds import unlifted
 
         kind = block.get("type")

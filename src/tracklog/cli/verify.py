@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -40,11 +39,18 @@ def command(transcripts: tuple[Path, ...], home: Path, anchor: str | None, as_js
     with _home.reading(home) as opened:
         report = opened.storage.verify(anchor_of(anchor) if anchor else None)
     if as_json:
-        faults = [{"seq": fault.seq, "why": fault.why} for fault in report.faults]
-        row: dict[str, Any] = {"ok": report.ok, "records": report.records, "first": report.first}
-        row |= {"head": str(report.head), "erased": report.erased, "faults": faults}
-        row["unproven"] = report.unproven
-        terminal.put_json({**row, "notes": report.notes})
+        terminal.put_json(
+            {
+                "ok": report.ok,
+                "records": report.records,
+                "first": report.first,
+                "head": str(report.head),
+                "erased": report.erased,
+                "faults": [fault._asdict() for fault in report.faults],
+                "unproven": report.unproven,
+                "notes": report.notes,
+            }
+        )
     else:
         for fault in report.faults:
             click.secho(str(fault), fg="red")

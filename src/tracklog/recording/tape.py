@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 from tracklog.answers.run_steps import without_names
 from tracklog.folds import short, text_of
@@ -143,21 +143,36 @@ class Tape:
         self.divergences.append(Divergence(kind=kind, lane=lane, asked=asked, recorded=recorded))
 
 
-def tape_report(tapes: Iterable[Tape]) -> dict[str, Any]:
+class UnusedAnswer(TypedDict):
+    """A recorded answer that a replayed run did not request."""
+
+    kind: str
+    lane: str | None
+    seq: int
+
+
+class TapeReport(TypedDict):
+    """The result of a replayed run."""
+
+    served: int
+    divergences: int
+    first: NotRequired[str]
+    """The first divergence, if there is one."""
+    unconsumed: list[UnusedAnswer]
+
+
+def tape_report(tapes: Iterable[Tape]) -> TapeReport:
     """The result of a replayed run: its first divergence, and the answers that were not requested."""
     tapes = list(tapes)
     left = [str(each) for tape in tapes for each in tape.divergences]
-    rest = [
+    rest: list[UnusedAnswer] = [
         {"kind": each.kind, "lane": each.lane, "seq": each.seq}
         for tape in tapes
         for each in tape.unconsumed
     ]
-    report: dict[str, Any] = {
-        "served": sum(tape.served for tape in tapes),
-        "divergences": len(left),
-    }
-    report |= {"first": left[0]} if left else {}
-    return {**report, "unconsumed": rest}
+    served = sum(tape.served for tape in tapes)
+    report: TapeReport = {"served": served, "divergences": len(left), "unconsumed": rest}
+    return {**report, "first": left[0]} if left else report
 
 
 def for_any_lane(recorded: Iterable[RecordedAnswer]) -> Iterator[RecordedAnswer]:

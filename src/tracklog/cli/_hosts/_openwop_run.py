@@ -26,14 +26,14 @@ WORDS = ("reasoning", "delta", "decision", "result", "error", "arguments", "outp
 """The keys of a payload that are printed for a person."""
 
 
-def carry_out(app: "App", wanted: Wanted, *, as_json: bool) -> tuple[str, dict[str, Any] | None]:
+def carry_out(app: "App", wanted: Wanted, *, as_json: bool) -> tuple[str, tapes.TapeReport | None]:
     """Returns the final status of the run, and the report of its tape, if it had one."""
     return asyncio.run(_carried_out(app, wanted, as_json=as_json))
 
 
 async def _carried_out(
     app: "App", wanted: Wanted, *, as_json: bool
-) -> tuple[str, dict[str, Any] | None]:
+) -> tuple[str, tapes.TapeReport | None]:
     engine = app.engine
     await engine.start(alone=True)
     try:
@@ -80,7 +80,7 @@ async def _outcome_text(engine: "Engine", log: "RunLog", *, as_json: bool) -> No
 def _answer(log: "RunLog") -> str:
     """An example answer for the question of a run."""
     asked = next(e for e in reversed(log.events) if e["type"] == "interrupt.requested")
-    about: dict[str, Any] = asked["payload"]["data"]
+    about = asked["payload"]["data"]
     if "questions" in about and about.get("contextType") != "low-confidence":
         return "TEXT"
     return str(about.get("actions", ["accept"])[0])

@@ -230,7 +230,7 @@ class StagePrinter:
     def __init__(self, hues: dict[str, int | None]) -> None:
         names = list(hues)
         self._width = max(map(len, [*names, "visitor"]))
-        self._colours: dict[str, Any] = {
+        self._colours: dict[str, str | tuple[int, int, int]] = {
             name: _rgb(hue) if hue is not None else COLOURS[n % len(COLOURS)]
             for n, (name, hue) in enumerate(hues.items())
         }

@@ -17,10 +17,12 @@ from tracklog.cli._verbs import VerbGroup, given
 from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tracklog.hosts.workflow.flow import Loaded
     from tracklog.hosts.workflow.history import History
     from tracklog.hosts.workflow.host_context import Outcome
-    from tracklog.recording.tape import Tape
+    from tracklog.recording.tape import Tape, TapeReport
 
 CODES = {"ok": 0, "failed": 1, "timeout": 124, "cancelled": 130}
 
@@ -129,7 +131,7 @@ class _Host:
             tape, self._tape_of = tape_of(Log(home), name, by, miss, self.tapes)
         return tape
 
-    def report(self, source: str) -> dict[str, Any]:
+    def report(self, source: str) -> "TapeReport":
         """The report of the tape; it is also noted beside the run."""
         from tracklog import Log
         from tracklog.dialects import awf
@@ -143,7 +145,7 @@ class _Host:
                 put(Log(home), run, tapes.TAPE_LABEL, {"source": source, **report})
         return report
 
-    def run(self, inputs: dict[str, Any], tape: "Tape | None") -> "Outcome":
+    def run(self, inputs: "Mapping[str, Any]", tape: "Tape | None") -> "Outcome":
         """Run it; Ctrl-C and a request to end stop the current step, and that is recorded."""
         from tracklog.hosts.workflow.history import History
         from tracklog.hosts.workflow.host_context import Outcome
@@ -169,7 +171,7 @@ class _Host:
         with recorder, guarded():
             return asyncio.run(self._perform(recorder, inputs, history, tape))
 
-    def _check_same(self, history: "History", inputs: dict[str, Any]) -> None:
+    def _check_same(self, history: "History", inputs: "Mapping[str, Any]") -> None:
         """Refuse to resume a run with other inputs."""
         from tracklog.hosts.workflow import flow
         from tracklog.hosts.workflow.host_context import fingerprint
@@ -182,7 +184,7 @@ class _Host:
             )
 
     async def _perform(
-        self, recorder: Any, inputs: dict[str, Any], history: Any, tape: "Tape | None"
+        self, recorder: Any, inputs: "Mapping[str, Any]", history: Any, tape: "Tape | None"
     ) -> "Outcome":
         from tracklog.hosts.workflow.display import Display
         from tracklog.hosts.workflow.engine import Execution
