@@ -1,0 +1,44 @@
+"""The OpenAPI document says what every answer and every body contains."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tracklog.collector.openapi import document
+from tracklog.collector.routes import ROUTES
+
+OPEN = {"/components/schemas/JsonObject"}
+"""The only object without named keys: lines of any dialect, and inputs that only a host knows."""
+
+
+def bare(value: Any, path: str = "") -> Iterator[str]:
+    """The places of a document with an object or a value of which nothing is said."""
+    if isinstance(value, dict):
+        more = value.get("additionalProperties")
+        is_said = value.get("properties") or (isinstance(more, dict) and more)
+        if value.get("type") == "object" and not is_said:
+            yield path
+        for key, each in value.items():
+            if key in ("schema", "items") and each in ({}, True):
+                yield f"{path}/{key}"
+            yield from bare(each, f"{path}/{key}")
+    elif isinstance(value, list):
+        for place, each in enumerate(value):
+            yield from bare(each, f"{path}/{place}")
+
+
+def test_no_object_is_left_without_its_keys():
+    assert set(bare(document(ROUTES))) == OPEN
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object"},
+        {"type": "object", "additionalProperties": True},
+        {"type": "array", "items": {}},
+    ],
+)
+def test_an_object_without_keys_is_found(schema):
+    assert list(bare({"paths": {"/api/x": {"schema": schema}}}))
