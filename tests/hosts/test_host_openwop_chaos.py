@@ -231,6 +231,27 @@ def test_two_hosts_on_one_journal_do_not_run_one_run_twice(tmp_path, verbs):
         two.until(waiting, "completed")
 
 
+def test_a_run_that_one_host_saw_waiting_is_taken_over_when_the_other_dies_behind_the_answer(
+    tmp_path,
+):
+    nodes = [{"id": "gate", "typeId": "core.approvalGate"},
+             {"id": "wait", "typeId": "core.delay", "config": {"delayMs": 2500}}]  # fmt: skip
+    config = tmp_path / "host.yaml"
+    (flows,) = put(tmp_path / "flows", flow("gated", nodes, [("gate", "wait")]))
+    config.write_text(f"workflows: [{flows}]\n")
+    one = Process(tmp_path / "home", "--config", str(config))
+    run = one.start("gated")
+    one.until(run, "waiting-approval")
+    with Process(tmp_path / "home", "--config", str(config)) as two:
+        two.until(run, "waiting-approval")
+        time.sleep(1.5)  # it looked at the run, and left it waiting
+        assert one.answer(run, "gate", {"action": "accept"}).status_code == 200
+        two.until(run, "running")
+        one.end(signal.SIGKILL)
+        two.until(run, "completed", seconds=30)
+        assert len(two.events(run, "node.started")) == 2
+
+
 def test_what_was_answered_once_is_answered_so_after_a_kill(tmp_path):
     headers = {"Idempotency-Key": "before and after"}
     body = {"workflowId": "conformance-idempotent", "inputs": {"nonce": "1"}}

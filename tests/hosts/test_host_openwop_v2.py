@@ -148,6 +148,23 @@ def test_nothing_of_the_journal_is_lost_in_the_rendering(host):
     assert snapshot["interrupt"]["interruptId"] == new["payload"]["interruptId"]
 
 
+@pytest.mark.parametrize("headers", [{"OpenWOP-Version": "2.0"}, {"OpenWOP-Version": "2"}, {}])
+def test_a_snapshot_is_not_sent_again_when_it_is_unchanged(host, headers):
+    name = start(host, "approval")
+    until(host, name, "waiting-approval")
+    first = host.http.get(path_of(name), headers=headers)
+    same = {**headers, "If-None-Match": first.headers["etag"]}
+    again = host.http.get(path_of(name), headers=same)
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["openwop-version"] == "2.0"
+    other = host.http.get(path_of(name), headers={**headers, "If-None-Match": '"x"'})
+    assert (other.status_code, other.json()["runId"]) == (200, name)
+    answer = {"resumeValue": {"action": "accept"}}
+    host.http.post(f"{path_of(name)}/interrupts/gate", json=answer)
+    until(host, name, "completed")
+    assert host.http.get(path_of(name), headers=same).status_code == 200
+
+
 def test_an_approval_is_one_shape_with_who_resolved_it(host):
     name = start(host, "approval")
     until(host, name, "waiting-approval")

@@ -125,7 +125,14 @@ class Engine:
                 log = self.log(name)
             if log is not None:
                 log.refresh(self.journal)
+                if not log.waits and self._is_ours(log):
+                    self._quiet.discard(name)  # another host continued it, and may die
                 self.act(log)
+
+    def _is_ours(self, log: RunLog) -> bool:
+        """Whether this host can carry out a run."""
+        engine = int(log.snapshot.host.get("engine", 0))
+        return engine <= ENGINE and log.snapshot.workflow in self.workflows.known
 
     def act(self, log: RunLog) -> None:
         """Carry out what an operator asked for beside the protocol: an answer, or the end of the run."""

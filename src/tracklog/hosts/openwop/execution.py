@@ -115,9 +115,7 @@ class Execution(EventWriter):
                 spent, since = spent + _seconds(event) - since, _seconds(event)
             elif event["type"] in ("node.resumed", "run.resumed"):
                 since = _seconds(event)
-        snapshot = self.log.snapshot
-        waiting = snapshot.interrupt is not None or snapshot.status == "paused"
-        spent += 0.0 if waiting else self.engine.clock() - since
+        spent += 0.0 if self.log.waits else self.engine.clock() - since
         return self._longest() / 1000 - spent
 
     def _longest(self) -> int:

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from tracklog.hosts.openwop.control import AlreadyResolved, Conflict, status_of
 from tracklog.hosts.openwop.definitions import Definition, Refused
+from tracklog.hosts.openwop.discovery import etag
 from tracklog.hosts.openwop.engine import Engine
 from tracklog.hosts.openwop.exceptions import BadAnswer, Mismatch, Newer, NotAllowed, Unknown
 from tracklog.hosts.openwop.failures import Failure
@@ -39,6 +40,7 @@ from tracklog.hosts.openwop.wires import Wire
 LONGEST_POLL, USUAL_POLL = 60.0, 30
 """Seconds that a poll waits for the next event: at most, and in version 2 where none are given."""
 MOST_CANCELLED = 100
+TOKEN = ("interruptToken", "callbackUrl")
 POLICIES = ("drain-current-node", "immediate")
 
 
@@ -225,7 +227,12 @@ class Handlers:
     async def snapshot(self, call: Call) -> Response:
         log = self.run(call)
         data = call.wire.snapshot(self.views.snapshot(log, call), log)
-        return Response(orjson.dumps(data), 200, None, "application/json")
+        # A token is signed anew for each answer, and says nothing about the run.
+        asked = {key: each for key, each in data.get("interrupt", {}).items() if key not in TOKEN}
+        tag = {"ETag": etag({**data, "interrupt": asked})}
+        if call.header("if-none-match") == tag["ETag"]:
+            return Response(b"", 304, tag)
+        return Response(orjson.dumps(data), 200, tag, "application/json")
 
     async def list_runs(self, call: Call) -> Response:
         return await self.views.list_runs(call)

@@ -212,6 +212,11 @@ class RunLog:
     def ended(self) -> bool:
         return self.snapshot.ended
 
+    @property
+    def waits(self) -> bool:
+        """Whether it goes on only after somebody answers, or resumes it."""
+        return self.snapshot.interrupt is not None or self.snapshot.status == "paused"
+
     def as_json(self) -> dict[str, Any]:
         return self.snapshot.as_json(self.name, cancelling=self.cancel is not None)
 
