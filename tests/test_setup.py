@@ -71,9 +71,9 @@ class Machine:
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 
-    def make(self, *arguments: object) -> str:
+    def make(self, *arguments: object, target: str = "setup") -> str:
         self.has("sh", "find")
-        ran = self.run(shutil.which("make"), "-n", "setup", *arguments)
+        ran = self.run(shutil.which("make"), "-n", target, *arguments)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 
@@ -130,6 +130,13 @@ def test_without_node_and_npm_set_up_takes_both_from_pypi_before_it_needs_them(m
     steps = machine.make()
     assert steps.index("requirements-dev.lock") < steps.index("scripts/node install")
     assert steps.index("scripts/node install") < steps.index("npm ci")
+
+
+@pytest.mark.parametrize("folder", ["contracts/ts", "console"])
+def test_each_step_that_needs_npm_takes_it_first_whatever_else_was_asked_for(machine, folder):
+    """Also when make runs several steps at once, or only this one."""
+    steps = machine.make(target=f"{folder}/node_modules/.ready")
+    assert steps.index("scripts/node install") < steps.index(f"cd {folder} && npm ci")
 
 
 def environment(machine: Machine, version: str) -> None:
@@ -323,3 +330,39 @@ def test_where_no_way_leads_to_a_browser_the_message_says_what_to_do(machine):
     ]  # fmt: skip
     assert "no such archive" in reasons[2]
     assert "no network" in reasons[3]
+
+
+@bare
+def test_a_browser_that_playwright_downloaded_and_that_does_not_start_is_not_used(machine):
+    machine_without_package(machine)
+    machine.stub("npx", ":")
+    machine.stub("node", f"echo {machine.stub('chrome', 'exit 127', machine.home)}")
+    ran = machine.chosen()
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "Playwright: the one that Playwright downloaded does not start" in ran.stderr
+
+
+@bare
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_user_without_root_asks_sudo_which_must_not_ask_for_a_password(
+    machine, tmp_path, allowed
+):
+    """A module that Python imports at its start stands in for the user: these tests may be root's."""
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user" / "sitecustomize.py").write_text("import os\nos.geteuid = lambda: 1000\n")
+    machine_without_package(machine)
+    chromium = machine.bin / "chromium"
+    does = f"printf '#!/bin/sh\\necho 1\\n' >{chromium}; {shutil.which('chmod')} +x {chromium}"
+    machine.stub("apt-get", f"if [ $1 = install ]; then {does}; fi")
+    answer = 'shift; exec "$@"' if allowed else "echo 'a password is required' >&2; exit 1"
+    machine.stub("sudo", f'echo "sudo $*" >>LOG; [ "$1" = -n ] || exit 9; {answer}')
+    machine.stub("npx", "exit 1")
+    ran = machine.chosen(PYTHONPATH=str(tmp_path / "user"))
+    asked = [each for each in machine.asked() if each.startswith("sudo")]
+    assert asked[0] == "sudo -n true"
+    if allowed:
+        assert ran.stdout == f"{chromium}\n"
+        assert [each.split()[-1] for each in asked[1:]] == ["-qq", "fonts-dejavu-core"]
+    else:
+        assert (ran.returncode, asked[1:]) == (1, [])
+        assert "a password is required" in ran.stderr
