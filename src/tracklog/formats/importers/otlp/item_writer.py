@@ -161,7 +161,7 @@ class ItemWriter:
                 return
         elif not known or not (new or self.corrects):
             return
-        clock = clock if at else None
+        clock, cause = clock if at else None, cause or self.view.cause
         fields = native.body_of(fact) if isinstance(fact, Fact) else fact
         body = {"fact": fields["fact"], **self.who, **fields}
         if more:
@@ -170,7 +170,7 @@ class ItemWriter:
             body,
             at=at,
             run=self.run,
-            cause=cause or self.view.cause,
+            cause=cause,
             extra=extra or None,
             fidelity=fidelity,
             clock=clock,
@@ -180,7 +180,7 @@ class ItemWriter:
         if self.only is not None:
             return  # it is known
         origin = {**self._origin, "clock": clock} if clock else self._origin
-        self.past.remember(body, origin, extra, digest, cause or self.view.cause, at)
+        self.past.remember(body, origin, extra, digest, cause, at)
 
     def name(self, agent: str | None, step: str | None) -> None:
         """The agent and the step, as far as they are known."""

@@ -218,9 +218,17 @@ def plain(value: Message | None) -> Any:
     return found
 
 
+_NO_VALUE: Message = {}
+
+
 def attributes(pairs: Any) -> dict[str, Any]:
     """Attributes by key; of two with one key the last."""
-    return {pair.get("key", ""): plain(pair.get("value")) for pair in pairs or ()}
+    return {
+        # Most are texts, and are read without a call.
+        pair.get("key", ""): value["stringValue"] if "stringValue" in value else plain(value)
+        for pair in pairs or ()
+        for value in (pair.get("value") or _NO_VALUE,)
+    }
 
 
 def not_numbers(raw: bytes) -> bool:
