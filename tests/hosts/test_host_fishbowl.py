@@ -826,7 +826,7 @@ def test_nobody_is_triggered_by_itself_or_acts_too_often_in_a_row(home):
 
 def remarks(mind: Mind, *said: tuple[str, str]) -> None:
     for place, (actor, kind) in enumerate(said):
-        mind.hear(Remark(place, place, kind, actor, f"{actor} {place}"))
+        mind.notice(Remark(place, place, kind, actor, f"{actor} {place}"))
 
 
 def a_mind(**changes) -> Mind:
@@ -1075,7 +1075,7 @@ def test_offline_a_topic_is_a_long_word_of_the_remark_and_no_name_of_a_player():
     remark = Remark(1, 1, "agent.spoke", "cello", "Cello sings of biscuits")
     prompt = Prompt(
         player=player, kinds=["agent.spoke"], seed="s", goal="", scene="", recall=[remark],
-        others=["cello"], about=remark, spoken=0, turn=1,
+        others=["cello"], about=remark, remarks=0, turn=1,
         lines={"agent.spoke": ["{topic}?"]},
     )  # fmt: skip
     topics = set()
@@ -1088,6 +1088,6 @@ def test_offline_a_topic_is_a_long_word_of_the_remark_and_no_name_of_a_player():
 def test_a_player_counts_how_often_it_acted_by_kind():
     mind = Mind(Manifest.model_validate({"name": "a", "persona": "x", "may_emit": ["agent.spoke"]}))
     for place, kind in enumerate(("agent.spoke", "agent.thought", "agent.spoke")):
-        mind.hear(Remark(place, 1, kind, "a", "x"))
-    assert mind.spoken == 3
-    assert mind.spoken_as == {"agent.spoke": 2, "agent.thought": 1}
+        mind.notice(Remark(place, 1, kind, "a", "x"))
+    assert mind.remarks == 3
+    assert mind.remarks_by_kind == {"agent.spoke": 2, "agent.thought": 1}

@@ -876,6 +876,6 @@ def test_the_result_of_an_agent_has_all_pieces_of_its_last_text_however_they_arr
         )
     )
     for at in range(len(stream)):
-        result.hear(stream[at : at + 1])
+        result.feed(stream[at : at + 1])
     result.finish("ok", 0, b"")
     assert (result.answer.text, result.answer.session) == ("It is x", "t")

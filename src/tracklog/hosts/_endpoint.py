@@ -20,7 +20,7 @@ RETRIES = 2
 """How often a server that limits or stumbles is asked again before it has begun to answer."""
 SHOWN = 300
 
-Hear = Callable[[bytes], None]
+Feed = Callable[[bytes], None]
 Asked = Mapping[str, Any]
 
 
@@ -35,7 +35,7 @@ class ModelFailed(TracklogError):
     """Whether it timed out."""
 
 
-class Said(NamedTuple):
+class ModelText(NamedTuple):
     """The answer of a model."""
 
     text: str
@@ -81,7 +81,7 @@ class Endpoint:
         self._later: Any = None
         self._now: Any = None
 
-    async def ask(self, asked: Asked, hear: Hear) -> None:
+    async def ask(self, asked: Asked, feed: Feed) -> None:
         """Ask, and pass on every piece of the answer; else `ModelFailed`."""
         import asyncio  # noqa: PLC0415  # not where nobody waits in a loop
 
@@ -92,15 +92,15 @@ class Endpoint:
             async with asyncio.timeout(self._patience * (RETRIES + 1)):
                 async for chunk in await create(**self._streamed(asked)):
                     streamed = True
-                    hear(_line(chunk))
+                    feed(_line(chunk))
                 if not streamed:  # a server that does not stream
-                    hear(_line(await create(**{"model": self.name, **asked})))
+                    feed(_line(await create(**{"model": self.name, **asked})))
         except TimeoutError:
             raise self._stalled() from None
         except self._failures as error:
             raise self._failed(error) from None
 
-    def ask_now(self, asked: Asked, hear: Hear) -> None:
+    def ask_now(self, asked: Asked, feed: Feed) -> None:
         """The same without an event loop."""
         if self._now is None:
             self._now = self._openai.OpenAI(**self._options)
@@ -110,11 +110,11 @@ class Endpoint:
             with create(**self._streamed(asked)) as stream:
                 for chunk in stream:
                     streamed = True
-                    hear(_line(chunk))
+                    feed(_line(chunk))
                     if time.monotonic() > until:
                         raise self._stalled()
             if not streamed:
-                hear(_line(create(**{"model": self.name, **asked})))
+                feed(_line(create(**{"model": self.name, **asked})))
         except self._failures as error:
             raise self._failed(error) from None
 
@@ -163,7 +163,7 @@ def thought_in(line: bytes) -> str:
     return ""
 
 
-def text_in(lines: Iterable[bytes]) -> Said:
+def text_in(lines: Iterable[bytes]) -> ModelText:
     """A complete answer; one that broke off is `ModelFailed`."""
     normaliser = Normaliser(PROVIDER)
     for line in lines:
@@ -180,7 +180,7 @@ def text_in(lines: Iterable[bytes]) -> Said:
         for block in blocks
         if block["type"] == "tool_use"
     ]
-    return Said(
+    return ModelText(
         "".join(data["text"]),
         "".join(data["thinking"]),
         tuple(calls),

@@ -103,7 +103,7 @@ def records(
             flaw = ("newline-in-string", f"one record over {more + 1} lines")
             yield Raw(place, data, value, (flaw,), exact=False, through=through)
             continue
-        yield from _mended(place, through, line, fits)
+        yield from _repaired(place, through, line, fits)
 
 
 _BOM = (("bom", "a byte order mark in front"),)
@@ -114,7 +114,7 @@ def _torn(place: int, data: bytes) -> Raw:
     return Raw(place, data, DAMAGED, (flaw,), exact=False, through=place)
 
 
-def _mended(place: int, through: int, line: Line, fits: Fits) -> Iterator[Raw]:
+def _repaired(place: int, through: int, line: Line, fits: Fits) -> Iterator[Raw]:
     """The readable part of a damaged line, at least its bytes."""
     from tracklog.recording.transcript.damaged_line import Habit, parse  # noqa: PLC0415  # seldom needed
 
@@ -323,7 +323,7 @@ def _sole(offset: int, line: Line, data: bytes, fits: Fits) -> Iterator[Raw]:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
-        yield from _mended(place, through, line._replace(data=data), fits)
+        yield from _repaired(place, through, line._replace(data=data), fits)
         return
     if line.whole or isinstance(value, dict):
         yield Raw(place, data, value, through=through)

@@ -185,7 +185,7 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-Told = tuple[Fact, dict[str, Any] | None]
+FactWithExtra = tuple[Fact, dict[str, Any] | None]
 """A fact, and further data under the format's own names."""
 
 
@@ -196,7 +196,7 @@ def _rest(holder: Any, known: tuple[str, ...]) -> dict[str, Any] | None:
     return {key: each for key, each in holder.items() if key not in known} or None
 
 
-def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterator[Told]:
+def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterator[FactWithExtra]:
     """The facts of a step: messages, calls, results, cost."""
     name, copied = str(step_id), step.get("is_copied_context") is True
     common: dict[str, Any] = {"step": name, "copied": copied}
@@ -270,7 +270,7 @@ def _called(call: Any, synthetic: str, common: dict[str, Any]) -> Fact:
     )
 
 
-def _returned(result: Any, common: dict[str, Any], run: str) -> Iterator[Told]:
+def _returned(result: Any, common: dict[str, Any], run: str) -> Iterator[FactWithExtra]:
     fields = result if isinstance(result, dict) else {"content": result}
     content, id = fields.get("content"), word(fields.get("source_call_id"))
     extra = fields.get("extra")

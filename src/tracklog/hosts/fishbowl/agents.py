@@ -49,11 +49,11 @@ def take_turn(
     """
 
     def ask(correction: str | None) -> Reply | None:
-        told = replace(prompt, correction=correction) if correction else prompt
-        reply = model.reply(told)
+        asked = replace(prompt, correction=correction) if correction else prompt
+        reply = model.reply(asked)
         if reply is None or reply.settled:
             return reply
-        return reply._replace(payload=_fit(told.player, reply.payload))
+        return reply._replace(payload=_fit(asked.player, reply.payload))
 
     reply = ask(None)
     if reply is None:

@@ -97,7 +97,7 @@ class Conductor:
         before = self.state.events
         try:
             if self._group == 1:
-                self._hear()
+                self._catch_up()
             self._next()
         except (BudgetExceeded, TapeMiss) as error:
             self._finish("budget" if isinstance(error, BudgetExceeded) else "user_stop")
@@ -248,8 +248,8 @@ class Conductor:
             recall=mind.recall(),
             others=self._others[name],
             about=about,
-            spoken=mind.spoken,
-            spoken_as=mind.spoken_as,
+            remarks=mind.remarks,
+            remarks_by_kind=mind.remarks_by_kind,
             turn=state.turn,
             secret=scenario.secrets.get(name),
             lines=scenario.repertoire.get(name, {}),
@@ -304,7 +304,7 @@ class Conductor:
             return
         with turn_lock(self.journal):
             # Whoever spoke while the model thought comes first, and the turn is the turn now.
-            self._hear()
+            self._catch_up()
             if not (unless_closed and self.state.closes):
                 self._add(kind, actor, payload, turn)
                 self._admit()
@@ -371,15 +371,15 @@ class Conductor:
         self._last = end  # other runs'
         return False
 
-    def _hear(self) -> None:
+    def _catch_up(self) -> None:
         """Read what others appended to this run since."""
         end = self.journal.last
         if end > self._last:
             for record in self.journal.read(self._last, self._key, through=end):
-                self._heard(record)
+                self._take_in(record)
             self._last = end
 
-    def _heard(self, record: Record) -> None:
+    def _take_in(self, record: Record) -> None:
         body = self._step(record)
         if body is not None:
             self._latest = body
@@ -426,7 +426,7 @@ class Conductor:
         while (left := until - time.monotonic()) > 0 and not self.stopping:
             if self.journal.wait(self._last, min(left, _NAP)):
                 events = self.state.events
-                self._hear()
+                self._catch_up()
                 if self.state.events > events:
                     return
 

@@ -39,7 +39,7 @@ class Mind:
 
     def __init__(self, player: Manifest) -> None:
         self.player = player
-        self._heard = PUBLIC | set(player.subscribes_to) - {THOUGHT}
+        self._audible = PUBLIC | set(player.subscribes_to) - {THOUGHT}
         self._triggers = set(player.subscribes_to) - {THOUGHT}
         self._half_life = player.memory.window
         self._window: deque[Remark] = deque(maxlen=player.memory.window)
@@ -48,21 +48,21 @@ class Mind:
         """The last thing it subscribes to and has not answered."""
         self.weight = 0.0
         """Of what it heard from others since it reflected."""
-        self.spoken = 0
+        self.remarks = 0
         """How often it acted."""
-        self.spoken_as: dict[str, int] = {}
+        self.remarks_by_kind: dict[str, int] = {}
         """The same, by kind."""
 
-    def hear(self, remark: Remark) -> None:
+    def notice(self, remark: Remark) -> None:
         """Remember a remark, if this player receives it."""
         own = remark.actor == self.player.name
         if own:
-            self.spoken += 1
-            self.spoken_as[remark.kind] = self.spoken_as.get(remark.kind, 0) + 1
+            self.remarks += 1
+            self.remarks_by_kind[remark.kind] = self.remarks_by_kind.get(remark.kind, 0) + 1
             self.pending = None
             if remark.kind == REFLECTION:
                 self.weight = 0.0
-        elif remark.kind not in self._heard:
+        elif remark.kind not in self._audible:
             return
         else:
             self.weight += importance(remark.kind)

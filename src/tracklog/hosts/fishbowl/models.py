@@ -43,7 +43,7 @@ class Prompt:
     """The names of the rest of the cast."""
     about: Remark | None
     """What it answers; None when it speaks because its time has come."""
-    spoken: int
+    remarks: int
     """How often it acted before."""
     turn: int
     secret: str | None = None
@@ -51,7 +51,7 @@ class Prompt:
     """What was wrong with its reply, when it is asked once more."""
     lines: Mapping[str, list[str]] = field(default_factory=dict)
     """Its repertoire, by kind."""
-    spoken_as: Mapping[str, int] = field(default_factory=dict)
+    remarks_by_kind: Mapping[str, int] = field(default_factory=dict)
     """How often it acted before, by kind."""
 
 

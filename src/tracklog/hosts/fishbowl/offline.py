@@ -74,9 +74,9 @@ class Offline:
         if kind is None:
             return None
         lines = prompt.lines.get(kind) or USUAL.get(kind) or OTHERS
-        text = _filled(_line(prompt, kind, lines, prompt.spoken_as.get(kind, 0)), prompt)
+        text = _filled(_line(prompt, kind, lines, prompt.remarks_by_kind.get(kind, 0)), prompt)
         if prompt.about is not None and prompt.about.kind == "user.injected":
-            visited = _line(prompt, "visited", VISITED, prompt.spoken)
+            visited = _line(prompt, "visited", VISITED, prompt.remarks)
             text = f"{_filled(visited, prompt)} {text}"
         payload: Body = {"text": text}
         for name in prompt.player.output_extra_fields:
@@ -90,8 +90,8 @@ class Offline:
 
 def _draw(prompt: Prompt, salt: str, sides: int) -> int:
     """A random number that is the same for the same prompt."""
-    name, turn, spoken = prompt.player.name, prompt.turn, prompt.spoken
-    return _number(f"{prompt.seed}|{name}|{turn}|{spoken}|{salt}") % sides
+    name, turn, remarks = prompt.player.name, prompt.turn, prompt.remarks
+    return _number(f"{prompt.seed}|{name}|{turn}|{remarks}|{salt}") % sides
 
 
 def _number(text: str) -> int:
@@ -120,10 +120,10 @@ def _kind(prompt: Prompt) -> str | None:
     return kinds[-1]
 
 
-def _line(prompt: Prompt, kind: str, lines: Sequence[str], said: int) -> str:
+def _line(prompt: Prompt, kind: str, lines: Sequence[str], times: int) -> str:
     """Each line once before any comes again, in an order that the seed decides."""
     start, stride = _order(prompt.seed, prompt.player.name, kind, len(lines))
-    return lines[(start + stride * said) % len(lines)]
+    return lines[(start + stride * times) % len(lines)]
 
 
 @lru_cache(1024)
@@ -140,7 +140,7 @@ def _filled(line: str, prompt: Prompt) -> str:
     if "{" not in line:
         return line
     about = prompt.about or next((each for each in reversed(prompt.recall)), None)
-    said = about.text if about else prompt.scene
+    words = about.text if about else prompt.scene
     other = about.actor if about and about.actor in prompt.others else "somebody"
     if other == "somebody":
         for remark in reversed(prompt.recall):
@@ -152,8 +152,8 @@ def _filled(line: str, prompt: Prompt) -> str:
     return line.format(
         me=prompt.player.name,
         other=other,
-        said=_quoted(said) if "{said" in line else "",
-        topic=_topic(said, prompt) if "{topic" in line else "",
+        said=_quoted(words) if "{said" in line else "",
+        topic=_topic(words, prompt) if "{topic" in line else "",
         seed=prompt.seed,
         suspect=suspect,
     )

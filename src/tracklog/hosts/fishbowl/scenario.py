@@ -58,7 +58,7 @@ class BadScenario(TracklogError):
         what = "one fault" if count == 1 else f"{count} faults"
         super().__init__(
             f"the scenario has {what}:\n{text}",
-            "mend what is named and start it again; examples/fishbowl holds scenarios that work",
+            "correct what is named and start it again; examples/fishbowl holds scenarios that work",
         )
 
 
@@ -175,8 +175,8 @@ class _Source:
             rest = loc[2:]
         mark = _mark(node, rest)
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-        said = message.removeprefix("Value error, ")
-        self.faults.append(Fault(place, ".".join(map(str, loc)), said))
+        text = message.removeprefix("Value error, ")
+        self.faults.append(Fault(place, ".".join(map(str, loc)), text))
 
     def give_up(self) -> None:
         if self.faults:

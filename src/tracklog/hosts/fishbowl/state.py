@@ -69,7 +69,7 @@ class State:
             self.last_actor = actor
         self.last_kind = kind
         for mind in self.minds:
-            mind.hear(remark)
+            mind.notice(remark)
         return remark
 
     def owes_reflection(self) -> Mind | None:

@@ -40,7 +40,7 @@ SWEEP = 1.0
 """Seconds after which a run whose host died is taken over by another that lives."""
 _THREADS = 64  # runs whose events are written, and so synced, together
 DAY = 86_400.0
-KEPT = ("tags", "metadata", "tenantId", "scopeId")
+COPIED = ("tags", "metadata", "tenantId", "scopeId")
 """The labels of a run that its forks keep."""
 
 
@@ -432,7 +432,7 @@ class Engine:
         fork["through"] = len(events)
         if options.configurable:
             fork["overlay"] = self.redactor.clean(dict(options.configurable))
-        data: dict[str, Any] = {key: old[key] for key in KEPT if key in old}
+        data: dict[str, Any] = {key: old[key] for key in COPIED if key in old}
         data |= self.redactor.clean(dict(options.labels))
         about = self._about(definition, {**data, **caller, "fork": fork})
         copies = beginning(name, events[: max(start, 1)], self.now(log), about)

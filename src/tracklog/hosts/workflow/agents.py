@@ -25,7 +25,7 @@ from tracklog import (
 from tracklog.hosts.workflow import processes, values
 from tracklog.hosts.workflow.flow import Agent
 
-KEPT = 1 << 20
+LIMIT = 1 << 20
 """Bytes of plain output that are kept at its beginning, and as many at its end."""
 SNIFFED = 64 << 10
 """So far into an unknown program's output the beginning of a known stream is looked for."""
@@ -74,12 +74,12 @@ class BoundedOutput:
         self._tail = bytearray()
         self.size = 0
 
-    def hear(self, chunk: bytes) -> None:
+    def feed(self, chunk: bytes) -> None:
         self.size += len(chunk)
-        room = KEPT - len(self.head)
+        room = LIMIT - len(self.head)
         self.head += chunk[:room]
         self._tail += chunk[room:]
-        del self._tail[:-KEPT]
+        del self._tail[:-LIMIT]
 
     @property
     def text(self) -> str:
@@ -96,8 +96,8 @@ class Stream:
         self.plain = BoundedOutput()
         self.normaliser = Normaliser(known.name) if known else None
 
-    def hear(self, chunk: bytes) -> None:
-        self.plain.hear(chunk)
+    def feed(self, chunk: bytes) -> None:
+        self.plain.feed(chunk)
         if self.normaliser is not None:
             self.normaliser.feed(chunk)
         elif self.plain.size <= SNIFFED:
@@ -150,7 +150,7 @@ class Stream:
 class Listener(Protocol):
     """Receives what an agent prints, and how it ended."""
 
-    def hear(self, chunk: bytes) -> None: ...
+    def feed(self, chunk: bytes) -> None: ...
 
     def finish(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None: ...
 
@@ -165,22 +165,22 @@ class Record:
         self._inputs: dict[str, Any] = {}
         self._turns = 0
 
-    def hear(self, chunk: bytes) -> None:
-        self._stream.hear(chunk)
-        self._tell_tools()
+    def feed(self, chunk: bytes) -> None:
+        self._stream.feed(chunk)
+        self._record_tools()
         if blocks := self._stream.take():
             self._say(blocks, final=False)
 
     def finish(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None:
         blocks, meta = self._stream.finish(status, exit_code, stderr)
-        self._tell_tools()
+        self._record_tools()
         self._say(blocks, final=True, **meta)
 
-    def _tell_tools(self) -> None:
+    def _record_tools(self) -> None:
         """AWF-23, AWF-24: calls and results are events of their own, as they are reported."""
         if self._stream.normaliser is not None and not self._routed:
             for block in self._stream.normaliser.reply.news():
-                tell_tool(self._scope, block, self._inputs)
+                record_tool(self._scope, block, self._inputs)
 
     def _say(self, blocks: Sequence[Block], *, final: bool, **meta: Any) -> None:
         normaliser = self._stream.normaliser
@@ -194,7 +194,7 @@ class Record:
         self._turns += 1
 
 
-def tell_tool(scope: Scope, block: Mapping[str, Any], inputs: dict[str, Any]) -> None:
+def record_tool(scope: Scope, block: Mapping[str, Any], inputs: dict[str, Any]) -> None:
     """Records one call or result that an agent reports."""
     id = block["tool_id"]
     more = {key: block[key] for key in ("tool_server",) if key in block}
@@ -210,31 +210,31 @@ def tell_tool(scope: Scope, block: Mapping[str, Any], inputs: dict[str, Any]) ->
 class Shown:
     """The listener for the display: what it says, and the names of the tools that it calls."""
 
-    def __init__(self, known: Provider | None, tell: Callable[[str], None]) -> None:
+    def __init__(self, known: Provider | None, put: Callable[[str], None]) -> None:
         self._stream = Stream(known)
-        self._tell = tell
+        self._put = put
 
-    def hear(self, chunk: bytes) -> None:
-        self._stream.hear(chunk)
+    def feed(self, chunk: bytes) -> None:
+        self._stream.feed(chunk)
         self._show(self._stream.take())
 
     def finish(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None:
         blocks, meta = self._stream.finish(status, exit_code, stderr)
         self._show(blocks)
         if meta["status"] != "ok" and stderr:
-            self._tell(stderr[-4096:].decode("utf-8", "replace").rstrip())
+            self._put(stderr[-4096:].decode("utf-8", "replace").rstrip())
 
     def _show(self, blocks: Sequence[Block]) -> None:
-        show(blocks, self._tell)
+        show(blocks, self._put)
 
 
-def show(blocks: Sequence[Mapping[str, Any]], tell: Callable[[str], None]) -> None:
+def show(blocks: Sequence[Mapping[str, Any]], put: Callable[[str], None]) -> None:
     """Print some blocks for a person."""
     for block in blocks:
         if block["type"] == "text":
-            tell(block["text"].rstrip("\n"))
+            put(block["text"].rstrip("\n"))
         elif block["type"] == "tool_use":
-            tell(f"→ {block['tool_name']}")
+            put(f"→ {block['tool_name']}")
 
 
 class Result:
@@ -245,8 +245,8 @@ class Result:
         self.blocks: list[Block] = []
         self.answer = Answer()
 
-    def hear(self, chunk: bytes) -> None:
-        self._stream.hear(chunk)
+    def feed(self, chunk: bytes) -> None:
+        self._stream.feed(chunk)
         self.blocks += self._stream.take()
 
     def finish(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None:
@@ -279,7 +279,7 @@ class CommandAgent:
     cwd: Path
     known: Mapping[str, Any]
     """What its command may refer to."""
-    tell: Callable[[str], None]
+    put: Callable[[str], None]
     provider: Provider | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -291,15 +291,15 @@ class CommandAgent:
         """Run it; however it ends, its output so far is in the answer and recorded."""
         played = tape.play("model", asked.as_recorded, lane) if tape else None
         if played is not None:
-            return play(scope, played, self.tell)
+            return play(scope, played, self.put)
         result = Result(self.provider)
-        listeners: list[Listener] = [result, Shown(self.provider, self.tell)]
+        listeners: list[Listener] = [result, Shown(self.provider, self.put)]
         if not isinstance(scope.recorder, NullRecorder):
             listeners.append(Record(scope, self.provider))
 
-        def hear(chunk: bytes) -> None:
+        def feed(chunk: bytes) -> None:
             for listener in listeners:
-                listener.hear(chunk)
+                listener.feed(chunk)
 
         def finish(status: ReplyStatus, exit_code: int | None, stderr: bytes = b"") -> None:
             for listener in listeners:
@@ -310,7 +310,7 @@ class CommandAgent:
             ended = await processes.run(
                 command,
                 run_id=self.run_id,
-                hear=hear,
+                feed=feed,
                 environment=self.environment,
                 cwd=self.cwd,
                 stdin=stdin,
@@ -346,17 +346,17 @@ class CommandAgent:
         return [values.text(word, scope) for word in command], stdin
 
 
-def play(scope: Scope, recorded: RecordedAnswer, tell: Callable[[str], None]) -> Answer:
+def play(scope: Scope, recorded: RecordedAnswer, put: Callable[[str], None]) -> Answer:
     """An answer from a tape, shown and recorded in the same pieces as the first time."""
     answer = recorded.answer
     inputs: dict[str, Any] = {}
     whole = [{"blocks": answer["blocks"]}] if "told" not in answer else answer["told"]
-    for told in whole:
-        if "tool" in told:
-            tell_tool(scope, told["tool"], inputs)
+    for piece in whole:
+        if "tool" in piece:
+            record_tool(scope, piece["tool"], inputs)
             continue
-        show(told["blocks"], tell)
-        scope.assistant(told["blocks"], **{"status": "ok", **told.get("meta", {})})
+        show(piece["blocks"], put)
+        scope.assistant(piece["blocks"], **{"status": "ok", **piece.get("meta", {})})
     meta = whole[-1].get("meta", {})
     return Answer(
         text=last_text(answer["blocks"]),

@@ -47,8 +47,8 @@ class Audit:
         if self.path.exists():
             mark = run_id.encode()
             for line in self.path.read_bytes().split(b"\n"):
-                if mark in line and (said := _read(line)).get("execution_id") == run_id:
-                    last = said.get("event")
+                if mark in line and (entry := _read(line)).get("execution_id") == run_id:
+                    last = entry.get("event")
         return last
 
     def _write(self, event: str, run_id: str, workflow: str, more: dict[str, Any]) -> None:

@@ -39,16 +39,16 @@ def printable(text: str) -> str:
 class Lines:
     """Output as it comes, passed on line by line."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, put: Callable[[str], None]) -> None:
+        self._put = put
         self._rest = b""
 
-    def hear(self, chunk: bytes) -> None:
+    def feed(self, chunk: bytes) -> None:
         *whole, self._rest = (self._rest + chunk).split(b"\n")
         for line in whole:
-            self._tell(line.removesuffix(b"\r").decode("utf-8", "replace"))
+            self._put(line.removesuffix(b"\r").decode("utf-8", "replace"))
 
     def end(self) -> None:
         """Pass on the last line, which has no line end."""
         if self._rest:
-            self.hear(b"\n")
+            self.feed(b"\n")

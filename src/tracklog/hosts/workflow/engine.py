@@ -164,7 +164,7 @@ class Execution:
             last.status in ("ok", "skipped")
             or (last.status in ("failed", "timeout") and failed > step.retry)
         ):
-            return self._settle(step, _told(last))
+            return self._settle(step, _described(last))
         attempt = len(tries)
         while True:
             attempt += 1
@@ -262,19 +262,19 @@ class Execution:
                 answer = played.answer
                 scope.exit_code, scope.result = answer.get("exit_code"), answer.get("result")
                 scope.error, scope.status = answer.get("error"), answer.get("status", "ok")
-                lines.hear(values.spelled(scope.result or "").encode())
+                lines.feed(values.spelled(scope.result or "").encode())
                 lines.end()
                 return
 
-        def hear(chunk: bytes) -> None:
-            output.hear(chunk)
-            lines.hear(chunk)
+        def feed(chunk: bytes) -> None:
+            output.feed(chunk)
+            lines.feed(chunk)
 
         try:
             ended = await processes.run(
                 command,
                 run_id=self.run_id,
-                hear=hear,
+                feed=feed,
                 environment={**self.context.environment, **_texts(step.env, known)},
                 cwd=self._folder(step.cwd, known),
                 stdin=None if step.stdin is None else values.text(step.stdin, known).encode(),
@@ -315,14 +315,14 @@ class Execution:
                 raise StepFailed(answer.error or answer.status, status)
 
     def _asking(self, agent: Agent, step: AgentStep, known: values.Known, here: str) -> Asking:
-        def tell(text: str) -> None:
+        def put(text: str) -> None:
             self._display.line(here, text)
 
         environment = {**self.context.environment, **_texts(agent.env, known)}
         if agent.endpoint is not None:
-            return ModelAgent(agent, environment, self._router, tell)
+            return ModelAgent(agent, environment, self._router, put)
         folder = self._folder(step.cwd, known)
-        return CommandAgent(agent, self.run_id, environment, folder, known, tell)
+        return CommandAgent(agent, self.run_id, environment, folder, known, put)
 
     async def _parallel(self, step: ParallelStep, scope: Scope, known: values.Known) -> None:
         room = asyncio.Semaphore(step.most or len(step.branches))
@@ -446,7 +446,7 @@ def _command(step: CommandStep, known: values.Known) -> tuple[list[str], str]:
     return words, " ".join(map(shlex.quote, words))
 
 
-def _told(step: Any) -> dict[str, Any]:
+def _described(step: Any) -> dict[str, Any]:
     """The recorded end of a step, as the flow refers to it."""
     payload = step.completed.payload
     data = {key: payload.get(key) for key in ("result", "error", "exit_code")}

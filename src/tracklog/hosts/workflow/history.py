@@ -118,7 +118,7 @@ def _turns(step: TranscriptStep, where: str) -> Iterator[RecordedAnswer]:
             if event.payload.get("fidelity") != "router":
                 pieces += [{"tool": block} for block in event.blocks]
         elif event.type == "message.assistant":
-            meta = {key: each for key, each in event.payload.items() if key not in SPOKEN}
+            meta = {key: each for key, each in event.payload.items() if key not in MESSAGE}
             pieces.append({"blocks": event.blocks, "meta": meta})
             if event.payload.get("final", True):
                 blocks = [block for piece in pieces for block in piece.get("blocks", ())]
@@ -127,7 +127,7 @@ def _turns(step: TranscriptStep, where: str) -> Iterator[RecordedAnswer]:
                 pieces = []
 
 
-SPOKEN = ("role", "blocks")
+MESSAGE = ("role", "blocks")
 
 
 def _tools(step: TranscriptStep, fidelity: str | None = None) -> Iterator[RecordedAnswer]:

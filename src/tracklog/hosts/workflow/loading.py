@@ -56,7 +56,7 @@ class BadFlow(TracklogError):
         text = "\n".join(f"  {fault}" for fault in self.faults)
         super().__init__(
             f"the flow has {'one fault' if count == 1 else f'{count} faults'}:\n{text}",
-            "mend what is named; examples/workflow holds flows that work",
+            "correct what is named; examples/workflow holds flows that work",
         )
 
 
@@ -102,8 +102,8 @@ class _Check:
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-            told = getattr(error, "problem", None) or str(error)
-            self.faults.append(Fault(place, "", f"no YAML: {told}"))
+            problem = getattr(error, "problem", None) or str(error)
+            self.faults.append(Fault(place, "", f"no YAML: {problem}"))
             return None
         before = len(self.faults)
         file = _File(path, node, self)

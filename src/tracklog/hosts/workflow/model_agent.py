@@ -1,6 +1,6 @@
 """An agent on a model server: its tools are called here, through the router.
 
-AWF-43 holds as for a program: what the model streams is heard by three listeners that share nothing.
+AWF-43 holds as for a program: three listeners that share nothing receive what the model streams.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class ModelAgent:
     agent: Agent
     environment: Mapping[str, str]
     router: Router
-    tell: Callable[[str], None]
+    put: Callable[[str], None]
     _messages: list[dict[str, Any]] = field(default_factory=list)
 
     async def ask(self, scope: Scope, asked: Question, tape: Tape | None, lane: str) -> Answer:
@@ -50,7 +50,7 @@ class ModelAgent:
             for _ in range(MOST_ROUNDS):
                 played = tape.play("model", asked.as_recorded, lane) if tape else None
                 if played is not None:
-                    answer, blocks = play(scope, played, self.tell), played.answer["blocks"]
+                    answer, blocks = play(scope, played, self.put), played.answer["blocks"]
                 else:
                     server = server or self._server(asked)
                     answer, blocks = await self._round(server, scope, until)
@@ -77,17 +77,17 @@ class ModelAgent:
         """One answer; however it ends, its text so far is recorded."""
         known = provider(_endpoint.PROVIDER)
         result = Result(known)
-        listeners: list[Listener] = [result, Shown(known, self.tell)]
+        listeners: list[Listener] = [result, Shown(known, self.put)]
         if not isinstance(scope.recorder, NullRecorder):
             listeners.append(Record(scope, known, routed=True))
 
         whole = False
 
-        def hear(line: bytes) -> None:
+        def feed(line: bytes) -> None:
             nonlocal whole
             whole = whole or b'"finish_reason":"' in line
             for listener in listeners:
-                listener.hear(line)
+                listener.feed(line)
 
         def finish(status: ReplyStatus, why: str = "") -> None:
             for listener in listeners:
@@ -97,7 +97,7 @@ class ModelAgent:
         try:
             asked = _endpoint.question(self._messages, tools, **self.agent.options)
             async with asyncio.timeout_at(until):
-                await server.ask(asked, hear)
+                await server.ask(asked, feed)
         except asyncio.CancelledError:
             finish("killed")
             raise

@@ -44,7 +44,7 @@ async def run(
     command: Sequence[str],
     *,
     run_id: str,
-    hear: Callable[[bytes], None],
+    feed: Callable[[bytes], None],
     environment: Mapping[str, str],
     cwd: Path,
     stdin: bytes | None = None,
@@ -67,16 +67,16 @@ async def run(
         )
     except ValueError as error:  # a NUL, or half a character, in what it is called with
         raise OSError(errno.EINVAL, str(error)) from None
-    _tell_guards("+", process.pid)
+    _send_to_guards("+", process.pid)
     try:
-        return await _heard(process, hear, stdin, seconds)
+        return await _piped(process, feed, stdin, seconds)
     finally:
-        _tell_guards("-", process.pid)
+        _send_to_guards("-", process.pid)
 
 
-async def _heard(
+async def _piped(
     process: asyncio.subprocess.Process,
-    hear: Callable[[bytes], None],
+    feed: Callable[[bytes], None],
     stdin: bytes | None,
     seconds: float | None,
 ) -> Ended:
@@ -89,7 +89,7 @@ async def _heard(
     assert process.stdout is not None
     assert process.stderr is not None
     pumps = [
-        asyncio.create_task(_pump(process.stdout, hear)),
+        asyncio.create_task(_pump(process.stdout, feed)),
         asyncio.create_task(_pump(process.stderr, keep)),
     ]
     if stdin is not None:
@@ -110,9 +110,9 @@ async def _heard(
     return Ended(128 + number if number else code, number, timed_out, bytes(stderr))
 
 
-async def _pump(source: asyncio.StreamReader, hear: Callable[[bytes], None]) -> None:
+async def _pump(source: asyncio.StreamReader, feed: Callable[[bytes], None]) -> None:
     while chunk := await source.read(BLOCK):
-        hear(chunk)
+        feed(chunk)
 
 
 async def _give(process: asyncio.subprocess.Process, stdin: bytes) -> None:
@@ -203,14 +203,14 @@ class _Guard:
             start_new_session=True,  # Ctrl-C is not for it
         )
 
-    def tell(self, what: str, name: int | str = "") -> None:
+    def send(self, what: str, name: int | str = "") -> None:
         assert self._shell.stdin is not None
         with contextlib.suppress(OSError):  # without it everything else still holds
             os.write(self._shell.stdin.fileno(), f"{what} {name}\n".encode())
 
     def close(self) -> None:
         assert self._shell.stdin is not None
-        self.tell("q")
+        self.send("q")
         self._shell.stdin.close()
         self._shell.wait()
 
@@ -230,6 +230,6 @@ def guarded() -> Iterator[None]:
         guard.close()
 
 
-def _tell_guards(what: str, name: int | str) -> None:
+def _send_to_guards(what: str, name: int | str) -> None:
     for guard in _guards:
-        guard.tell(what, name)
+        guard.send(what, name)

@@ -77,7 +77,9 @@ def brought(folder: Path, where: str) -> Function:
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # the flow's own code, whatever it does
-        raise TracklogError(f"{path}: {type(error).__name__}: {error}", "mend that file") from error
+        raise TracklogError(
+            f"{path}: {type(error).__name__}: {error}", "correct that file"
+        ) from error
     finally:
         sys.dont_write_bytecode = writes
     function = getattr(module, name, None)

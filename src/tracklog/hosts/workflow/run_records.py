@@ -38,7 +38,7 @@ class RunRecords:
         self._journal: Log | None = None
         self._through: dict[Path, int] = {}
         self._mine: dict[str, str] = {}
-        self._heard = 0
+        self._read_to = 0
         self._admitting = threading.Lock()
 
     def take(self, run_id: str) -> bool:
@@ -131,9 +131,9 @@ class RunRecords:
         """Whether the end of one of these runs was requested since the last call."""
         asked, end = False, journal.last
         for run_id in self._mine:
-            for record in journal.read(self._heard, (dialect.family, run_id), end):
+            for record in journal.read(self._read_to, (dialect.family, run_id), end):
                 asked = asked or _asks_to_end(journal, record)
-        self._heard = end
+        self._read_to = end
         return asked
 
     def _admit(self) -> bool:

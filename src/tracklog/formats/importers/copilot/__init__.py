@@ -91,7 +91,7 @@ class CopilotReader(Reader):
         self._agent = word(value.get("agentId"))
         self._run = self._run_of(fields)
         if kind in PIECES or value.get("ephemeral") is True:
-            self.out.report.ignored[f"{kind}: told whole elsewhere"] += 1
+            self.out.report.ignored[f"{kind}: complete elsewhere"] += 1
         elif kind in NOTED:
             self.out.report.mapped[kind] += 1
             self._note(kind, fields)

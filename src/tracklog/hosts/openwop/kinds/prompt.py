@@ -28,7 +28,7 @@ async def run(step: Step) -> Outputs:
     if (recorded := _recorded_decision(step)) is not None:
         text, confidence, reasoning = recorded
     else:
-        _begin_anew(step)
+        _begin_again(step)
         offered = [full_id(tool) for tool in step.config.get("tools", [])]
         allowed = x.engine.agents.allowed(agent, offered)
         for tool in offered:
@@ -90,7 +90,7 @@ def _recorded_decision(step: Step) -> tuple[str, float | None, str | None] | Non
     return None
 
 
-def _begin_anew(step: Step) -> None:
+def _begin_again(step: Step) -> None:
     """Begin a conversation again that broke off in the middle, and record that."""
     x = step.x
     while (event := x.peek()) is not None:
