@@ -40,7 +40,7 @@ GROUPS = (
         "Operate",
         "verify, repair, back up and clean up",
         (
-            "verify", "doctor", "repair", "backup", "store", "secrets", "erase", "prune", "rebuild",
+            "verify", "doctor", "repair", "backup", "archive", "restore", "store", "secrets", "erase", "prune", "rebuild",
             "completion", "dev",
         ),
     ),

@@ -74,6 +74,11 @@ machines can reach must have one, with at least 16 characters.""",
 )
 @click.option("--redact", is_flag=True, help="Redact secrets, with a note in the record.")
 @click.option(
+    "--archive",
+    metavar="PLACE",
+    help="Copy records to this folder or s3://bucket/prefix, seconds after they are stored.",
+)
+@click.option(
     "--with",
     "hosts",
     multiple=True,
@@ -90,6 +95,7 @@ def command(
     max_line: int | None,
     max_rate: int,
     redact: bool,
+    archive: str | None,
     hosts: tuple[str, ...],
 ) -> None:
     """Receive lines, store them, show them live and answer questions, until Ctrl-C."""
@@ -117,6 +123,8 @@ def command(
         }
         opened = _home.serving(home, **home_options)
         collector = Collector(opened, limits=limits, guard=guard.Guard(token, (*allow_host, host)))
+        if archive:
+            collector.archive(archive)
         for name in hosts:
             _mount(collector, name)
         where = url_of(bound)

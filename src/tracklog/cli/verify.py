@@ -2,11 +2,25 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
+from tracklog.model.errors import BadFormat
+
+if TYPE_CHECKING:
+    from tracklog.journal.comparing import Report
+
+
+class PlaceType(click.Path):
+    """A path, or the URL of object storage."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if str(value).startswith("s3://"):
+            return str(value)
+        return str(super().convert(value, param, ctx))
 
 
 @click.command(
@@ -14,30 +28,53 @@ from tracklog.cli import _terminal as terminal
 Examples:
   tracklog verify
   tracklog verify --anchor 120:9f86d0...   (a head that was noted before: detects a cut end)
+  tracklog verify s3://bucket/tracklog      (an archive)
   tracklog verify storage/transcripts/3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f.jsonl
 
 \b
 Exit code: 0 unchanged, 1 not as it was recorded, 2 usage or I/O.""",
 )
-@click.argument(
-    "transcripts", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
+@click.argument("places", nargs=-1, type=PlaceType(exists=True))
 @_home.read_option
 @click.option("--anchor", metavar="HEAD", help="A head of the chain that was noted elsewhere.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def command(transcripts: tuple[Path, ...], home: Path, anchor: str | None, as_json: bool) -> None:
-    """Verify the journal, or transcripts with a hash chain; name the first bad record.
+def command(places: tuple[str, ...], home: Path, anchor: str | None, as_json: bool) -> None:
+    """Verify the journal, an archive, or transcripts with a hash chain; name the first bad record.
+
+    An archive is a folder that `tracklog archive` wrote, or `s3://bucket/prefix`; no database is
+    needed.
 
     A chain cannot show that its own end was cut off: note the head somewhere else, and give it as
     --anchor later.
     """
-    if transcripts:
-        results = [_transcript(path, anchor, as_json) for path in transcripts]
-        sys.exit(0 if all(results) else 1)
     from tracklog.journal.comparing import anchor_of
 
+    if places:
+        results = [_place(place, anchor, as_json) for place in places]
+        sys.exit(0 if all(results) else 1)
     with _home.reading(home) as opened:
         report = opened.storage.verify(anchor_of(anchor) if anchor else None)
+    _print(report, as_json)
+    sys.exit(0 if report.ok else 1)
+
+
+def _place(place: str, anchor: str | None, as_json: bool) -> bool:
+    from tracklog.journal.archive.objects import open_objects
+    from tracklog.journal.archive.reader import ArchiveReader
+    from tracklog.journal.comparing import anchor_of, verify_store
+
+    path = Path(place)
+    if not place.startswith("s3://") and not path.is_dir():
+        return _transcript(path, anchor, as_json)
+    archive = ArchiveReader(open_objects(place))
+    if not archive.shipments:
+        raise BadFormat(f"there is no archive at {place}", "a home is verified with --home")
+    report = verify_store(archive, anchor_of(anchor) if anchor else None)
+    _print(report, as_json)
+    return report.ok
+
+
+def _print(report: "Report", as_json: bool) -> None:
     if as_json:
         terminal.put_json(
             {
@@ -61,7 +98,6 @@ def command(transcripts: tuple[Path, ...], home: Path, anchor: str | None, as_js
         erased = f", {len(report.erased):,} erased" if report.erased else ""
         click.echo(f"{terminal.count(report.records, 'record')}{erased}: {word}")
         click.echo(f"head {report.head}")
-    sys.exit(0 if report.ok else 1)
 
 
 def _transcript(path: Path, anchor: str | None, as_json: bool) -> bool:

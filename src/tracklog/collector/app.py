@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from tracklog.collector import otlp
+from tracklog.collector.archiving import ArchiveWorker
 from tracklog.collector.ingest import BY_ADDRESS
 from tracklog.collector.metrics import Counts
 from tracklog.collector.pages import SAFE, Console
@@ -78,6 +79,7 @@ class Collector:
         self.hub = Hub(home, self.limits)
         self.runner = QuestionRunner(home)
         self.worker = IndexWorker(home)
+        self.archiver: ArchiveWorker | None = None
         self.counts = Counts()
         self.telemetry = otlp.Telemetry(home)
         self.router = Router(ROUTES)
@@ -174,10 +176,16 @@ class Collector:
         call.given = route.read(call.scope["query_string"])
         return await route.endpoint(self, call)
 
+    def archive(self, place: str) -> None:
+        """Copy the records to an archive while the server runs."""
+        self.archiver = ArchiveWorker(self.home, place)
+
     def close(self) -> None:
         """Close the home after the last request, when everything begun is finished."""
         self.pool.shutdown()
         self.telemetry.close()
+        if self.archiver is not None:
+            self.archiver.close()
         self.worker.close()
         self.runner.close()
         self.home.close()

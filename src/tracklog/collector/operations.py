@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 from tracklog import __version__
-from tracklog.collector.metrics import Metric
+from tracklog.collector.metrics import Metric, Sample
 from tracklog.demo import is_demo
 from tracklog.web.trouble import json_response
 
@@ -37,6 +37,10 @@ async def metrics(collector: "Collector", call: "Call") -> Response:  # noqa: AR
         ((("method", method), ("route", route), ("status", str(status))), float(count))
         for (method, route, status), count in sorted(counts.requests.items())
     ]
+    archiver = collector.archiver
+    unarchived: list[Sample] = []
+    if archiver is not None and archiver.behind is not None:
+        unarchived = [((), archiver.behind)]
     metrics_list = [
         Metric("lines_total", "counter", "Lines that came in over HTTP.", verdicts),
         Metric("requests_total", "counter", "Requests that were answered.", requests),
@@ -53,6 +57,7 @@ async def metrics(collector: "Collector", call: "Call") -> Response:  # noqa: AR
         Metric("held_bytes", "gauge", "Request bodies in memory.", [((), collector.held.now)]),
         Metric("journal_first", "gauge", "The first record kept.", [((), journal.first)]),
         Metric("journal_last", "gauge", "The last record.", [((), journal.last)]),
+        Metric("archive_behind", "gauge", "Records that are not archived yet.", unarchived),
         Metric("uptime_seconds", "gauge", "Since the start.", [((), time.time() - counts.began)]),
     ]
     text = "".join(map(str, metrics_list))

@@ -289,6 +289,8 @@ def serve(
     server = Server(config, collector)
     _settle()
     collector.worker.start()
+    if collector.archiver is not None:
+        collector.archiver.start()
     ready()
     try:
         server.run(sockets=[bound])

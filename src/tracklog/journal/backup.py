@@ -1,8 +1,10 @@
 """Back up a journal: a consistent copy in a new folder, made while others write to it."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+from tracklog.journal.archive.reader import ArchiveReader
 from tracklog.journal.blobs import Blobs as FileBlobs
 from tracklog.journal.copying import FolderReceiver, Progress, copy, copy_blobs
 from tracklog.journal.disk import Disk, write_file
@@ -23,11 +25,32 @@ def backup(source: Storage, target: Path, progress: Progress | None = None) -> H
 
     The copy gets its name only when it is complete.
     """
+    return build(target, lambda folder: _make(source, folder, progress))
+
+
+def restore(archive: ArchiveReader, target: Path, progress: Progress | None = None) -> Head:
+    """Make a home from an archive, verify it, and return its head; refused lines are not archived."""
+    return build(target, lambda folder: _restore(archive, folder, progress))
+
+
+def _restore(archive: ArchiveReader, folder: Path, progress: Progress | None) -> Head:
+    if not archive.shipments:
+        raise BadBackup(f"there is no archive at {archive.objects.url}", "check its address")
+    if folder.exists():
+        shutil.rmtree(folder)  # left by a copy that was cut short
+    folder.mkdir(mode=0o700, parents=True)
+    head = copy(archive, FolderReceiver(folder / "journal"), progress)
+    FileBlobs(folder).put_all(map(archive.blob, archive.blobs()))
+    return _finish(folder, FORMAT, head)
+
+
+def build(target: Path, make: Callable[[Path], Head]) -> Head:
+    """Make a folder under another name, and give it its own when it is complete."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise BadBackup(f"{target} is there already", "name a folder that is new or empty")
     making = target.with_name(f".{target.name}.making")
     try:
-        head = _make(source, making, progress)
+        head = make(making)
         if target.exists():
             target.rmdir()
         making.rename(target)
@@ -73,6 +96,11 @@ def _copy(source: Storage, folder: Path, progress: Progress | None) -> Head:
             shutil.copytree(path, folder / path.name)
         elif path.exists():
             shutil.copyfile(path, folder / path.name)
+    return _finish(folder, format, head)
+
+
+def _finish(folder: Path, format: int, head: Head) -> Head:
+    """Make a home of a folder, and verify it."""
     # The format is written last: without it the folder is no home.
     write_file(Disk(), folder / "format", b"%d\n" % format)
     report = verify(folder, head)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from tracklog.journal import merkle
 from tracklog.journal.frame import EVENT, record, seq_of
 from tracklog.journal.merkle import NOTHING, Head, Link
-from tracklog.journal.stores import Store
+from tracklog.journal.stores import Readable
 from tracklog.model.errors import BadFormat
 
 _MOST = 100
@@ -64,7 +64,7 @@ def anchor_of(text: str) -> Head:
     return Head(int(through), root)
 
 
-def verify_store(store: Store, anchor: Head | None = None) -> Report:
+def verify_store(store: Readable, anchor: Head | None = None) -> Report:
     """Compare every record of a store with its chain; the first fault is the first bad record."""
     for _ in range(3):
         head = store.head()
@@ -205,7 +205,7 @@ class Comparing:
 class _Walk(Comparing):
     """One walk over a store, up to a head."""
 
-    def __init__(self, store: Store, head: Head, anchor: Head | None) -> None:
+    def __init__(self, store: Readable, head: Head, anchor: Head | None) -> None:
         super().__init__(anchor)
         origin = store.origin()
         if origin.through:
@@ -229,7 +229,7 @@ class _Walk(Comparing):
 class _StoreFrames:
     """The frames of a store, read a batch at a time."""
 
-    def __init__(self, store: Store, after: int) -> None:
+    def __init__(self, store: Readable, after: int) -> None:
         self._frames = self._read(store, after)
         self._next = next(self._frames, None)
 
@@ -244,7 +244,7 @@ class _StoreFrames:
         self.take(through)
 
     @staticmethod
-    def _read(store: Store, after: int) -> Iterator[bytes]:
+    def _read(store: Readable, after: int) -> Iterator[bytes]:
         while frames := store.read(after, 1000):
             yield from frames
             after = seq_of(frames[-1])

@@ -15,7 +15,7 @@ from tracklog.journal.frame import leaf_of, record, run_of, seq_of
 from tracklog.journal.merkle import NOTHING, Head, Link
 from tracklog.journal.segments import chain_path, segment_path
 from tracklog.journal.storages import Blobs
-from tracklog.journal.stores import Group, Store
+from tracklog.journal.stores import Group, Readable
 from tracklog.model.errors import BadBackup, NoSuchBlob
 
 SEGMENT = 64 << 20
@@ -45,7 +45,7 @@ class Receiver(Protocol):
         """The end of the chain."""
 
 
-def copy(source: Store, target: Receiver, progress: Progress | None = None) -> Head:
+def copy(source: Readable, target: Receiver, progress: Progress | None = None) -> Head:
     """Copy the records of a store as they are now, and prove that the copy has the same head."""
     last = source.last  # before the head: what is behind that one has no link
     head = source.head()
@@ -69,7 +69,7 @@ def _contents(blobs: Blobs) -> Iterator[bytes]:
             yield blobs.get(name)
 
 
-def _parts(store: Store, head: Head, last: int) -> Iterator[Part]:
+def _parts(store: Readable, head: Head, last: int) -> Iterator[Part]:
     """The links of a journal up to a head, each with its frames.
 
     A crash may leave complete groups without links, up to record `last`: they get the links that
@@ -160,7 +160,7 @@ class FolderReceiver:
         self._head = Head(through, chain.hex())
 
 
-def _frames(store: Store) -> Iterator[bytes]:
+def _frames(store: Readable) -> Iterator[bytes]:
     after = 0
     while frames := store.read(after, 1000):
         yield from frames

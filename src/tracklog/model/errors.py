@@ -116,6 +116,10 @@ class NoSuchBlob(TracklogError):
     """No blob with the given hash is stored here."""
 
 
+class NoSuchObject(TracklogError):
+    """An archive has no object of this name."""
+
+
 class NotAnswered(TracklogError):
     """An answer was not recorded."""
 

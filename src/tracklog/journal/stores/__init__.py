@@ -96,6 +96,26 @@ def overtaken(runs: Mapping[Run, int]) -> Overtaken:
     return Overtaken(f"another writer appended to {names}", "judge the lines again", runs)
 
 
+class Readable(Protocol):
+    """What verifying and copying read of a journal: its records and its chain."""
+
+    @property
+    def last(self) -> int:
+        """The number of the last frame; 0 when there never was one."""
+
+    def read(self, after: int, limit: int, run: Run | None = None) -> list[bytes]:
+        """The frames behind `after`, in order, at most `limit`, of one run if asked."""
+
+    def head(self) -> Head:
+        """The end of the chain."""
+
+    def origin(self) -> Head:
+        """What the first link is chained to."""
+
+    def links(self, after: int = 0) -> Iterator[Link]:
+        """The chain, from the group that holds `after + 1`."""
+
+
 class Store(Protocol):
     """A numbered list of frames that only grows at its end; safe to use from many threads."""
 

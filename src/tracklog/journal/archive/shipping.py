@@ -1,0 +1,191 @@
+"""Ship the records of a journal to an archive, in parts that are proven before they count."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import zstandard
+
+from tracklog.journal import merkle
+from tracklog.journal.archive.objects import Objects
+from tracklog.journal.archive.reader import BLOBS, ArchiveReader, name_of
+from tracklog.journal.copying import Part, check_link
+from tracklog.journal.frame import record, seq_of
+from tracklog.journal.merkle import Head
+from tracklog.journal.storages import Storage
+from tracklog.journal.stores import Store
+from tracklog.model.errors import BadBackup, NoSuchBlob, Overtaken
+
+NAME = "archive"
+"""The lease of whoever archives a journal."""
+LARGE = 64 << 20
+"""Bytes of records from which on the next group begins a new shipment."""
+_LEVEL = 3
+_BLOB = re.compile(rb'"(?:sha256|raw)": ?"([0-9a-f]{64})"')
+
+
+class Archiver:
+    """Ships what is new; one at a time, which the caller ensures with a lease.
+
+    Killed at any moment, it leaves an archive that verifies: a shipment counts when its chain is
+    there, which is written last. What the next one finds begun, it does again.
+    """
+
+    def __init__(self, storage: Storage, objects: Objects) -> None:
+        self._store, self._blobs = storage.store, storage.blobs
+        self._objects = objects
+        self._reader = ArchiveReader(objects)
+        if self._reader.shipments:
+            self._scrub(self._reader.shipments[-1].erased)
+
+    @property
+    def head(self) -> Head:
+        """The end of what is archived."""
+        return self._reader.head()
+
+    def behind(self) -> int:
+        """How many records are not archived yet."""
+        return max(0, self._store.last - self.head.through)
+
+    def ship(self) -> int:
+        """Archive what is new, and return how many records that were."""
+        before = known = self._known()
+        head = self._store.head()
+        if head == known:
+            return 0
+        parts: list[Part] = []
+        size = 0
+        for part in _behind(self._store, known, head):
+            parts.append(part)
+            size += sum(map(len, part.frames))
+            if size > LARGE:
+                known, parts, size = self._put(known, parts), [], 0
+        if parts:
+            known = self._put(known, parts)
+        return known.through - before.through
+
+    def _known(self) -> Head:
+        return self._reader.head() if self._reader.shipments else self._store.origin()
+
+    def _put(self, before: Head, parts: Sequence[Part]) -> Head:
+        """Write the objects of a shipment, the chain last, and prove what was written."""
+        number = len(self._reader.shipments) + 1
+        chain = bytes.fromhex(before.chain)
+        lines = [merkle.opened(before.through, chain)]
+        groups: list[list[bytes]] = []
+        tombstones: list[bytes] = []
+        for part in parts:
+            check_link(chain, part.link)
+            chain = part.link.chain
+            lines.append(merkle.line(part.link))
+            if part.link.kind == "group":
+                groups.append(part.frames)
+            else:
+                tombstones += part.frames
+        self._check(groups, parts[-1].link.through)
+        self._put_blobs(frame for frames in groups for frame in frames)
+        if groups:
+            name, data = name_of(number, "jsonl.zst"), packed(groups)
+            self._objects.put(name, data)
+            if self._objects.get(name) != data:
+                raise BadBackup(
+                    f"{name} in {self._objects.url} is not what was written", "look at its service"
+                )
+        if tombstones:
+            data = b"".join(frame + b"\n" for frame in tombstones)
+            self._objects.put(name_of(number, "tombstones"), data)
+        if not self._objects.create(name_of(number, "chain"), b"".join(lines)):
+            raise Overtaken("another process archives to the same place", "one is enough")
+        self._reader = ArchiveReader(self._objects)
+        self._scrub(self._reader.shipments[-1].erased)
+        return self._reader.head()
+
+    def _check(self, groups: Iterable[list[bytes]], through: int) -> None:
+        """Refuse records that were erased while they were read: their links are not read yet."""
+        frames = (frame for group in groups for frame in group if b',"erased":{' in frame)
+        entries = (record(frame) for frame in frames)
+        stones = {entry.seq for entry in entries if entry is not None and entry.erased}
+        if stones:
+            links = self._store.links(min(stones) - 1)
+            before = (link for link in links if link.through <= through)
+            stones -= {link.seq for link in before if link.kind == "erased"}
+        if stones:
+            raise Overtaken(f"record {min(stones)} was erased meanwhile", "archive again")
+
+    def _put_blobs(self, frames: Iterable[bytes]) -> None:
+        for name in _named(frames):
+            if not self._objects.has(f"{BLOBS}/{name}"):
+                try:
+                    content = self._blobs.get(name)
+                except NoSuchBlob:
+                    continue  # it was removed, or the hash is that of something else
+                packed_blob = zstandard.ZstdCompressor(level=_LEVEL).compress(content)
+                self._objects.put(f"{BLOBS}/{name}", packed_blob)
+
+    def _scrub(self, erased: Iterable[int]) -> None:
+        """Take the bytes of erased records out of the objects that have them."""
+        for seq in erased:
+            shipment = next(
+                (each for each in self._reader.shipments if each.after.through >= seq), None
+            )
+            if shipment is None or shipment.before.through >= seq:
+                continue  # it was pruned before
+            frames = self._reader.stored_frames(shipment.number)
+            (stone,) = self._reader.read(seq - 1, 1)
+            if stone in frames:
+                continue
+            put = [stone if seq_of(frame) == seq else frame for frame in frames]
+            self._objects.put(name_of(shipment.number, "jsonl.zst"), packed([put]))
+
+
+def packed(groups: Iterable[Sequence[bytes]]) -> bytes:
+    """Frames as lines, with a frame of zstd for each group."""
+    compress = zstandard.ZstdCompressor(level=_LEVEL).compress
+    return b"".join(compress(b"".join(frame + b"\n" for frame in group)) for group in groups)
+
+
+def _named(frames: Iterable[bytes]) -> set[str]:
+    return {
+        name.decode()
+        for frame in frames
+        if b'"$blob"' in frame or b'"raw"' in frame
+        for name in _BLOB.findall(frame)
+    }
+
+
+def _behind(store: Store, known: Head, head: Head) -> Iterator[Part]:
+    """The links of a journal behind one of its heads, each with its frames."""
+    origin = store.origin()
+    if known.through < origin.through:
+        raise BadBackup(
+            f"records {known.through + 1} to {origin.through} were pruned before they were archived",
+            "archive to a new place",
+        )
+    met, at = known == origin, known.through
+    for link in store.links(max(0, known.through - 1)):
+        if not met:
+            met = (link.through, link.chain.hex()) == known
+            if not met and link.through > known.through:
+                break
+            continue
+        if link.through > head.through:
+            break
+        if link.kind == "group":
+            yield Part(link, _frames(store, at, link.through))
+            at = link.through
+        else:
+            yield Part(link, [f for f in store.read(link.seq - 1, 1) if seq_of(f) == link.seq])
+        if (link.through, link.chain.hex()) == head:
+            break
+    if not met:
+        raise BadBackup(
+            f"the archive ends with {known}, which is not in this journal",
+            "it is the archive of another journal: archive to a new place",
+        )
+
+
+def _frames(store: Store, after: int, through: int) -> list[bytes]:
+    frames: list[bytes] = []
+    while after < through and (found := store.read(after, through - after)):
+        frames += found
+        after = seq_of(found[-1])
+    return frames

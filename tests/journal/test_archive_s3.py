@@ -1,0 +1,116 @@
+"""An archive in object storage: the same as in a folder, over the protocol of S3."""
+
+import subprocess
+import sys
+
+import boto3
+import orjson
+import pytest
+from moto.server import ThreadedMotoServer
+
+from tracklog.home.home import Home
+from tracklog.journal.archive.objects import FolderObjects, Objects, open_objects
+from tracklog.journal.archive.reader import ArchiveReader
+from tracklog.journal.archive.shipping import Archiver
+from tracklog.journal.backup import restore
+from tracklog.journal.comparing import verify_store
+from tracklog.model.errors import NoSuchObject, StoreBroken
+from tracklog.testing import Clock
+
+
+def line(number: int) -> bytes:
+    origin = {"writer": "test", "fidelity": "observed"}
+    native = {"id": f"{number:032x}", "run": "r1", "at": "2026-05-05T09:00:00Z", "fact": "Noted"}
+    return orjson.dumps({**native, "label": "n", "data": {"n": number}, "origin": origin})
+
+
+@pytest.fixture(scope="module")
+def service():
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(service, monkeypatch, tmp_path) -> str:
+    known = {
+        "AWS_ENDPOINT_URL": service, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "id",
+        "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1",
+    }  # fmt: skip
+    for name, value in known.items():
+        monkeypatch.setenv(name, value)
+    name = f"b-{abs(hash(str(tmp_path)))}"
+    boto3.client("s3").create_bucket(Bucket=name)
+    return f"s3://{name}/some/prefix"
+
+
+@pytest.fixture(params=["folder", "s3"])
+def objects(request, tmp_path) -> Objects:
+    if request.param == "folder":
+        return FolderObjects(tmp_path / "archive")
+    return open_objects(request.getfixturevalue("bucket"))
+
+
+def test_objects_are_there_completely_and_created_once(objects):
+    assert (objects.list("v1"), objects.has("v1/a")) == ([], False)
+    with pytest.raises(NoSuchObject):
+        objects.get("v1/a")
+    objects.put("v1/b", b"old")
+    objects.put("v1/b", b"new")
+    assert objects.create("v1/a", b"one")
+    assert not objects.create("v1/a", b"other")
+    objects.put("v1/blobs/c", b"")
+    assert (objects.get("v1/a"), objects.get("v1/b"), objects.get("v1/blobs/c")) == (
+        b"one", b"new", b"",
+    )  # fmt: skip
+    assert (objects.list("v1"), objects.list("v1/blobs")) == (["a", "b"], ["c"])
+    assert objects.has("v1/a")
+
+
+def test_a_record_is_shipped_verified_erased_and_restored(bucket, tmp_path):
+    objects = open_objects(bucket)
+    with Home(tmp_path / "home", clock=Clock()) as home:
+        archiver = Archiver(home.storage, objects)
+        for number in range(6):
+            home.intake.admit([line(number)])
+            if number % 2:
+                archiver.ship()
+        home.erase("r1", 2, reason="asked for", by="op")
+        archiver.ship()
+        head = home.store.head()
+        assert archiver.head == head
+    reader = ArchiveReader(open_objects(bucket))
+    report = verify_store(reader, head)
+    assert (report.verdict, report.erased) == ("proven", [2])
+    assert b'"n":1}' not in b"".join(reader.stored_frames(1))
+    assert restore(reader, tmp_path / "restored") == head
+    command = [sys.executable, "-m", "tracklog", "verify", bucket]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "proven" in done.stdout
+
+
+def test_a_bucket_that_is_not_there_is_an_error_that_says_what_to_check(bucket):
+    objects = open_objects("s3://no-such-bucket-here/x")
+    with pytest.raises(StoreBroken) as error:
+        objects.put("v1/a", b"")
+    assert "AWS_ENDPOINT_URL" in error.value.hint
+
+
+_WITHOUT = """
+import sys
+sys.modules["obstore"] = None
+from tracklog.journal.archive.objects import open_objects
+try:
+    open_objects("s3://bucket/x")
+except Exception as error:
+    print(error.hint)
+"""
+
+
+def test_without_the_extra_the_install_line_is_printed():
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "pip install 'tracklog[s3]'\n"
