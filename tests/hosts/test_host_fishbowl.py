@@ -779,6 +779,43 @@ def test_an_hour_later_there_is_money_again():
     governor.check(now=3600.0)
 
 
+def test_to_begin_a_turn_again_does_not_forget_its_calls():
+    governor = Governor(Limits(max_calls_per_turn=9))
+    governor.begin_turn(2)
+    governor.record_call(1, 0.0, 0.0)
+    for turn, calls in ((2, 1), (1, 1), (3, 0)):
+        governor.begin_turn(turn)
+        assert (governor.calls_this_turn, governor.turn) == (calls, max(turn, 2))
+
+
+def test_a_text_is_recorded_without_the_space_around_it(home):
+    events = played(home, scene(player("ada"), ticks=1), {"ada": Scripted(spoke("  Hello. \n"))})
+    assert [e["payload"]["text"] for e in events if e["kind"] == "agent.spoke"] == ["Hello."]
+
+
+def test_what_a_reply_cost_is_recorded_and_nothing_where_it_cost_nothing(home):
+    replies = [spoke()._replace(cost=0.25), spoke()]
+    events = played(home, scene(player("ada"), ticks=2), {"ada": Scripted(*replies)})
+    said = [e["payload"] for e in events if e["kind"] == "agent.spoke"]
+    assert [each.get("_cost_usd") for each in said] == [0.25, None]
+    assert ["_cost_usd" in each for each in said] == [True, False]
+
+
+def test_the_first_event_says_of_the_competition_only_what_the_scenario_does(home):
+    events = played(home, load(next(path for path in EXAMPLES if path.stem == "inventors")))
+    competition = events[0]["payload"]["competition"]
+    assert competition["kind"] != "none"
+    assert None not in competition.values()
+
+
+@pytest.mark.parametrize(("by", "says"), [("ann", "The curtain, please, says ann."), ("", "The curtain, please.")])  # fmt: skip
+def test_who_asks_for_the_end_is_named(home, by, says):
+    stage = conduct(home, scene(player("ada"), ticks=9))
+    stage.advance()
+    show.stop(Log(home), "r", by)
+    assert kept(home)[-1]["payload"]["text"] == says
+
+
 def test_a_run_out_of_budget_is_closed_and_says_which_bound(home):
     stage = conduct(home, scene(player("a"), ticks=None, governor={"max_total_calls": 2}))
     with pytest.raises(BudgetExceeded) as trip:

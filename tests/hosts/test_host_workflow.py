@@ -20,7 +20,7 @@ from tracklog.home.home import Home
 from tracklog.hosts.workflow import agents, processes, router, values
 from tracklog.hosts.workflow.audit import LONGEST, Audit
 from tracklog.hosts.workflow.display import Display
-from tracklog.hosts.workflow.engine import Execution
+from tracklog.hosts.workflow.engine import DEEPEST, Execution
 from tracklog.hosts.workflow.history import History
 from tracklog.hosts.workflow.host_context import HostContext, read
 from tracklog.hosts.workflow.loading import BadFlow
@@ -625,6 +625,29 @@ def test_the_text_block_of_an_agent_of_no_known_provider_holds_all_that_it_print
     (reply,) = [e["payload"] for e in world.events() if e["type"] == "message.assistant"]
     (block,) = reply["blocks"]
     assert (block["type"], block["fidelity"], block["text"]) == ("text", "agent_emitted", text)
+
+
+@pytest.mark.parametrize(("said", "error"), [("out of tokens", "out of tokens"), ("", "error")])
+def test_why_an_agent_of_no_known_provider_failed_is_recorded(world, said, error):
+    agent = f"{{command: [sh, -c, 'printf \"{said}\" >&2; exit 3']}}"
+    path = world.flow("one", f"- {{name: ask, kind: agent, prompt: Well, agent: {agent}}}")
+    outcome, *_ = world.run(path)
+    assert outcome.status == "failed"
+    (reply,) = [e["payload"] for e in world.events() if e["type"] == "message.assistant"]
+    assert (reply["status"], reply["error"]) == ("error", error)
+    assert (reply["exit_code"], reply["stderr_tail"]) == (3, said)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_so_many_flows_may_call_each_other_and_not_one_more(world, more):
+    last = DEEPEST - 1 + more
+    for n in range(last):
+        world.flow(f"flow{n}", f"- {{name: go, kind: call_workflow, workflow: flow{n + 1}.yaml}}")
+    world.flow(f"flow{last}", "- {name: done, kind: command, run: 'true'}")
+    outcome, *_ = world.run(world.folder / "flow0.yaml")
+    assert (outcome.status == "ok") == (not more), outcome
+    if more:
+        assert f"{DEEPEST} flows in a row call each other" in str(outcome.error)
 
 
 @pytest.mark.requirement("AWF-68", "AWF-69")
