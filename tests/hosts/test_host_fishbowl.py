@@ -893,6 +893,35 @@ def test_a_window_keeps_the_last_and_salience_what_matters():
     assert [each.place for each in salient.recall()] == [0, 8, 9]
 
 
+@pytest.mark.parametrize("cost", [0.5, 0.0])
+def test_what_a_reflection_cost_is_recorded_and_nothing_where_it_cost_nothing(home, cost):
+    thinker = player(
+        "t", subscribes_to=["agent.spoke"], may_emit=["agent.spoke", "agent.reflected"],
+        memory={"reflection_threshold": 1.5}, schedule={},
+    )  # fmt: skip
+    thought = spoke("Hm.", "agent.reflected")._replace(cost=cost)
+    model = Scripted(
+        *(lambda p: thought if p.kinds == ["agent.reflected"] else spoke() for _ in range(9))
+    )
+    events = played(home, scene(player("a"), thinker, ticks=4), {"t": model})
+    paid = [e["payload"] for e in events if e["kind"] == "agent.reflected"]
+    assert paid
+    assert {each.get("_cost_usd") for each in paid} == {cost or None}
+    assert {"_cost_usd" in each for each in paid} == {bool(cost)}
+
+
+@pytest.mark.parametrize("who", ["host", "ada"])
+def test_only_a_verdict_that_was_due_at_the_end_is_skipped_as_forced(home, who):
+    cast = (player("ada"), a_judge())
+    models = {who: Scripted(*[ModelFailed("no", "again")] * 9)}
+    events = played(home, scene(*cast, competition={"kind": "judged"}), models)
+    skipped = [e["payload"] for e in events if e["kind"] == "turn.skipped"]
+    assert skipped
+    assert {each["agent"] for each in skipped} == {who}
+    assert [each.get("forced") for each in skipped][-1] == (True if who == "host" else None)
+    assert all("forced" not in each or each["forced"] is True for each in skipped)
+
+
 def test_a_player_reflects_after_enough_remarks(home):
     thinker = player(
         "t", subscribes_to=["agent.spoke"], may_emit=["agent.spoke", "agent.reflected"],
