@@ -19,24 +19,14 @@ VERDICTS = {
     "aider/*.md": "aider",
     "aider/*.jsonl": "aider",
     "aider/.aider.llm.history": COMPANION + "aider",
-    "amp/*": "amp",
-    "antigravity/*": "antigravity",
     "cline/*.messages.json": "cline",
     "cline/*.compaction.json": COMPANION + "cline",
     "cline/sessions/*_rruoq.json": COMPANION + "cline",
     "cline/legacy/state/*": COMPANION + "cline",
     "cline/legacy/tasks/*": "cline",
-    "cursor/*": "cursor",
-    "droid/*": "droid",
-    "goose/*": "goose",
-    "crush/*": "crush",
-    "hermes/*": "hermes",
-    "inspect/*": "inspect",
     "kilo/*": "cline",
     "kimi/*.jsonl": "kimi",
     "kimi/*.state.json": COMPANION + "kimi",
-    "langfuse/*": "langfuse",
-    "langsmith/*": "langsmith",
     "openclaw/*": "pi",
     "opencode/*/session/*": "opencode",
     "opencode/*/message/*": COMPANION + "opencode",
@@ -44,9 +34,6 @@ VERDICTS = {
     "opencode/*/migration": COMPANION + "opencode",
     "opencode/*.db": "opencode",
     "opencode/*.jsonl": NONE,
-    "openhands/*": "openhands",
-    "pi/*": "pi",
-    "qwen/*": "qwen",
     "roo/*/ui_messages.json": "cline",
     "roo/tasks/bc93*/api_conversation_history.json": COMPANION + "cline",
     "roo/tasks/8c06*/api_conversation_history.json": "cline",
@@ -54,21 +41,13 @@ VERDICTS = {
     "roo/made/*/history_item.json": COMPANION + "cline",
     "vscode-chat/chatSessions/*": "vscode-chat",
     "vscode-chat/workspace.json": COMPANION + "vscode-chat",
-    "zed/*": "zed",
-    "agui/*": "agui",
-    "anthropic/*": "anthropic",
-    "atif/*": "atif",
     "claude/*.jsonl": "claude",
     "claude/*.meta.json": COMPANION + "claude",
-    "codex/*": "codex",
-    "copilot/*": "copilot",
-    "gemini/*": "gemini",
     "grok/*": NONE,
-    "openai/*": "openai",
     "otel/genai_input_messages_roundtrip.json": NONE,
     "otel/otlp_events.json": "otlp",
 }
-"""The verdict on each sample, by a pattern of its path; every sample has exactly one."""
+"""The verdict on each sample, by a pattern of its path; without one it is its folder's importer."""
 
 
 @pytest.fixture(scope="session")
@@ -91,6 +70,9 @@ def verdict_on(path):
 @pytest.mark.parametrize("name", names(), ids=str)
 def test_every_sample_has_its_verdict_and_no_other_recogniser_claims_it(samples, name):
     declared = [verdict for pattern, verdict in VERDICTS.items() if fnmatch(name, pattern)]
+    folder = name.partition("/")[0]
+    if not declared and folder in registry.importer_names():
+        declared = [folder]
     assert len(declared) == 1, f"declare one verdict on {name}"
     path = samples / name.removesuffix(".sql")
     assert verdict_on(path) == declared[0]

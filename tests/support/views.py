@@ -1,8 +1,9 @@
 """Every view of a run, by name, and what each says of calls, failures, tokens, cost, status, times.
 
 All views of the product are listed here: in `VIEWS` those of one run, in `TOTALS` those of all runs
-together, in `LOG` the methods of the public API, and in `SERVED` the routes. A question that shows
-rows of runs is a view without being listed; `OTHER_NUMBERS` lists rows of something else.
+together, in `LOG` the methods of the public API, and in `SERVED` the routes. A question whose rows
+have a `run` and numbers of the law is a view without being listed; `OTHER_NUMBERS` lists rows of
+something else.
 """
 
 import math
@@ -10,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
-from inspect import signature
+from inspect import get_annotations, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +24,6 @@ from tracklog import Log
 from tracklog.answers import Question
 from tracklog.answers.duplicates import same_conversation
 from tracklog.answers.registry import questions
-from tracklog.answers.run_list import RunRow
 from tracklog.collector.results import shapes_of
 from tracklog.folds import moment
 from tracklog.folds import runs as runs_fold
@@ -43,9 +43,28 @@ SUMMARY = {
 }  # fmt: skip  # what the law is about, and what a row calls it
 
 
+OTHER_NAMES = {"calls": "calls", "failures": "failures", "tokens": "total_tokens"}
+"""What rows of other questions call the same."""
+
+
+NUMBERS = {"calls", "failures", "total_tokens", *SUMMARY.values()}
+"""What a field is called that holds a number of the law."""
+OTHER_NUMBERS = {
+    "TraceRow": "the calls in each slice of a run's time",
+    "AgentNowRow": "the status of an agent",
+    "TopAgentRow": "the status of an agent",
+    "ContestRow": "the tokens of a contest",
+    "Summary": "the tokens of a contest",
+    "InboxRow": "the title of the run that asks",
+    "SearchRow": "the title of the run that was found",
+}
+"""Rows with such a field that are not of one run, and what the field says."""
+
+
 def summary(row: Mapping[str, Any]) -> dict[str, Any]:
     """What a row says of a run: of the fields of the law, those that it has."""
-    return {name: row[key] for name, key in SUMMARY.items() if key in row}
+    names = [*OTHER_NAMES.items(), *SUMMARY.items()]
+    return {name: row[key] for name, key in names if key in row}
 
 
 class Look:
@@ -81,9 +100,20 @@ def show_at(look: Look, key: str) -> Said:
     return summary(ask(look.home, "show", run=key, at=look.home.journal.last))
 
 
-def rows_of_runs(answer: object) -> Iterator[RunRow]:
+def shows_runs(kind: type) -> bool:
+    """Whether the rows of a class show numbers of the law, each row those of one run."""
+    names = {name for each in kind.__mro__ for name in get_annotations(each)}
+    return "run" in names and bool(NUMBERS & names) and kind.__name__ not in OTHER_NUMBERS
+
+
+def key_of(row: Any) -> str:
+    """The run of a row: in two fields, or in one."""
+    return f"{row.family}:{row.run}" if hasattr(row, "family") else str(row.run)
+
+
+def rows_of_runs(answer: object) -> Iterator[Any]:
     """The rows of runs in an answer, at any depth."""
-    if isinstance(answer, RunRow):
+    if shows_runs(type(answer)):
         yield answer
     elif isinstance(answer, list):
         for each in answer:
@@ -108,7 +138,7 @@ def asked(question: Question) -> "View":
         [row] = {
             orjson.dumps(summary(asdict(row)))
             for row in rows_of_runs(question.ask(look.home, **given))
-            if row.key == key
+            if key_of(row) == key
         }
         return orjson.loads(row)
 
@@ -351,7 +381,7 @@ QUESTIONS: Mapping[str, View] = {
     **{
         each.name: asked(each)
         for each in questions()
-        if any(issubclass(kind, RunRow) for kind in shapes_of([each.result]))
+        if any(map(shows_runs, shapes_of([each.result])))
     },
     "diff": diff, "costs": costs, "story": story, "query": query,
 }  # fmt: skip  # by the question's name
@@ -378,18 +408,6 @@ VIEWS: Mapping[str, View] = {
 """Every view of one run."""
 TOTALS = ("tools", "costs", "hours")
 """Questions about all runs together: they are the sum of what the runs say."""
-NUMBERS = {"calls", "failures", "total_tokens", *SUMMARY.values()}
-"""What a field is called that holds a number of the law."""
-OTHER_NUMBERS = {
-    "TraceRow": "the calls in each slice of a run's time",
-    "AgentNowRow": "the status of an agent",
-    "TopAgentRow": "the status of an agent",
-    "ContestRow": "the tokens of a contest",
-    "Summary": "the tokens of a contest",
-    "InboxRow": "the title of the run that asks",
-    "SearchRow": "the title of the run that was found",
-}
-"""Rows with such a field that are not of one run, and what the field says."""
 
 
 class Served:
