@@ -121,7 +121,7 @@ class Log:
     def admit_transcript(self, path: Path, after: int = 0) -> int:
         """Append the complete lines of a recorder's transcript from an offset on.
 
-        Returns the offset behind them, to go on from when the file has grown.
+        Returns the offset after them; continue there when the file has grown.
         """
         from tracklog.formats.exec import admit  # noqa: PLC0415  # only for hosts
 
@@ -137,12 +137,12 @@ class Log:
     ) -> Iterator[Record]:
         """The records after a number, in order, of all runs or of one; the lines are unchanged.
 
-        `through` is the last number that is read; without it, all that is there.
+        `through` is the last number that is read; without it, all records are read.
         """
         return self.home.journal.records(after, self._run(run), through)
 
     def wait(self, after: int, seconds: float | None = None) -> bool:
-        """Wait until there is a record after a number; False when the time is up before."""
+        """Wait until there is a record after a number; False if there is none when the time is over."""
         return self.home.journal.wait(after, seconds)
 
     def tail(
@@ -188,7 +188,7 @@ class Log:
     def recorded_answers(self, run: str | Run) -> "list[RecordedAnswer]":
         """What models and tools answered in a run of any dialect, to be served from a `Tape`.
 
-        The answers of models serve whoever asks next; those of tools keep the tool's name.
+        An answer of a model is used for the next question to any model; an answer of a tool, for the next call of that tool.
         """
         from tracklog.recording.tape import for_any_lane, recorded_in  # noqa: PLC0415  # hosts
 
@@ -294,9 +294,9 @@ def open(  # as a file is opened
 def check(
     lines: bytes | Iterable[NewEvent], dialect: str | None = None
 ) -> builtins.list[checking.LineVerdict | checking.LocatedFinding]:
-    """Judge lines without recording them: a verdict for each, and what is surprising across them.
+    """Check lines without recording them: a verdict for each line, and the findings about all of them.
 
-    Without a dialect each line is recognised.
+    Without a dialect, the dialect of each line is recognised.
     """
     data = lines if isinstance(lines, bytes) else b"\n".join(map(_line, lines)) + b"\n"
     dialects = registry.dialects() if dialect is None else [registry.dialect(dialect)]

@@ -52,7 +52,7 @@ RUN = text("run", "Only this run: its id, the beginning of it, or `family:run`."
 DIALECT = text("dialect", "Only this dialect.")
 KIND = text("kind", "Only this kind of event.")
 _NOT_ADMITTED = {
-    403: "It came from a page of another origin, or this is the demo, which records nothing sent.",
+    403: "It came from a page of another origin, or this is the demo, which records nothing that is sent to it.",
     404: "There is no such dialect.",
     409: "The batch key was used for another batch.",
     413: "The body is too large, measured after decompression, has too many lines, or costs too much to "
@@ -65,8 +65,9 @@ _NOT_ADMITTED = {
 _BATCH = (
     text(
         "batch",
-        "A key of the sender's for this batch (or the header `Idempotency-Key`): "
-        "sent again under the same key it gets the first answer again, with `replayed`.",
+        "A name that the sender gives this batch; it can also be in the header "
+        "`Idempotency-Key`. If the batch is sent again under the same key, it gets the first "
+        "answer again, with `replayed`.",
     ),
     flag("verbose", "A verdict for every line."),
 )
@@ -135,14 +136,14 @@ ROUTES: tuple[Route, ...] = (
     ),
     _telemetry(
         "traces",
-        "Store the spans of an OTLP request, as protobuf or JSON. What cannot be taken of it is "
-        "counted in `partialSuccess`, the rest is kept.",
+        "Store the spans of an OTLP request, as protobuf or JSON. Items that cannot be "
+        "accepted are counted in `partialSuccess`; the others are stored.",
         otlp.traces,
     ),
     _telemetry(
         "logs",
-        "Store the log records of an OTLP request, as protobuf or JSON. What cannot be taken of it "
-        "is counted in `partialSuccess`, the rest is kept.",
+        "Store the log records of an OTLP request, as protobuf or JSON. Items that cannot "
+        "be accepted are counted in `partialSuccess`; the others are stored.",
         otlp.logs,
     ),
     _telemetry(

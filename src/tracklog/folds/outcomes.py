@@ -64,7 +64,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
 
 
 def aggregate_24h(runs: Iterable[Mapping[str, Any]], now: str) -> dict[str, Any]:
-    """The pass rate of the runs that ended within (now - 24 h, now], and what stands beside it.
+    """The pass rate of the runs that ended within (now - 24 h, now], with flakes and mean convergence.
 
     A run is a mapping: `outcome` and `ended_at` where it ended, `convergence_score` where it has one.
     """

@@ -48,7 +48,7 @@ class Erased(NamedTuple):
 
 
 class Record(NamedTuple):
-    """An event with a place."""
+    """One record of the journal: an event with its number and the time of receipt."""
 
     seq: int
     received: str

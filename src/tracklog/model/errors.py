@@ -57,7 +57,7 @@ class TracklogError(Exception):
 
 
 class UnknownName(TracklogError):
-    """No plug has the given name."""
+    """No plug-in has the given name."""
 
 
 class BadPlug(TracklogError):

@@ -19,7 +19,7 @@ every line that comes in.
 
 
 class Finding(NamedTuple):
-    """Something unexpected about an event that is stored all the same."""
+    """Something unexpected in an event; the event is stored although it was found."""
 
     name: str
     message: str

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Reading(NamedTuple):
-    """A record as it reads: its event, its facts, its findings, and whether it counts."""
+    """What was read from a record: its event, its facts, its findings, and whether it counts."""
 
     record: Record
     event: Event | None
