@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, TypeGuard
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -96,7 +97,7 @@ class Collector:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "nothing else is served"
         for host in self.hosts.values():
-            if isinstance(host, Answering) and host.claims(scope["path"]):
+            if _answers(host) and host.claims(scope["path"]):
                 await host(scope, receive, send)
                 return
         headers = dict(scope["headers"])
@@ -189,3 +190,13 @@ class Collector:
         self.worker.close()
         self.runner.close()
         self.home.close()
+
+
+def _answers(host: "Mounted") -> TypeGuard[Answering]:
+    """Whether a host has paths of its own; looked up once for each kind of host."""
+    return _is_answering(type(host))
+
+
+@cache
+def _is_answering(kind: type) -> bool:
+    return issubclass(kind, Answering)

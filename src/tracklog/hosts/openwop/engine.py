@@ -249,11 +249,12 @@ class Engine:
     ) -> RunLog:
         """Begin a run; on return its first event is in the journal."""
         live = definition.inputs(given)
-        name = name or f"run-{uuid.uuid4()}"
+        is_new, name = name is None, name or f"run-{uuid.uuid4()}"
         log = RunLog(name)
         if not self.leases.take(log.run):
             return self.log(name)  # another process has begun it just now
-        log.refresh(self.journal)
+        if not is_new:
+            log.refresh(self.journal)
         if log.events:  # it was begun before, and not ended
             self.leases.release(log.run)
             self.reader.open.add(name)
