@@ -53,7 +53,7 @@ class StoryFact(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class StoryFinding:
-    """Something surprising in a record."""
+    """Something unexpected in a record."""
 
     name: str
     message: str

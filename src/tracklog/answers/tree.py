@@ -25,7 +25,7 @@ class TreeRow:
     missing: bool
     """Another run names it, and nothing of it was recorded."""
     again: bool
-    """It stands in the list before, too; what is below it is listed there."""
+    """The run is also earlier in the list; the runs below it are listed there."""
     handoffs: list[Handoff]
     """Each as its kind (handoff or message), from whom, to whom, its record, and its reason."""
     run: RunRow | None = None

@@ -171,7 +171,7 @@ ROUTES: tuple[Route, ...] = (
         path="/api/stream",
         endpoint=stream.stream,
         about="Watch live, as server-sent events. The `id` is the record's number, the data its "
-        "frame as it stands in the journal; `heartbeat` events carry the journal's first number, its "
+        "frame as in the journal; `heartbeat` events carry the journal's first number, its "
         "last, and the server's time. "
         "`Last-Event-ID` (or `after`) resumes behind that record; without either the stream begins "
         "with the next record. The header `Tracklog-Cursor` of an answer is the `after` with which "
@@ -303,7 +303,7 @@ ROUTES: tuple[Route, ...] = (
         path="/api/hosts/{host}/runs",
         endpoint=hosting.start,
         about="Begin a run. The host must run here (`tracklog serve --with HOST`), and its "
-        "programs are those that the operator offers; on return the first record is kept.",
+        "programs are those that the operator offers; when the answer comes, the first record is stored.",
         takes=JSON,
         body=StartBody,
         result=StartedRun,

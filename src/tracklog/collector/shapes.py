@@ -80,7 +80,7 @@ class Tombstone(TypedDict):
 
 
 class Frame(TypedDict):
-    """A record as it stands in the journal."""
+    """A record of the journal."""
 
     seq: int
     received: str
