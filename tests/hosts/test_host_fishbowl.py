@@ -1151,6 +1151,29 @@ def test_offline_a_topic_is_a_long_word_of_the_remark_and_no_name_of_a_player():
     assert topics == {"biscuits?", "sings?"}
 
 
+@pytest.mark.parametrize(
+    ("lines", "share"),
+    [
+        ({}, 1 / 2),
+        ({"agent.spoke": ["a", "b", "c"]}, 3 / 4),  # one without lines counts as one line
+        ({"agent.spoke": ["a"], "agent.thought": ["b", "c", "d"]}, 1 / 4),
+    ],
+)
+def test_offline_a_kind_is_chosen_as_often_as_it_has_lines(lines, share):
+    kinds = ["agent.spoke", "agent.thought"]
+    player = Manifest.model_validate({"name": "a", "persona": "Dry.", "may_emit": kinds})
+    prompt = Prompt(
+        player=player, kinds=kinds, seed="", goal="", scene="", recall=[], others=["b"],
+        about=None, remarks=0, turn=1, lines=lines,
+    )  # fmt: skip
+    replies = [Offline().reply(replace(prompt, seed=str(number))) for number in range(2000)]
+    spoke = sum(reply is not None and reply.kind == "agent.spoke" for reply in replies)
+    assert abs(spoke / 2000 - share) < 0.04
+    quiet = player.model_copy(update={"role": "observer"})
+    seen = [Offline().reply(replace(prompt, player=quiet, seed=str(n))) for n in range(2000)]
+    assert abs(sum(reply is not None for reply in seen) / 2000 - 1 / 3) < 0.04
+
+
 def test_a_player_counts_how_often_it_acted_by_kind():
     mind = Mind(Manifest.model_validate({"name": "a", "persona": "x", "may_emit": ["agent.spoke"]}))
     for place, kind in enumerate(("agent.spoke", "agent.thought", "agent.spoke")):
