@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from tracklog.formats import registry
-from tracklog.formats.importers import Importer, Signs, head_of, score
+from tracklog.formats.importers import Importer, Signs, SourceReading, head_of, score
 from tracklog.formats.recognition import recognition
 from tracklog.testing import built
 
@@ -133,3 +133,45 @@ def test_a_document_longer_than_what_is_looked_at_is_recognised_by_its_beginning
     body = {**QUOTED["openai"], "choices": [{"message": {"content": "x" * 200_000}}]}
     path.write_bytes(orjson.dumps(body, option=orjson.OPT_INDENT_2))
     assert verdict_on(path) == "openai"
+
+
+EVENT = {
+    "specversion": "1.0", "id": "1", "source": "/s", "type": "com.example.done",
+    "time": "2026-05-05T09:00:00Z", "data": {"text": "x"},
+}  # fmt: skip  # one event
+
+
+@pytest.mark.parametrize("name", ["events.json", "events.jsonl", "events.ndjson"])
+@pytest.mark.parametrize("indent", [None, orjson.OPT_INDENT_2])
+def test_a_batch_of_events_is_one_document_whatever_the_file_is_called(tmp_path, name, indent):
+    path = tmp_path / name
+    path.write_bytes(orjson.dumps([EVENT, EVENT | {"id": "2"}], option=indent) + b"\n")
+    found = recognition(registry.importers(), path, head_of(path)).importer
+    assert found.name == "cloudevents"
+    reading = SourceReading(found, path)
+    lines = [line for batch in reading.lines() for line in batch.lines]
+    assert not reading.report.repaired
+    assert len(lines) >= 2
+    assert reading.report.mapped.total() == 2
+
+
+SPANS = [{"resource": {"attributes": []}, "scopeSpans": []}]
+
+
+@pytest.mark.parametrize(
+    ("document", "name"),
+    [
+        ({"resourceSpans": SPANS}, "otlp"),
+        ({"schemaUrl": "x", "resourceSpans": SPANS}, "otlp"),
+        ({"resourceSpans": []}, "otlp"),
+        ({"resourceLogs": [{"scopeLogs": []}]}, "otlp"),
+        ({"resourceSpans": "three of them"}, None),
+        ({"resourceSpans": [{"color": "blue"}]}, None),
+        ({"resourceSpans": {"scopeSpans": []}}, None),
+    ],
+)
+def test_a_request_of_telemetry_is_recognised_by_what_it_holds(tmp_path, document, name):
+    path = tmp_path / "file.json"
+    path.write_bytes(orjson.dumps(document))
+    found = recognition(registry.importers(), path, head_of(path)).importer
+    assert (found and found.name) == name

@@ -140,6 +140,8 @@ def _exact(data: bytes, line: dict[str, Any]) -> bytes | None:
 
 
 def form(path: Path, head: bytes) -> Form:
+    if head.lstrip().startswith(b"["):
+        return "document"  # a batch, whatever the file is called
     if path.suffix in (".jsonl", ".ndjson"):
         return "lines"
     first, _, rest = head.strip().partition(b"\n")

@@ -232,15 +232,20 @@ def _read(document: Any) -> tuple[list[wire.Item], list[wire.RefusedItem]]:
 
 
 def recognise(path: Path, head: bytes) -> float:
-    """Recognise a file by the first key of a request."""
-    if not _REQUEST.match(head):
+    """Recognise a file by the key of a request, and by what the request holds."""
+    found = _REQUEST.match(head)
+    if found is None or not (found[1] == b"]" or _HELD.search(head, found.end())):
         return 0.0
     return 0.95 if path.suffix in (".json", ".jsonl", ".ndjson", "") else 0.6
 
 
 _REQUEST = re.compile(
-    rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:%b)"'
+    rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"[^"]{1,40}"\s*:\s*"[^"]*"\s*,\s*)*"(?:%b)"\s*:\s*\[\s*([\]{])'
     % b"|".join(outer.encode() for outer, *_ in wire.KEYS.values())
+)
+_HELD = re.compile(
+    rb'"(?:resource|%b)"\s*:\s*[\[{]'
+    % b"|".join(inner.encode() for _, inner, _ in wire.KEYS.values())
 )
 
 
