@@ -13,6 +13,11 @@ import httpx
 
 from support import fleets
 from support.waiting import eventually
+from tracklog.home.home import Home
+from tracklog.journal.archive.objects import FolderObjects
+from tracklog.journal.archive.reader import ArchiveReader
+from tracklog.journal.archive.shipping import Archiver
+from tracklog.journal.backup import restore
 
 
 def tracklog(*arguments: object, code: int = 0) -> str:
@@ -74,3 +79,27 @@ def test_a_changed_archive_is_not_intact_and_an_empty_one_is_none(tmp_path):
         "restore", tmp_path / "nothing", tmp_path / "x", code=2
     )
     assert not (tmp_path / "x").exists()
+
+
+def test_old_records_are_deleted_only_when_the_archive_has_them(tmp_path):
+    home, archive = tmp_path / "home", tmp_path / "archive"
+    with Home(home, clock=lambda: 1_700_000_000.0, segment_size=100) as old:
+        old.intake.admit([fleets._line("old", "run-1")], "kahn-agent")
+        old.intake.admit([fleets._line("older", "run-2")], "kahn-agent")
+    with Home(home, segment_size=100) as new:
+        new.intake.admit([fleets._line("new", "run-3")], "kahn-agent")
+    prune = ("prune", "--home", home, "--older-than", "7d", "--open-too", "--archive", archive)
+    (tmp_path / "other").mkdir()
+    with Home(tmp_path / "other" / "home") as other:
+        other.intake.admit([fleets._line("other", "run-9")], "kahn-agent")
+        Archiver(other.storage, FolderObjects(archive)).ship()
+    assert "another journal" in tracklog(*prune, code=2)  # nothing is deleted
+    shutil.rmtree(archive)
+    assert "dropped" in tracklog(*prune)
+    with Home(home, readonly=True) as pruned:
+        assert pruned.store.first > 1
+    reader = ArchiveReader(FolderObjects(archive))
+    assert (reader.first, reader.last) == (1, 3)
+    assert "proven" in tracklog("verify", archive)
+    assert "archived" in tracklog("archive", archive, "--home", home)  # it goes on behind that
+    assert restore(ArchiveReader(FolderObjects(archive)), tmp_path / "restored").through > 3

@@ -32,19 +32,13 @@ def command(target: str, home: Path, behind: bool, as_json: bool) -> None:
     TARGET is a folder or `s3://bucket/prefix`. Refused lines and the index are not archived.
     """
     from tracklog.journal.archive.objects import open_objects
-    from tracklog.journal.archive.shipping import NAME, Archiver
-    from tracklog.journal.leases import lease
-    from tracklog.model.errors import Overtaken
+    from tracklog.journal.archive.shipping import Archiver, archive
 
     with _home.reading(home) as opened:
         if behind:
             archiver, count = Archiver(opened.storage, open_objects(target)), 0
         else:
-            with lease(opened.storage.leases(), NAME, 10) as mine:
-                if not mine:
-                    raise Overtaken("another process archives this record", "one is enough")
-                archiver = Archiver(opened.storage, open_objects(target))
-                count = archiver.ship()
+            archiver, count = archive(opened.storage, target)
         missing, head = archiver.behind(), archiver.head
     if as_json:
         row = {"target": target, "archived": count, "behind": missing, "head": str(head)}

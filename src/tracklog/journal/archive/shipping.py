@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import zstandard
 
 from tracklog.journal import merkle
-from tracklog.journal.archive.objects import Objects
+from tracklog.journal.archive.objects import Objects, open_objects
 from tracklog.journal.archive.reader import BLOBS, ArchiveReader, name_of
 from tracklog.journal.copying import Part, check_link
 from tracklog.journal.frame import record, seq_of
+from tracklog.journal.leases import lease
 from tracklog.journal.merkle import Head
 from tracklog.journal.storages import Storage
 from tracklog.journal.stores import Store
@@ -20,6 +21,7 @@ NAME = "archive"
 LARGE = 64 << 20
 """Bytes of records from which on the next group begins a new shipment."""
 _LEVEL = 3
+_WAIT = 10.0  # seconds for another process that archives to end
 _BLOB = re.compile(rb'"(?:sha256|raw)": ?"([0-9a-f]{64})"')
 
 
@@ -135,6 +137,18 @@ class Archiver:
                 continue
             put = [stone if seq_of(frame) == seq else frame for frame in frames]
             self._objects.put(name_of(shipment.number, "jsonl.zst"), packed([put]))
+
+
+def archive(storage: Storage, place: str) -> tuple[Archiver, int]:
+    """Archive what is new, unless another process does; returns how many records that were."""
+    with lease(storage.leases(), NAME, _WAIT) as mine:
+        if not mine:
+            raise Overtaken(
+                "another process archives this record all the time",
+                "look how far it is with `tracklog archive PLACE --behind`",
+            )
+        archiver = Archiver(storage, open_objects(place))
+        return archiver, archiver.ship()
 
 
 def packed(groups: Iterable[Sequence[bytes]]) -> bytes:
