@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import orjson
@@ -214,8 +215,13 @@ def test_the_schema_of_an_answer_has_the_name_of_its_dataclass_and_all_its_field
     for path in question.routes:
         content = made["paths"][path]["get"]["responses"]["200"]["content"]
         schema = content["application/json"]["schema"]
-        kind = question.row or question.result
-        named = schema["items"] if question.row else schema
+        kind, named = question.row or question.result, schema
+        if question.row:
+            named = schema["items"]
+        elif isinstance(kind, UnionType):  # one, or a list of them
+            kind, several = get_args(kind)
+            named, listed = schema["anyOf"]
+            assert (several, listed) == (list[kind], {"type": "array", "items": named})
         assert named == {"$ref": f"#/components/schemas/{kind.__name__}"}
         names = [each.name for each in fields(kind)]
         shape = made["components"]["schemas"][kind.__name__]

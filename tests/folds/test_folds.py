@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import sampling as samples
+from tracklog.answers.tools import Calls
 from tracklog.dialects.checking import checker
 from tracklog.folds import (
     Position,
@@ -39,10 +40,11 @@ from tracklog.folds import leaderboard as leaderboard_
 from tracklog.folds import loops as loops_
 from tracklog.folds import outcomes as outcomes_
 from tracklog.folds import runs as runs_
+from tracklog.folds import series as series_
 from tracklog.folds import stage as stage_
 from tracklog.folds import steps as steps_
-from tracklog.folds import tools as tools_
 from tracklog.folds import tree as tree_
+from tracklog.folds._cells import cell_of
 from tracklog.folds.conversation import mark_of
 from tracklog.home import registry
 from tracklog.index.codec import freeze, thaw
@@ -97,10 +99,31 @@ def play(fold, history, states=None):
     return states
 
 
-def tools_of(states, *window, **bounds):
+def cells_of(states):
+    """What the runs add to each minute."""
+    cells = [series_.cells(state) for state in states.values()]
+    return [
+        (cell_of(key, each.names), amounts)
+        for each in cells
+        for key, amounts in each.amounts.items()
+    ]
+
+
+def tools_of(states, since=None, until=None):
     """The tools over all runs."""
-    added = (tools_.sums(key, state) for key, state in states.items())
-    return tools_.answer(summed(added).items(), *window, **bounds)
+    tools = {}
+    for cell, amounts in cells_of(states):
+        at = cell.minute * 60_000
+        if (since and at < moment(since)) or (until and at >= moment(until)):
+            continue
+        if cell.kind == "calls":
+            each = tools.setdefault(cell.tool, Calls())
+            each.calls, each.failures = each.calls + amounts[0], each.failures + amounts[1]
+            each.open += amounts[2]
+        elif cell.kind == "durations":
+            tools.setdefault(cell.tool, Calls()).durations[cell.part] += amounts[0]
+    rows = [asdict(each.row(tool)) for tool, each in tools.items()]
+    return sorted(rows, key=lambda row: (-row["calls"], row["tool"]))
 
 
 def only(states):
@@ -365,7 +388,7 @@ def test_copied_history_is_shown_and_never_counted():
     assert play(costs_.fold, history) == {}
     assert play(loops_.fold, history) == {}
     assert branches(history) == [("f:r", 0, False, False)]
-    assert tools_of(play(tools_.fold, history)) == []
+    assert tools_of(play(series_.fold, history)) == []
     (message,) = conversation_.answer(play(conversation_.fold, history).values())
     (call,) = calls_.answer(play(calls_.fold, history).values())
     assert message["copied"]
@@ -472,7 +495,7 @@ def test_two_reports_of_a_call_are_one_call_and_the_observed_one_counts(facts):
     assert (call["fidelity"], call["ok"], call["seconds"], call["copies"]) == (
         "observed", True, 0.5, 2,
     )  # fmt: skip  # one row
-    (tool,) = tools_of(play(tools_.fold, history))
+    (tool,) = tools_of(play(series_.fold, history))
     assert (tool["calls"], tool["failures"], tool["open"]) == (1, 0, 0)
     assert tool["p50_seconds"] == pytest.approx(0.5, rel=0.06)
     assert only(play(loops_.fold, history)).times == 1
@@ -491,7 +514,7 @@ def test_the_same_id_reported_twice_is_one_call_and_the_report_alone_counts():
     twice = numbered([REPORT[0], REPORT[0], REPORT[1], REPORT[1]])
     row = run_after(twice)
     assert (row["tool_calls"], row["tool_failures"]) == (1, 1)
-    (tool,) = tools_of(play(tools_.fold, twice))
+    (tool,) = tools_of(play(series_.fold, twice))
     assert (tool["calls"], tool["failures"]) == (1, 1)
 
 
@@ -508,7 +531,7 @@ def test_a_call_that_was_seen_from_end_to_end_takes_up_a_late_original():
     )
     row = run_after(history)
     assert (row["tool_calls"], row["tool_failures"], row["open_calls"]) == (1, 1, 0)
-    (tool,) = tools_of(play(tools_.fold, history))
+    (tool,) = tools_of(play(series_.fold, history))
     assert (tool["calls"], tool["failures"], tool["open"]) == (1, 1, 0)
     assert len(calls_.answer(play(calls_.fold, history).values())) == 1
 
@@ -517,7 +540,7 @@ def test_of_two_reports_the_observed_one_names_the_tool():
     seen = Called(tool="seen", call_id="p1")
     told_ = Called(tool="told", call_id="u1", provider_call_id="p1", fidelity="reported")
     for facts in ([seen, told_], [told_, seen]):
-        (tool,) = tools_of(play(tools_.fold, numbered(facts)))
+        (tool,) = tools_of(play(series_.fold, numbered(facts)))
         assert (tool["tool"], tool["calls"], tool["open"]) == ("seen", 1, 1)
 
 
@@ -537,7 +560,7 @@ def test_a_made_up_id_means_something_in_its_record_only():
     assert (row["tool_calls"], row["open_calls"]) == (2 + 1, 1)
     assert len(calls_.answer(play(calls_.fold, history).values())) == 3
     assert only(play(loops_.fold, history)).times == 3
-    assert len(only(play(tools_.fold, history)).calls) == 1, "what has returned is forgotten"
+    assert len(only(play(series_.fold, history)).calls) == 1, "what has returned is forgotten"
 
 
 def test_a_result_without_a_call_was_a_call():
@@ -545,7 +568,7 @@ def test_a_result_without_a_call_was_a_call():
     results = sum(isinstance(fact, Returned) for _, fact in history)
     assert results > 0
     assert run_after(history)["tool_calls"] == results
-    assert sum(row["calls"] for row in tools_of(play(tools_.fold, history))) == results
+    assert sum(row["calls"] for row in tools_of(play(series_.fold, history))) == results
 
 
 def test_a_dangling_call_is_open():
@@ -556,26 +579,26 @@ def test_a_dangling_call_is_open():
     ) == 1
 
 
-def test_tools_are_counted_by_the_hour_in_which_they_were_called():
+def test_tools_are_counted_by_the_minute_in_which_they_were_called():
     history = [
         (told(1, at="2026-05-05T07:59:59.000Z"), Called(tool="t", call_id="1")),
         (told(2, at="2026-05-05T08:00:01.000Z"), Returned(call_id="1", ok=False)),
         (told(3, at="2026-05-05T08:30:00.000Z"), Called(tool="t", call_id="2")),
     ]
-    states = play(tools_.fold, history)
+    states = play(series_.fold, history)
     (row,) = tools_of(states)
     assert (row["calls"], row["failures"], row["open"]) == (2, 1, 1)
     assert row["p50_seconds"] == pytest.approx(2.0, rel=0.06)
     (row,) = tools_of(states, since="2026-05-05T08:10:00.000Z")
     assert (row["calls"], row["failures"]) == (1, 0)
-    (row,) = tools_of(states, until="2026-05-05T07:10:00.000Z")
+    (row,) = tools_of(states, until="2026-05-05T08:10:00.000Z")
     assert (row["calls"], row["failures"]) == (1, 1)
 
 
 @given(st.lists(st.floats(1e-6, 1e5), min_size=1, max_size=60), st.sampled_from([0.5, 0.95, 0.99]))
 def test_bucketed_quantiles_are_within_six_per_cent(seconds, share):
     facts = [Returned(call_id=str(n), tool="t", seconds=each) for n, each in enumerate(seconds)]
-    (row,) = tools_of(play(tools_.fold, numbered(facts)))
+    (row,) = tools_of(play(series_.fold, numbered(facts)))
     found = row[f"p{int(share * 100)}_seconds"]
     place = -(-len(seconds) * share // 1)
     exact = sorted(round(each * 1e6) / 1e6 for each in seconds)[max(0, int(place) - 1)]
@@ -1323,7 +1346,7 @@ def telling(number, who, is_end, ok):
 def test_runs_tools_and_calls_agree_on_what_was_called(pairs):
     history = numbered([telling(*pair) for pair in pairs])
     rows = calls_.answer(play(calls_.fold, history).values())
-    tools = tools_of(play(tools_.fold, history))
+    tools = tools_of(play(series_.fold, history))
     (run,) = runs_after(history) or [{"tool_calls": 0, "tool_failures": 0, "open_calls": 0}]
     counted = [len(rows), sum(row["ok"] is False for row in rows), sum(row["open"] for row in rows)]
     assert [run["tool_calls"], run["tool_failures"], run["open_calls"]] == counted
@@ -1579,17 +1602,6 @@ def test_whether_a_run_has_spent_is_known_by_its_spends():
     assert runs_.has_spent(state) is True
     (state,) = play(runs_.fold, numbered([Said(role="user", blocks=())])).values()
     assert runs_.has_spent(state) is False
-
-
-def test_tools_by_the_hour_are_the_sum_over_all_tools():
-    history = [
-        (told(n, at=f"1970-01-01T0{hour}:30:00.000Z"), Called(tool=tool, call_id=str(n)))
-        for n, (tool, hour) in enumerate([("t", 1), ("u", 1), ("t", 3)], 1)
-    ]
-    states = play(tools_.fold, history)
-    rows = summed(tools_.sums(key, state) for key, state in states.items())
-    found = tools_.by_hour(rows.items())
-    assert {hour: row["calls"] for hour, row in found.items()} == {1: 2, 3: 1}
 
 
 def test_runs_are_ranked_by_who_needs_a_person():

@@ -406,7 +406,7 @@ VIEWS: Mapping[str, View] = {
     **{f"convert --to {name}": converted(name) for name in registry.dialect_names()},
 }
 """Every view of one run."""
-TOTALS = ("tools", "costs", "hours")
+TOTALS = ("tools", "costs", "hours", "series")
 """Questions about all runs together: they are the sum of what the runs say."""
 
 
@@ -582,7 +582,43 @@ def _in_total(look: Look) -> list[tuple[str, ...]]:
                 found.append(("all runs", field, f"in parts: {added}", f"{name}: {total}"))
     if any(row["tool"] in ("", None) for row in tools if not row["calls"]):
         found.append(("all runs", "tools", "a tool without a name", ""))
-    return found
+    statuses = Counter(each["status"] for each in own)
+    return [*found, *_over_time(look, tools, statuses)]
+
+
+def _over_time(
+    look: Look, tools: list[dict[str, Any]], statuses: Mapping[str, int]
+) -> Iterator[tuple[str, ...]]:
+    """What a series over all time does not say as the other questions do."""
+    for by in ("model", "agent", "project"):
+        rows = ask(look.home, "costs", by=by)
+        tokens = {row["of"]: row["total_tokens"] or 0 for row in rows}
+        yield from _differences(by, "tokens", tokens, _series(look, "tokens", by))
+        cost = {row["of"]: (row["cost_usd"] or 0) + (row["computed_usd"] or 0) for row in rows}
+        yield from _differences(by, "cost", cost, _series(look, "cost", by))
+    for metric in ("calls", "failures"):
+        counts = {row["tool"] or None: row[metric] for row in tools}
+        yield from _differences("tool", metric, counts, _series(look, metric, "tool"))
+    yield from _differences("outcome", "runs", statuses, _series(look, "runs", "outcome"))
+
+
+def _series(look: Look, metric: str, by: str) -> dict[str | None, float]:
+    given = {"since": "all", "until": "2100-01-01", "bucket": "1mo", "tz": "UTC", "top": 100}
+    answer = ask(look.home, "series", metric=[metric], by=by, now=look.now, **given)
+    keys = {each["key"]: each["sum"] or 0 for each in answer["keys"]}
+    for each in answer["keys"]:
+        assert math.isclose(math.fsum(value or 0 for value in each["values"]), each["sum"] or 0)
+    assert math.isclose(math.fsum(keys.values()), answer["total"] or 0)
+    return keys
+
+
+def _differences(
+    by: str, metric: str, known: Mapping[Any, float], over_time: Mapping[Any, float]
+) -> Iterator[tuple[str, ...]]:
+    for name in {**known, **over_time}:
+        one, other = known.get(name, 0), over_time.get(name, 0)
+        if not math.isclose(one, other, abs_tol=1e-12):
+            yield f"{by} {name}", metric, f"the question: {one}", f"series: {other}"
 
 
 def _sum(rows: Iterable[Mapping[str, Any]], name: str) -> float:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from tracklog.folds import Position, call_name, text_in, text_of, word
+from tracklog.folds import Position, text_in, text_of, word
 from tracklog.folds import tree as tree_fold
+from tracklog.folds._calls import call_name
 from tracklog.home.home import Home
 from tracklog.journal.frame import Record, Run
 from tracklog.journal.journal import Journal

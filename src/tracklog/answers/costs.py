@@ -1,22 +1,32 @@
 """Costs: tokens and money per run, project, agent, model or provider."""
 
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-from tracklog.answers import Question, one_of
+from tracklog.answers import Question, now_of, one_of, text
+from tracklog.answers.buckets import cut, minute_of, time_of, zone
 from tracklog.answers.duplicates import same_conversation
 from tracklog.answers.prices import load
 from tracklog.answers.spends import price_by
+from tracklog.folds import MINUTE, moment
 from tracklog.folds import costs as costs_fold
 from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
+from tracklog.model.errors import BadQuery
 
-BY = ("run", "project", "agent", "model", "provider", "all")
+BY = ("run", "project", "agent", "model", "provider", "day", "week", "month", "all")
+BUCKETS = {"day": "1d", "week": "1w", "month": "1mo"}
+"""What costs can be summed up by beside a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostRow:
     """What one run, project, agent, model or provider spent."""
 
+    begin: str | None
+    """When its day, week or month began, where costs are by one."""
     of: str | None
     """Its name; a run as `family:run`, a project as its folder. Null for the sum of all, or where no name is known."""
     runs: int
@@ -39,26 +49,92 @@ class CostRow:
     unpriced_models: list[str]
 
 
-def costs(home: Home, by: str = "run") -> list[CostRow]:
-    """What was spent, the most expensive first; from list prices where no cost was reported."""
+def costs(
+    home: Home,
+    by: str | Sequence[str] = "run",
+    since: str | None = None,
+    until: str = "now",
+    tz: str | None = None,
+    *,
+    now: str | None = None,
+) -> list[CostRow]:
+    """What was spent, the most expensive first; from list prices where no cost was reported.
+
+    By day, week or month the first of them comes first.
+    """
+    name, bucket = _names(by)
+    asked_at = datetime.fromtimestamp((moment(now_of(home, now)) or 0) / 1000, zone(tz))
     with gc_paused():
         price = price_by(load(home.path))
-        spends = (state for _, state in home.index.states("costs"))
+        spends = [state for _, state in home.index.states("costs")]
         duplicates = same_conversation(home.index)
         projects = None
-        if by == "project":
-            by = "run"
+        if name == "project":
+            name = "run"
             projects = {key: state.cwd for key, state in home.index.states("runs")}
+        begin = None
+        if since is not None or bucket is not None or until != "now":
+            begin = _begin(spends, since, time_of(until, asked_at), bucket, asked_at)
         rows = costs_fold.answer(
-            spends, by=by, price=price, duplicates=duplicates, projects=projects
+            spends, by=name, price=price, duplicates=duplicates, projects=projects, begin=begin
         )
     return [CostRow(**row) for row in rows]
+
+
+def _names(by: str | Sequence[str]) -> tuple[str, str | None]:
+    """What costs are summed up by: a name, and a day, a week or a month."""
+    asked = [by] if isinstance(by, str) else list(by) or ["run"]
+    names = [each for each in asked if each not in BUCKETS]
+    times = [BUCKETS[each] for each in asked if each in BUCKETS]
+    if len(names) > 1 or len(times) > 1:
+        raise BadQuery(
+            f"costs are not kept by {', '.join(asked)}",
+            "give one name and one of day, week and month, as in day,model",
+        )
+    return names[0] if names else "all", times[0] if times else None
+
+
+def _begin(
+    spends: Iterable[costs_fold.State],
+    since: str | None,
+    until: datetime,
+    bucket: str | None,
+    now: datetime,
+) -> Callable[[int], str | None]:
+    """When the day, week or month of a time began; None for a time that was not asked for."""
+    if since is None:
+        first = min((each.at_ms for each in spends), default=0)
+        begin = min(datetime.fromtimestamp(first / 1000, now.tzinfo), until - timedelta(minutes=1))
+    else:
+        begin = time_of(since, now)
+    buckets = cut(begin, until, bucket or "1mo")
+    minutes = [minute_of(each) for each in buckets.edges]
+    names = [each.date().isoformat() for each in buckets.edges]
+
+    def begun(at_ms: int) -> str | None:
+        minute = at_ms // MINUTE
+        if not buckets.begin <= minute < buckets.end:
+            return None
+        return names[bisect_right(minutes, minute) - 1] if bucket else ""
+
+    return begun
 
 
 question = Question(
     name="costs",
     about="List tokens and money, the most expensive first.",
     ask=costs,
-    params=(one_of("by", "What to sum up by.", BY, default="run"),),
-    examples=("costs", "costs --by model", "costs --by project"),
+    params=(
+        one_of("by", "Summed up by what; `day,model` is by both.", BY, many=True, default=("run",)),
+        text("since", "From when: -24h, -7d, a day or a time; else from the first spend."),
+        text("until", "Until when: `now`, a day or a time.", default="now"),
+        text("tz", "The time zone in which days begin, such as Europe/Zurich; else the local one."),
+    ),
+    examples=(
+        "costs",
+        "costs --by model",
+        "costs --by project",
+        "costs --by day,model --since -7d",
+        "costs --by month",
+    ),
 )

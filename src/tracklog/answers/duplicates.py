@@ -63,7 +63,7 @@ def _shared(index: Indexer, among: Iterable[str] | None) -> list[list[str]]:
     """The runs of different families that have one name in one system."""
     rows: Iterable[Mapping[str, int]]
     if among is None:
-        rows = (row for _, row in index.sums("aliases"))
+        rows = index.shared("aliases")
     else:
         # And the runs that began them: a sub-run has no name that both sides know.
         asked = linked_runs(index, among).values()

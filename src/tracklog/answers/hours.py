@@ -1,16 +1,16 @@
 """Calls and failures of tools, and what was spent, hour by hour."""
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 from tracklog.answers import Question, now_of, whole
 from tracklog.answers.costs import costs
-from tracklog.answers.tools import hourly
+from tracklog.answers.tools import Calls, calls_by
 from tracklog.folds import moment
-from tracklog.folds import tools as tools_fold
+from tracklog.folds.costs import HOUR
 from tracklog.home.home import Home
 from tracklog.journal.frame import stamp
 
-_CALLS = ("calls", "failures", "p50_seconds", "p95_seconds")
 _SPENT = ("total_tokens", "cost_usd", "computed_usd", "lower_bound")
 
 
@@ -32,18 +32,38 @@ class HourRow:
 
 def hours(home: Home, count: int = 24, *, now: str | None = None) -> list[HourRow]:
     """The last hours, the oldest first."""
-    last = (moment(now_of(home, now)) or 0) // tools_fold.HOUR
+    last = (moment(now_of(home, now)) or 0) // HOUR
     first = last - count + 1
-    tools = tools_fold.by_hour(hourly(home.index, first * tools_fold.HOUR))
+    spans = [(hour * 60, hour * 60 + 60) for hour in range(first, last + 1)]
+    calls = calls_by(home.index, spans)
     spent = {row.of: row for row in costs(home, "hour")}
     return [
         HourRow(
-            begin=stamp(hour * tools_fold.HOUR / 1000),
-            **{name: tools.get(hour, {}).get(name) for name in _CALLS},
+            begin=stamp(hour * HOUR / 1000),
+            **_fields(calls.get((n, ""))),
             **{name: getattr(spent.get(str(hour)), name, None) for name in _SPENT},
         )
-        for hour in range(first, last + 1)
+        for n, hour in enumerate(range(first, last + 1))
     ]
+
+
+class _Hour(TypedDict, total=False):
+    calls: int
+    failures: int
+    p50_seconds: float | None
+    p95_seconds: float | None
+
+
+def _fields(calls: Calls | None) -> _Hour:
+    if calls is None:
+        return {}
+    row = calls.row("")
+    return {
+        "calls": row.calls,
+        "failures": row.failures,
+        "p50_seconds": row.p50_seconds,
+        "p95_seconds": row.p95_seconds,
+    }
 
 
 question = Question(

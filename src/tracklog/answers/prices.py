@@ -81,36 +81,74 @@ class Prices:
 
     def cost(self, model: str | None, amounts: Mapping[str, int], day: str) -> Cost | None:
         """What a spend comes to; None where the model has no price on that day."""
-        cache = self._cache
-        if (model, day) not in cache:
-            if len(cache) >= _CACHE:
-                cache = self._cache = {}
-            cache[model, day] = self._price(model, day)
-        price = cache[model, day]
+        price = self.at(model, day)
         given, output = amounts.get("input_tokens"), amounts.get("output_tokens")
         if price is None or (given is None and output is None):
             return None
         if price.above and (given or 0) > price.above[0]:
             price = price.above[1]
         read, written = amounts.get("cached_tokens", 0), amounts.get("cache_write_tokens", 0)
-        complete = given is not None and output is not None
-        total = (output or 0) * price.output
-        if price.cache_write is None:
-            written = 0  # billed as what it is: input
-        else:
-            longer = min(written, amounts.get("cache_write_1h_tokens", 0))
-            each = price.cache_write if price.cache_write_1h is None else price.cache_write_1h
-            total += (written - longer) * price.cache_write + longer * each
-        if price.cache_read is not None:
-            total += read * price.cache_read
-        complete = complete and not (read and price.cache_read is None)
-        total += max(0, (given or 0) - read - written) * price.input
-        return Cost(total, complete)
+        return total(
+            price,
+            fresh=max(0, (given or 0) - read - written),
+            fresh_and_written=max(0, (given or 0) - read),
+            read=read,
+            written=written,
+            longer=min(written, amounts.get("cache_write_1h_tokens", 0)),
+            output=output or 0,
+            complete=given is not None and output is not None,
+        )
+
+    def at(self, model: str | None, day: str) -> Price | None:
+        """The price of a model on a day."""
+        cache = self._cache
+        if (model, day) not in cache:
+            if len(cache) >= _CACHE:
+                cache = self._cache = {}
+            cache[model, day] = self._price(model, day)
+        return cache[model, day]
+
+    @property
+    def days(self) -> set[str]:
+        """The days on which a price changes."""
+        return {price.day for prices in self._models.values() for price in prices}
+
+    @property
+    def thresholds(self) -> set[int]:
+        """The numbers of input tokens from which on another price holds."""
+        every = (price.above for prices in self._models.values() for price in prices)
+        return {above[0] for above in every if above is not None}
 
     def _price(self, model: str | None, day: str) -> Price | None:
         known = next((self._models[name] for name in names(model) if name in self._models), [])
         held = [price for price in known if price.day <= day]
         return held[-1] if held else None
+
+
+def total(
+    price: Price,
+    *,
+    fresh: int,
+    fresh_and_written: int,
+    read: int,
+    written: int,
+    longer: int,
+    output: int,
+    complete: bool,
+) -> Cost:
+    """What tokens come to by a price: of one spend, or the sums over many.
+
+    `fresh` is input that was neither read from a cache nor written to it; `longer` the part of what
+    was `written` that a cache keeps for an hour.
+    """
+    amount = output * price.output + read * (price.cache_read or 0)
+    if price.cache_write is None:
+        fresh = fresh_and_written  # billed as what it is: input
+    else:
+        each = price.cache_write if price.cache_write_1h is None else price.cache_write_1h
+        amount += (written - longer) * price.cache_write + longer * each
+    complete = complete and not (read and price.cache_read is None)
+    return Cost(amount + fresh * price.input, complete)
 
 
 def names(model: str | None) -> list[str]:

@@ -4,8 +4,8 @@ from tracklog.answers import Question
 from tracklog.home.plugs import Registry
 
 MACHINERY = (
-    "alignment", "causality", "doctor", "duplicates", "phrases", "prices", "ranges", "registry",
-    "related", "run_filter", "run_list", "run_params", "run_steps", "spends",
+    "alignment", "buckets", "causality", "doctor", "duplicates", "phrases", "prices", "ranges",
+    "registry", "related", "run_filter", "run_list", "run_params", "run_steps", "spends", "totals",
 )  # fmt: skip  # one row
 """The files of `answers` that are no question."""
 

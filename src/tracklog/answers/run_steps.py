@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from tracklog.folds import Position, call_name, text_in, text_of
+from tracklog.folds import Position, text_in, text_of
+from tracklog.folds._calls import call_name
 from tracklog.model.fact import (
     Answered,
     Asked,

@@ -12,7 +12,7 @@ from tracklog.answers import Question, flag, run_param
 from tracklog.answers import limit as limit_param
 from tracklog.answers import whole as whole_number
 from tracklog.answers.phrases import phrase, summary
-from tracklog.folds import Call, call_name, is_settled, original_call
+from tracklog.folds._calls import Call, call_name, is_settled, original_call
 from tracklog.home.home import Home
 from tracklog.journal.frame import Record, Run
 from tracklog.model.fact import FACTS, Called, Fact, Returned, Said
@@ -165,7 +165,7 @@ def _mark_calls(home: Home, run: Run, ends: list[_CallEnd]) -> None:
     """
     if not ends:
         return
-    calls = home.index.state("tools", ":".join(run)).calls
+    calls = home.index.state("series", ":".join(run)).calls
     ends_seen: set[tuple[str, bool]] = set()
     for end in ends:
         name, original = original_call(calls, end.name)
@@ -174,7 +174,7 @@ def _mark_calls(home: Home, run: Run, ends: list[_CallEnd]) -> None:
         place = (name, end.called)
         if end.fact.get("copied"):
             continue
-        seqs = original if is_settled(original) else original[-2:] if original else (0, end.seq)
+        seqs = original if is_settled(original) else _records_of(original, end)
         if original is None:  # of one record only
             alone, counts = (name, True) not in ends_seen, end.fact.get("tool") is not None
         else:
@@ -185,6 +185,14 @@ def _mark_calls(home: Home, run: Run, ends: list[_CallEnd]) -> None:
         if not end.called and alone and counts:
             end.fact["torn"] = True
         ends_seen.add(place)
+
+
+def _records_of(original: list[Any] | None, end: _CallEnd) -> tuple[int, int]:
+    """The record of a call and the record of its end that count."""
+    if original is None:
+        return 0, end.seq
+    call = Call(*original)
+    return call.called_seq, call.returned_seq
 
 
 def _last(home: Home, run: Run, after: int, limit: int, before: int) -> list[Record]:

@@ -1,15 +1,17 @@
 """Tools: how often each was called and failed, and how long it took."""
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
 from dataclasses import dataclass
-from itertools import chain
 
 from tracklog.answers import WINDOWS, Question, one_of, since
-from tracklog.answers.duplicates import same_conversation
-from tracklog.folds import moment
-from tracklog.folds import tools as tools_fold
+from tracklog.answers.totals import Spans, totals
+from tracklog.folds import MINUTE, moment
+from tracklog.folds.series import at_share
 from tracklog.home.home import Home
 from tracklog.index.indexer import Indexer
+
+EVER = 2**53
+"""No minute is later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,26 +30,45 @@ class ToolRow:
 
 
 def tools(home: Home, window: str = "all", *, now: str | None = None) -> list[ToolRow]:
-    """The tools, the most called first, within the hours that touch a window."""
-    begin = since(home, window, now)
-    rows = tools_fold.answer(hourly(home.index, moment(begin)), begin)
-    return [ToolRow(**row) for row in rows if row["calls"]]
+    """The tools, the most called first, within a window."""
+    begin = moment(since(home, window, now))
+    first = -EVER if begin is None else begin // MINUTE
+    counts = calls_by(home.index, [(first, EVER)], "tool")
+    rows = [each.row(tool) for (_, tool), each in counts.items() if each.calls > 0]
+    return sorted(rows, key=lambda row: (-row.calls, row.tool))
 
 
-def hourly(index: Indexer, begin_ms: int | None) -> Iterator[tuple[str, dict[str, int]]]:
-    """The sums per hour and tool from a time on, without runs that are counted elsewhere."""
-    after = "" if begin_ms is None else tools_fold.hour_key(begin_ms // tools_fold.HOUR)
-    return chain(index.sums("tools", after), _duplicates(index, after))
+class Calls:
+    """Calls, added up."""
+
+    def __init__(self) -> None:
+        self.calls = self.failures = self.open = 0
+        self.durations: Counter[int] = Counter()
+
+    def row(self, tool: str) -> ToolRow:
+        return ToolRow(
+            tool=tool,
+            calls=self.calls,
+            failures=self.failures,
+            failure_rate=self.failures / self.calls if self.calls else None,
+            open=self.open,
+            p50_seconds=at_share(self.durations, 0.5),
+            p95_seconds=at_share(self.durations, 0.95),
+            p99_seconds=at_share(self.durations, 0.99),
+        )
 
 
-def _duplicates(index: Indexer, after: str) -> Iterator[tuple[str, dict[str, int]]]:
-    """The calls of runs that record a conversation which another run is counted for, as negative
-    numbers.
-    """
-    for run in same_conversation(index):
-        for key, row in tools_fold.sums(run, index.state("tools", run)).items():
-            if key > after:
-                yield key, {name: -amount for name, amount in row.items()}
+def calls_by(index: Indexer, spans: Spans, by: str = "") -> dict[tuple[int, str], Calls]:
+    """By span of minutes and name, the calls and how long they took."""
+    found: dict[tuple[int, str], Calls] = defaultdict(Calls)
+    for row in totals(index, "calls", spans, by):
+        each = found[row.span, row.name]
+        each.calls += row.amounts[0]
+        each.failures += row.amounts[1]
+        each.open += row.amounts[2]
+    for row in totals(index, "durations", spans, by):
+        found[row.span, row.name].durations[row.part] += row.amounts[0]
+    return found
 
 
 question = Question(
@@ -58,7 +79,7 @@ question = Question(
     params=(
         one_of(
             "window",
-            "The hours back from now in which the calls were made.",
+            "How far back from now the calls were made.",
             WINDOWS,
             default="all",
         ),

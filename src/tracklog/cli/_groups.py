@@ -25,7 +25,7 @@ GROUPS = (
         "see what the runs did and are doing",
         (
             "runs", "show", "story", "events", "tail", "top", "tree", "agents", "tools", "costs",
-            "outcomes", "audits", "leaderboard",
+            "series", "outcomes", "audits", "leaderboard",
         ),
     ),
     VerbSection(

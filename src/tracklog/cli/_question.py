@@ -1,7 +1,7 @@
 """The verb of a question: its parameters are the options; its answer is printed, or is the JSON."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -109,15 +109,34 @@ def _option(param: Param) -> Decorator:
     if param.kind == "boolean":
         return click.option(flag, param.python, is_flag=True, help=param.about)
     about = f"{param.about[:-1]}; may be repeated." if param.many else param.about
+    split = _split(param) if param.many and param.options else None
     return click.option(
         flag,
         param.python,
-        type=_type(param),
+        type=click.STRING if split else _type(param),
+        callback=split,
+        metavar=f"[{'|'.join(param.options)}]" if split else None,
+        shell_complete=_complete(param) if split else None,
         default=None if param.many else param.default,
         multiple=param.many,
         show_default=not param.many and param.default is not None,
         help=about,
     )
+
+
+def _split(param: Param) -> Callable[..., tuple[str, ...]]:
+    """Takes several values at once, cut by commas, as a query does."""
+    choice = click.Choice(list(param.options))
+
+    def split(ctx: click.Context, option: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
+        words = [word.strip() for each in given for word in each.split(",") if word.strip()]
+        return tuple(choice.convert(word, option, ctx) for word in words) or param.default or ()
+
+    return split
+
+
+def _complete(param: Param) -> Callable[..., list[str]]:
+    return lambda ctx, option, begun: [each for each in param.options if each.startswith(begun)]  # noqa: ARG005  # click's signature
 
 
 def _type(param: Param) -> click.ParamType[Any]:

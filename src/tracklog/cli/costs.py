@@ -5,21 +5,31 @@ from typing import TYPE_CHECKING
 import click
 
 from tracklog.answers import prices
+from tracklog.answers.costs import BUCKETS
 from tracklog.cli import _question, _table
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
     from tracklog.answers.costs import CostRow
 
+_WIDTH = 20  # columns of a bar
+
 
 def _show(rows: "list[CostRow]", asked: _question.QuestionCall) -> None:
+    by = asked.given["by"] or ("run",)
+    highest = max((_spent(row) for row in rows), default=0)
+    when = [_table.Column("begin", lambda row: row.begin)]
+    bars = [_table.Column("", lambda row: _bar(_spent(row), highest), rank=4)]
+    names = [each for each in by if each not in BUCKETS]
     columns = [
+        *(when if len(names) < len(by) else ()),
         _table.Column("cost", _table.cost, right=True),
+        *(bars if len(names) < len(by) else ()),
         _table.Column("tokens", lambda row: row.total_tokens, right=True),
         _table.Column("in", lambda row: row.input_tokens, rank=2, right=True),
         _table.Column("out", lambda row: row.output_tokens, rank=1, right=True),
         _table.Column("cached", lambda row: row.cached_tokens, rank=3, right=True),
-        _of(asked.given["by"], asked.names),
+        *(_of(each, asked.names) for each in names),
     ]
     _table.put(rows, columns, "no spend was recorded; `tracklog runs` shows what was recorded")
     if any(row.computed_usd is not None for row in rows):
@@ -30,6 +40,16 @@ def _show(rows: "list[CostRow]", asked: _question.QuestionCall) -> None:
         some = ", ".join(map(terminal.plain, unpriced))
         place = terminal.plain(str(asked.path / prices.OWN))
         click.echo(f"no price is known for {some}; set one in {place}", err=True)
+
+
+def _spent(row: "CostRow") -> float:
+    return (row.cost_usd or 0) + (row.computed_usd or 0)
+
+
+def _bar(value: float, highest: float) -> str:
+    """A bar whose length is the share of the highest."""
+    eighths = round(value / highest * _WIDTH * 8) if highest else 0
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
 def _of(by: str, names: _table.Names) -> _table.Column:

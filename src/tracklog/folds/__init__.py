@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import orjson
 
-from tracklog.model.fact import Called, Fact, Noted, Returned, Spent, blob_of
+from tracklog.model.fact import Decided, Fact, Noted, blob_of
+
+if TYPE_CHECKING:
+    from tracklog.folds._cells import Cells
 
 S = TypeVar("S")
 
@@ -70,6 +73,10 @@ class Fold(Generic[S]):
     sums: Callable[[str, S], "Sums"] | None = None
     """What a state adds, and its key, to the rows that all runs share, by the row's key: the index
     stores the sum, so that a question about many runs reads few rows."""
+    shared: bool = False
+    """Whether rows that several runs add to are asked for, without the others."""
+    cells: Callable[[S], "Cells"] | None = None
+    """What a state adds to what happened in each minute, over all runs: the index stores the sum."""
 
 
 Sums = Mapping[str, Mapping[str, int]]
@@ -121,6 +128,8 @@ def rows_of(family: str, run: str) -> str:
 
 
 MARK = "\x1f"
+MINUTE = 60_000
+"""In milliseconds."""
 
 
 def _plain(position: Position, names: tuple[str, ...]) -> bool:
@@ -216,6 +225,12 @@ def whole(value: Any, scale: int = 1) -> int | None:
     return None if given is None or given < 0 else min(round(given * scale), MOST)
 
 
+def model_name(name: str | None) -> str | None:
+    """A model's name; what stands in its place where no model spoke is none."""
+    model = word(name)
+    return None if model is None or model[:1] in ("", "<") else model
+
+
 def add(one: int, other: int | None) -> int:
     """A sum that stays a JSON integer, in whatever order it is made."""
     return min(one + (other or 0), MOST)
@@ -300,6 +315,13 @@ def rank(fact: Fact) -> int:
     return RANKS.get(known, len(RANKS))
 
 
+def audit_result(fact: Decided) -> str | None:
+    """The result of an audit; None for a decision that is no audit."""
+    if isinstance(fact.passed, bool):
+        return "pass" if fact.passed else "fail"
+    return "warn" if fact.verdict == "warn" else None
+
+
 UNREPORTED = len(RANKS) + 1
 
 
@@ -310,179 +332,3 @@ def end_rank(far: int, ok: bool | None) -> tuple[int, int]:
     knows how the call went: a model gets a result without knowing whether the tool failed.
     """
     return far, 0 if not far or ok is False else 1 if ok else 2
-
-
-def call_name(position: Position, fact: Called | Returned) -> str:
-    """The name of a tool call within its run; a made-up id means something in its record only."""
-    id = text_of(fact.call_id)
-    return f"#{position.seq}/{id}" if fact.synthetic_id is True else f"={id}"
-
-
-@dataclass(slots=True)
-class Call:
-    """One tool call, merged from all reports of it."""
-
-    tool: str | None = None
-    called: int = UNREPORTED
-    """The rank of the best report of the call."""
-    at: int = 0
-    returned: int = UNREPORTED
-    ok: bool | None = None
-    micros: int | None = None
-    made_up: bool = False
-    """Its id was made up, so that no other report can belong to it."""
-    unnamed: bool = False
-    """The source has no id for it, and what calls it so may have been read from another record."""
-    called_seq: int = 0
-    """The record of the call and the record of its end that count."""
-    returned_seq: int = 0
-
-    @property
-    def open(self) -> bool:
-        return self.returned == UNREPORTED
-
-    @property
-    def torn(self) -> bool:
-        """It returned, and no record of the call itself exists."""
-        return self.called == UNREPORTED and not self.open and not self.made_up
-
-    @property
-    def counts(self) -> bool:
-        """A result alone, without an id and of nobody knows which tool, is no call."""
-        return self.called != UNREPORTED or self.tool is not None or not self.unnamed
-
-    @property
-    def failed(self) -> bool:
-        return self.ok is False and self.counts
-
-
-Calls = dict[str, Any]
-"""The calls of a run by name: a list of a `Call`'s fields; True once it was seen from end to end, so
-that nothing can change it, or the two records that tell of it; a text is the name of the original
-that this one is a copy of."""
-
-
-def original_call(calls: Calls, name: str) -> tuple[str, Any]:
-    """The name under which a call is stored, of which this may be another report, and its state."""
-    while isinstance(original := calls.get(name), str):
-        name = original
-    return name, original
-
-
-def is_settled(state: Any) -> bool:
-    """Whether nothing can change a call any more."""
-    return state is True or (isinstance(state, list) and len(state) == 2)
-
-
-def join_call(
-    calls: Calls, position: Position, fact: Called | Returned, *, places: bool = False
-) -> tuple[list[Call], list[Call]]:
-    """Merge one more report of a call: returns what no longer counts, and what counts instead.
-
-    Copies are known by their call id or by the provider's; of two tellings the one that was
-    seen counts, whichever came first. A made-up id is forgotten once it has returned.
-    With `places` the records of the call that count are noted.
-    """
-    own_name = call_name(position, fact)
-    name, original = original_call(calls, own_name)
-    if (name != own_name) if original is None else is_settled(original):
-        return [], []  # nothing can change it, or it has returned and was forgotten
-    before = [Call(*original)] if original else []
-    made_up = fact.synthetic_id is True
-    call = (
-        Call(*original)
-        if original
-        else Call(at=when(position), made_up=made_up, unnamed=made_up or position.unnamed)
-    )
-    if isinstance(fact, Called):
-        _called(call, position, fact)
-        copy = f"={provider}" if (provider := word(fact.provider_call_id)) else name
-        if copy != name and not isinstance(known := calls.get(copy), str):
-            if is_settled(known):
-                calls[name] = copy
-                return before, []
-            if known:
-                before.append(Call(*known))
-                _merge(call, before[-1])
-            calls[copy] = name
-    else:
-        _returned(call, position, fact)
-    if made_up and not call.open:
-        calls.pop(name, None)
-    elif call.called == call.returned == 0:
-        calls[name] = [call.called_seq, call.returned_seq] if places else True
-    else:
-        calls[name] = [call.tool, call.called, call.at, call.returned, call.ok, call.micros]
-        if call.unnamed or places:
-            calls[name] += [call.made_up, call.unnamed]
-        if places:
-            calls[name] += [call.called_seq, call.returned_seq]
-    return before, [call]
-
-
-def _called(call: Call, position: Position, fact: Called) -> None:
-    if (far := rank(fact)) < call.called:
-        call.tool, call.called, call.at = text_of(fact.tool), far, when(position)
-        call.called_seq = position.seq
-
-
-def _returned(call: Call, position: Position, fact: Returned) -> None:
-    if call.tool is None:
-        call.tool = word(fact.tool)
-    far, ok = rank(fact), fact.ok if isinstance(fact.ok, bool) else None
-    if call.open or end_rank(far, ok) < end_rank(call.returned, call.ok):
-        call.returned, call.ok = far, ok
-        call.returned_seq = position.seq
-        call.micros = whole(fact.seconds, 1_000_000)
-        if call.micros is None and call.called != UNREPORTED and when(position) > call.at:
-            call.micros = min((when(position) - call.at) * 1000, MOST)
-
-
-def _merge(call: Call, copy: Call) -> None:
-    if copy.called < call.called:
-        call.tool, call.called, call.at = copy.tool, copy.called, copy.at
-        call.called_seq = copy.called_seq
-    if end_rank(copy.returned, copy.ok) < end_rank(call.returned, call.ok):
-        call.returned, call.ok, call.micros = copy.returned, copy.ok, copy.micros
-        call.returned_seq = copy.returned_seq
-
-
-TOKENS = (
-    "input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens",
-    "tool_tokens", "total_tokens",
-)  # fmt: skip  # one row
-"""The amounts of a spend that can be added up."""
-PRICED = (*TOKENS, "cache_write_1h_tokens")
-"""The same, and what is part of one of them at another price."""
-
-DOLLAR = 10**9
-"""Money is added up in billionths of a dollar."""
-
-
-def amounts(fact: Spent) -> dict[str, int]:
-    """The amounts of a spend as integers, without those that are not known."""
-    usage = fact.usage if isinstance(fact.usage, Mapping) else {}
-    counts = {key: whole(usage.get(key)) for key in PRICED} | {"cost": whole(fact.cost_usd, DOLLAR)}
-    known = {key: amount for key, amount in counts.items() if amount is not None}
-    if "total_tokens" not in known and known.keys() & {"input_tokens", "output_tokens"}:
-        both = add(known.get("input_tokens", 0), known.get("output_tokens"))
-        known["total_tokens"] = both
-    return known
-
-
-_GREATER = (
-    "output_tokens",
-    "total_tokens",
-    "cost",
-    *(key for key in PRICED if key not in ("output_tokens", "total_tokens")),
-)
-
-
-def greater(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
-    """Whether one report of a spend replaces another: the one with the greatest output counts."""
-    return [one.get(key, -1) for key in _GREATER] > [other.get(key, -1) for key in _GREATER]
-
-
-def spend_name(position: Position, fact: Spent) -> str:
-    """Spends with one key are one spend; without a key it is the record's own."""
-    return f"#{position.seq}" if fact.key is None else f"={text_of(fact.key)}"

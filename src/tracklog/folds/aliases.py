@@ -58,4 +58,5 @@ fold = Fold(
     key=key,
     step=step,
     sums=sums,
+    shared=True,
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tracklog.folds import Fold, Position, moment, row_key, text_of, when, word
+from tracklog.folds import Fold, Position, audit_result, moment, row_key, text_of, when, word
 from tracklog.model.errors import UnknownName
 from tracklog.model.fact import Decided
 
@@ -27,20 +27,13 @@ class State:
 
 
 def key(position: Position, fact: Decided) -> str | None:
-    if fact.copied is True or fact.name is None or result(fact) is None:
+    if fact.copied is True or fact.name is None or audit_result(fact) is None:
         return None
     return row_key(position, str(position.seq), text_of(fact.name))
 
 
-def result(fact: Decided) -> str | None:
-    """The result of an audit; None for a decision that is no audit."""
-    if isinstance(fact.passed, bool):
-        return "pass" if fact.passed else "fail"
-    return "warn" if fact.verdict == "warn" else None
-
-
 def step(state: State, position: Position, fact: Decided) -> State:
-    state.checkpoint, state.result = text_of(fact.name), result(fact) or ""
+    state.checkpoint, state.result = text_of(fact.name), audit_result(fact) or ""
     state.family, state.run, state.agent = position.family, position.run, word(fact.agent)
     state.at_ms, state.seq = when(position), position.seq
     return state

@@ -8,7 +8,6 @@ from tracklog.folds import (
     UNREPORTED,
     Fold,
     Position,
-    call_name,
     end_rank,
     rank,
     row_key,
@@ -18,6 +17,7 @@ from tracklog.folds import (
     whole,
     word,
 )
+from tracklog.folds._calls import call_name
 from tracklog.model.fact import Called, Returned
 
 FIDELITIES = ("observed", "reported", "reconstructed", "inferred")

@@ -4,23 +4,8 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import (
-    DOLLAR,
-    MOST,
-    TOKENS,
-    Fold,
-    Position,
-    Sums,
-    add,
-    amounts,
-    greater,
-    number,
-    row_key,
-    spend_name,
-    when,
-    whole,
-    word,
-)
+from tracklog.folds import MOST, Fold, Position, Sums, add, number, row_key, when, whole, word
+from tracklog.folds._spends import DOLLAR, TOKENS, amounts, greater, spend_name
 from tracklog.model.errors import UnknownName
 from tracklog.model.fact import Spent
 
@@ -94,10 +79,13 @@ def answer(
     price: Price | None = None,
     duplicates: Container[str] = (),
     projects: Mapping[str, str | None] | None = None,
+    begin: Callable[[int], str | None] | None = None,
 ) -> list[dict[str, Any]]:
     """One row per run, agent, model or provider, the most expensive first, or one for all.
 
-    With `projects`, which has the project of each run, one row per project.
+    With `projects`, which has the project of each run, one row per project. With `begin`, which has
+    for a time when its day, week or month began, one row for each of these too, the first of them
+    first; where it gives None, a spend is left out.
 
     A spend that several runs record belongs to the first of them, so a run with its sub-runs
     (`within`, as keys) is added up once. Without `within`, `duplicates` are left out. A spend
@@ -105,19 +93,23 @@ def answer(
     """
     if by not in GROUPS:
         raise UnknownName(f"costs are not kept by {by!r}", f"ask by: {', '.join(GROUPS)}")
-    rows: dict[str | None, dict[str, Any]] = {}
+    rows: dict[tuple[str, str | None], dict[str, Any]] = {}
     group = GROUPS[by]
     for state in counted(states, duplicates):
         run = f"{state.family}:{state.run}"
         if run not in duplicates if within is None else run in within:
-            of = group(state) if projects is None else projects.get(run)
+            since = "" if begin is None else begin(state.at_ms)
+            if since is None:
+                continue
+            of = since, group(state) if projects is None else projects.get(run)
             if (row := rows.get(of)) is None:
                 row = rows[of] = _empty()
             _add(row, state, price)
-    costs = [{"of": of, **_row(row)} for of, row in rows.items()]
+    costs = [{"begin": since or None, "of": of, **_row(row)} for (since, of), row in rows.items()]
     return sorted(
         costs,
         key=lambda row: (
+            row["begin"] or "",
             -(row["cost_usd"] or 0) - (row["computed_usd"] or 0),
             -(row["total_tokens"] or 0),
             row["of"] or "",
@@ -235,4 +227,5 @@ fold = Fold(
     key=key,
     step=step,
     sums=sums,
+    shared=True,
 )

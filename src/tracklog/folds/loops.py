@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from tracklog.folds import Fold, Position, Sums, call_name, row_key, text_of, word
+from tracklog.folds import Fold, Position, Sums, row_key, text_of, word
+from tracklog.folds._calls import call_name
 from tracklog.model.fact import Called
 
 MOST_NAMES = 1000

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from tracklog.answers.related import related_runs
 from tracklog.answers.spends import Spends, spends_elsewhere, spent_by
-from tracklog.folds import DOLLAR, Position, run_of, spend_name
+from tracklog.folds import Position, run_of
 from tracklog.folds import costs as costs_fold
 from tracklog.folds import runs as runs_fold
 from tracklog.folds import tree as tree_fold
+from tracklog.folds._spends import DOLLAR, spend_name
 from tracklog.formats import registry
 from tracklog.formats.coverage import UncoveredFields
 from tracklog.formats.exporters import ExportRecord, ExportRun, Spend, span_of

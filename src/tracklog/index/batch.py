@@ -3,6 +3,7 @@
 from typing import Any
 
 from tracklog.folds import Fold, Position, Sums, rows_of
+from tracklog.folds._cells import Cells
 from tracklog.index.codec import freeze
 from tracklog.index.indexes import RecordFinding, Words
 from tracklog.journal.frame import Record, Run
@@ -28,6 +29,8 @@ class Batch:
         self.changed: dict[tuple[str, str], int] = {}
         self.before: dict[tuple[str, str], Sums] = {}
         """What the states of folds with sums added to the sums before this batch."""
+        self.cells: dict[tuple[str, str], Cells] = {}
+        """What the states of folds with cells added to the cells before this batch."""
         self.findings: list[RecordFinding] = []
         self.words: list[Words] = []
         self.erasures: list[int] = []

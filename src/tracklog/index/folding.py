@@ -3,8 +3,8 @@
 The states that were used last stay in memory, so that the next batch need not load them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from operator import itemgetter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import add, itemgetter
 from typing import Any
 from zlib import crc32
 
@@ -12,6 +12,7 @@ import orjson
 
 from tracklog.dialects import Dialect
 from tracklog.folds import Fold, Position, Sums, is_of, rows_of, run_key, summed
+from tracklog.folds._cells import Cell, Cells, changed_cells
 from tracklog.index.batch import PAST, Batch
 from tracklog.index.codec import freeze, thaw
 from tracklog.index.indexes import Change, Index, RecordFinding, Words
@@ -28,6 +29,8 @@ REST = "rest:"
 """Stored like a fold: the runs that have findings if no more records come."""
 SUMS = "sums:"
 """Prefix of a fold's name: the sums of its states over all runs."""
+SHARED = "shared:"
+"""Prefix of a fold's name: those of its sums that several runs add to."""
 
 _STEPS = 20_000  # facts of a run that is folded again, held at once
 _STATES = 16 << 20  # bytes of JSON whose states stay in memory from one batch to the next
@@ -99,8 +102,8 @@ class Folding:
         changes = [*self._changes(batch), *self._sums(batch), *self._rests(batch)]
         changes += self._pasts(batch)
         rows = (batch.findings, batch.words, _names(batch), batch.superseded, batch.refolded)
-        link = self.journal.link(cursor)
-        self.index.apply(cursor, changes, *rows, link=link, after=self.at)
+        link, cells = self.journal.link(cursor), self._cells(batch)
+        self.index.apply(cursor, changes, *rows, link=link, after=self.at, cells=cells)
         self.at = cursor
         self._trim()
         return 0
@@ -165,9 +168,7 @@ class Folding:
             before = self._states.pop(name, None)
             self._size -= self._sizes.pop(name, 0)
             batch.changed[name] = 0
-            sums = self.folds[name[0]].sums
-            if sums is not None:
-                batch.before[name] = sums(name[1], before or self._thawed(name, json))
+            self._note_before(batch, self.folds[name[0]], name, before or self._thawed(name, json))
         walker = self._walkers[run]
         walker.begin_again()
         for record in self.journal.records(run=run, through=through):
@@ -259,8 +260,8 @@ class Folding:
             if fold is None or fact is None:
                 batch.store_past(name, position, before)
                 continue
-            if fold.sums is not None and name not in batch.before:
-                batch.before[name] = {} if before is None else fold.sums(name[1], before)
+            if fold.sums is not None or fold.cells is not None:
+                self._note_before(batch, fold, name, before)
             try:
                 if before is None and not is_of(name[1], position):
                     raise ValueError(f"the key {name[1]!r} is not of the run")  # noqa: TRY301  # found like any failure of it
@@ -274,6 +275,15 @@ class Folding:
                     continue
             changed[name] = position.seq
         batch.steps.clear()
+
+    def _note_before(
+        self, batch: Batch, fold: Fold[Any], name: tuple[str, str], before: Any
+    ) -> None:
+        """Note what a state added to sums and cells before this batch."""
+        if fold.sums is not None and name not in batch.before:
+            batch.before[name] = {} if before is None else fold.sums(name[1], before)
+        if fold.cells is not None and name not in batch.cells:
+            batch.cells[name] = Cells() if before is None else fold.cells(before)
 
     def _changes(self, batch: Batch) -> Iterator[Change]:
         states, sizes = self._states, self._sizes
@@ -303,7 +313,21 @@ class Folding:
             before = {key: orjson.loads(row) for (_, key), row in known.items()}
             after = summed([before, changed])
             for key in sorted(changed):
-                yield (table, key, 0, _row(after[key]) if key in after else b"")
+                row = after.get(key, {})
+                yield (table, key, 0, _row(row) if row else b"")
+                if self.folds[fold_name].shared and max(len(row), len(before.get(key, ()))) > 1:
+                    yield (SHARED + fold_name, key, 0, _row(row) if len(row) > 1 else b"")
+
+    def _cells(self, batch: Batch) -> list[tuple[Cell, Sequence[int]]]:
+        """What the states of this batch add to what happened in each minute."""
+        added: dict[Cell, Sequence[int]] = {}
+        for name, before in batch.cells.items():
+            fold, state = self.folds[name[0]], self._states.get(name)
+            after = Cells() if state is None or fold.cells is None else fold.cells(state)
+            for cell, amounts in changed_cells(before, after):
+                known = added.get(cell)
+                added[cell] = amounts if known is None else [*map(add, known, amounts)]
+        return [(cell, amounts) for cell, amounts in added.items() if any(amounts)]
 
     def _pasts(self, batch: Batch) -> Iterator[Change]:
         """The past states to store; none of a run whose source record has several revisions."""

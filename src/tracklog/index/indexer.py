@@ -17,11 +17,12 @@ import orjson
 from tracklog import __version__
 from tracklog.dialects import Dialect
 from tracklog.folds import Fold, rows_of, run_of
+from tracklog.folds._cells import Cells
 from tracklog.index.batch import PAST, TOO_LARGE
 from tracklog.index.codec import thaw, usual
-from tracklog.index.folding import REST, SUMS, Folding, number_of
+from tracklog.index.folding import REST, SHARED, SUMS, Folding, number_of
 from tracklog.index.gc_paused import gc_paused
-from tracklog.index.indexes import Answer, Index, RecordFinding
+from tracklog.index.indexes import NO_FILTER, Answer, Index, RecordFinding, Total
 from tracklog.index.search_text import searchable_text, terms
 from tracklog.journal.frame import Record, Run
 from tracklog.journal.journal import Journal
@@ -190,6 +191,27 @@ class Indexer:
         self._fold(fold)
         for key, row in self._paged(SUMS + fold, prefix, after):
             yield key, orjson.loads(row)
+
+    def shared(self, fold: str) -> Iterator[dict[str, int]]:
+        """Those rows that several runs add to, of a fold that has them listed."""
+        self._fold(fold)
+        return (orjson.loads(row) for _, row in self._paged(SHARED + fold, "", ""))
+
+    def cells(self, fold: str, run: str) -> Cells:
+        """What a run adds to what happened in each minute."""
+        plug, state = self._fold(fold), self.load(fold, [run])
+        return plug.cells(state[run]) if state and plug.cells is not None else Cells()
+
+    def totals(
+        self,
+        kind: str,
+        spans: Sequence[tuple[int, int]],
+        *,
+        by: str = "",
+        where: Mapping[str, Collection[str]] = NO_FILTER,
+    ) -> list[Total]:
+        """The sums of the cells of a kind, for each span of minutes, name and part."""
+        return self._asked(lambda: self.index.totals(kind, spans, by=by, where=where))
 
     def summed(self, fold: str, keys: Iterable[str]) -> dict[str, dict[str, int]]:
         """Some of those rows, by key."""
@@ -432,9 +454,9 @@ def fingerprint(
     ]
     modules = {Folding.__module__, thaw.__module__, searchable_text.__module__, Walker.__module__}
     modules |= {each.__name__ for each in (reading_record, revisions, rules)}
-    for fold in folds.values():
-        modules |= {fold.key.__module__, fold.step.__module__}
     sources = {file for name in modules if (file := _file(name))}
+    for fold in folds.values():
+        sources |= _package(fold.key.__module__) | _package(fold.step.__module__)
     for dialect in dialects.values():
         for module in dialect.modules:
             sources |= _package(module)
@@ -446,7 +468,7 @@ def fingerprint(
 def _package(module: str) -> set[Path]:
     """The files of the package that a module belongs to; of a module without one, its own file.
 
-    A function of a dialect may call others of its package, and what it shares with other dialects.
+    A function of a dialect or a fold may call others of its package, and what all of these share.
     """
     file = _file(module)
     is_inside = bool(getattr(sys.modules.get(module), "__package__", None))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tracklog.index.indexes import Index, RecordFinding, Words
+from tracklog.folds._cells import MOST_AMOUNTS, Cell
+from tracklog.index.indexes import Index, RecordFinding, Total, Words
 from tracklog.model.errors import BadQuery, IndexOvertaken, IndexUnusable
 from tracklog.model.event import Finding
 
@@ -37,6 +38,7 @@ class IndexSuite(ABC):
         assert index.load([("runs", "a")]) == {}
         assert index.states("runs") == index.newest("runs") == []
         assert index.search(["anything"]) == []
+        assert index.totals("calls", [(0, 9)]) == []
         index.close()
 
     def test_what_was_applied_can_be_asked(self, index: Index) -> None:
@@ -50,6 +52,32 @@ class IndexSuite(ABC):
         assert index.newest("runs") == [("b", b'{"n":1}'), ("a", b'{"n":2}')]
         assert index.findings() == [row]
         assert index.search(["world"]) == [3]
+
+    def test_cells_are_added_up_by_span_name_and_part(self, index: Index) -> None:
+        one = Cell("calls", 10, "ann", "m", "Bash", 0, "p", "main", "d", "s")
+        other = one._replace(minute=19, agent="bob", part=2)
+        index.apply(1, [], cells=[(one, [1, 0]), (other, [2, 1]), (one._replace(kind="x"), [9])])
+        index.apply(2, [], cells=[(one, [4, 3])])
+        spans = [(0, 10), (10, 19), (19, 20), (20, 99)]
+        found = index.totals("calls", spans, by="agent")
+        assert [(each.span, each.name, each.part, each.amounts[:3]) for each in found] == [
+            (1, "ann", 0, (5, 3, 0)),
+            (2, "bob", 2, (2, 1, 0)),
+        ]
+        assert [each.amounts[0] for each in index.totals("calls", [(0, 99)])] == [5, 2]
+        assert index.totals("calls", [(0, 99)], where={"agent": ["eve"]}) == []
+        (total,) = index.totals("calls", [(0, 99)], where={"tool": ["a", "Bash"], "agent": ["bob"]})
+        assert total.amounts[:2] == (2, 1)
+
+    def test_a_cell_that_comes_to_nothing_is_gone(self, index: Index) -> None:
+        cell = Cell("calls", -1, "", "", "", 2**62)
+        index.apply(1, [], cells=[(cell, [1] * MOST_AMOUNTS)])
+        assert index.totals("calls", [(-5, 5)]) == [Total(0, "", 2**62, (1,) * MOST_AMOUNTS)]
+        index.apply(2, [], cells=[(cell, [-1] * MOST_AMOUNTS)])
+        assert index.totals("calls", [(-5, 5)]) == []
+        index.apply(3, [], cells=[(cell, [1])])
+        index.clear({}, {})
+        assert index.totals("calls", [(-5, 5)]) == []
 
     def test_names_are_remembered(self, index: Index) -> None:
         index.apply(3, [], names=[(2**63 - 1, 3), (7, 1)])

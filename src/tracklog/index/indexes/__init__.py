@@ -9,10 +9,12 @@ An outside package offers its function under the entry point group `tracklog.ind
 An index knows no fold and no dialect: `tracklog.index` makes what it stores.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
+from tracklog.folds._cells import Cell
 from tracklog.model.event import Finding
 
 Change = tuple[str, str, int, bytes]
@@ -43,6 +45,19 @@ class Answer(NamedTuple):
     rows: list[tuple[Any, ...]]
     cut: bool
     """Whether there are more rows than were asked for."""
+
+
+NO_FILTER: Mapping[str, Collection[str]] = MappingProxyType({})
+
+
+class Total(NamedTuple):
+    """What the cells of a span of time come to, under one name."""
+
+    span: int
+    """The number of the span."""
+    name: str
+    part: int
+    amounts: tuple[int, ...]
 
 
 class Index(Protocol):
@@ -104,8 +119,11 @@ class Index(Protocol):
         refolded: Iterable[tuple[str, str]] = (),
         link: str = "",
         after: int | None = None,
+        cells: Iterable[tuple[Cell, Sequence[int]]] = (),
     ) -> None:
         """Store changed states, findings, words, names and the new cursor: all or nothing.
+
+        The amounts of `cells` are added to those that are stored.
 
         A name is a number below 2^63 and the record that has it. Findings come in the order of
         their records. `link` is stored beside the cursor, as the note `link`. A search does not
@@ -121,6 +139,20 @@ class Index(Protocol):
 
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
         """The states of a listed fold that changed last, the newest first."""
+
+    def totals(
+        self,
+        kind: str,
+        spans: Sequence[tuple[int, int]],
+        *,
+        by: str = "",
+        where: Mapping[str, Collection[str]] = NO_FILTER,
+    ) -> list[Total]:
+        """The sums of the cells of a kind, for each span of minutes, name and part.
+
+        A span ends before its second minute. `by` is the field of a cell that is the name; `where`
+        has, by field, the values of which a cell must have one.
+        """
 
     def findings(
         self, run: tuple[str, str] | None = None, limit: int = 1000

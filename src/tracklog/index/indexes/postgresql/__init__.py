@@ -7,15 +7,25 @@ One process at a time fills it; the others ask it. It needs the extra `tracklog[
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypeVar
 
 import psycopg
 
-from tracklog.index.indexes import Answer, Change, RecordFinding, Words
+from tracklog.folds._cells import MOST_AMOUNTS, Cell
+from tracklog.index.indexes import NO_FILTER, Answer, Change, RecordFinding, Total, Words
 from tracklog.index.indexes.postgresql import restricted
-from tracklog.index.indexes.postgresql.schema import literal, quoted, statements, tables_of
+from tracklog.index.indexes.postgresql.schema import (
+    AMOUNTS,
+    CELL,
+    CELL_TYPES,
+    literal,
+    quoted,
+    statements,
+    tables_of,
+    totals,
+)
 from tracklog.index.indexes.postgresql.words import asked, vector
 from tracklog.journal.postgres.connections import Address, Connection, Database, Row
 from tracklog.journal.postgres.schema import index_prefix
@@ -138,6 +148,7 @@ class PostgresIndex:
         refolded: Iterable[tuple[str, str]] = (),
         link: str = "",
         after: int | None = None,
+        cells: Iterable[tuple[Cell, Sequence[int]]] = (),
     ) -> None:
         changed = {(fold, _bytes(key)): (seq, state) for fold, key, seq, state in states}
         stored = ((*name, *row) for name, row in changed.items() if row[1])
@@ -169,6 +180,7 @@ class PostgresIndex:
                 columns="a, b::tsvector",
             )  # fmt: skip
             send(connection, "names", "bigint[], bigint[]", sorted(names), nothing)
+            self._add_cells(connection, cells)
             notes = [("cursor", str(cursor)), ("link", link)]
             update = " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
             send(connection, "meta", "text[], text[]", notes, update)
@@ -181,6 +193,39 @@ class PostgresIndex:
             f"WHERE fold = %s AND key {more} %b AND key < %b ORDER BY key LIMIT %s",
             (fold, _bytes(max(after, prefix)), _bytes(prefix) + b"\xff", limit),
         )
+
+    def totals(
+        self,
+        kind: str,
+        spans: Sequence[tuple[int, int]],
+        *,
+        by: str = "",
+        where: Mapping[str, Collection[str]] = NO_FILTER,
+    ) -> list[Total]:
+        values = [[_bytes(value) for value in each] for each in where.values()]
+        bounds = [list(each) for each in zip(*spans, strict=True)] or [[], []]
+        rows = self._ask(totals(by, where), (*bounds, kind, *values))
+        return [Total(span, _str(name), part, tuple(sums)) for span, name, part, *sums in rows]
+
+    def _add_cells(
+        self, connection: Connection, cells: Iterable[tuple[Cell, Sequence[int]]]
+    ) -> None:
+        rows: list[tuple[Any, ...]] = []
+        for (kind, minute, agent, model, tool, part, *rest), amounts in cells:
+            names = map(_bytes, (agent, model, tool, *rest))
+            padding = (0,) * (MOST_AMOUNTS - len(amounts))
+            rows.append((kind, minute, part, *names, *amounts, *padding))
+        rows.sort()
+        self._unnest(
+            connection,
+            "cells",
+            f"{CELL_TYPES}{', bigint[]' * MOST_AMOUNTS}",
+            rows,
+            f" ON CONFLICT ({', '.join(CELL)}) DO UPDATE SET "
+            + ", ".join(f"{each} = cells.{each} + excluded.{each}" for each in AMOUNTS),
+        )
+        less = [row[: len(CELL)] for row in rows if row[len(CELL)] < 0]
+        self._delete(connection, "cells", CELL, CELL_TYPES, less, " AND t.a0 = 0")
 
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
         # The fold stands in the text, so that its index is taken.
@@ -298,7 +343,7 @@ class PostgresIndex:
         """Insert rows, many in a statement."""
         every = list(rows)
         marks = ", ".join(f"%s::{each}" for each in types.split(", "))
-        letters = ", ".join("abcdef"[: marks.count("%s")])
+        letters = ", ".join("abcdefghijklmnopqrstuvwxyz"[: marks.count("%s")])
         sql = (
             f"INSERT INTO {self._schema}.{table} SELECT {columns} FROM"
             f" unnest({marks}) AS new({letters}){conflict}"
@@ -311,18 +356,24 @@ class PostgresIndex:
         self,
         connection: Connection,
         table: str,
-        names: tuple[str, str],
+        names: Sequence[str],
         types: str,
-        rows: Sequence[tuple[Any, Any]],
+        rows: Sequence[tuple[Any, ...]],
+        only: str = "",
     ) -> None:
-        if rows:
-            marks = ", ".join(f"%s::{each}" for each in types.split(", "))
-            one, other = names
-            connection.execute(
-                f"DELETE FROM {self._schema}.{table} t USING unnest({marks}) AS gone(a, b)"
-                f" WHERE t.{one} = gone.a AND t.{other} = gone.b".encode(),
-                [list(each) for each in zip(*rows, strict=True)],
-            )
+        """Delete the rows that have these values, many in a statement."""
+        marks = ", ".join(f"%s::{each}" for each in types.split(", "))
+        letters = "abcdefghijklmnopqrstuvwxyz"[: len(names)]
+        same = " AND ".join(
+            f"t.{name} = gone.{letter}" for name, letter in zip(names, letters, strict=True)
+        )
+        sql = (
+            f"DELETE FROM {self._schema}.{table} t USING unnest({marks})"
+            f" AS gone({', '.join(letters)}) WHERE {same}{only}"
+        )
+        for at in range(0, len(rows), _MOST):
+            values = [list(each) for each in zip(*rows[at : at + _MOST], strict=True)]
+            connection.execute(sql.encode(), values)
 
     def _pairs(self, where: str, values: Sequence[Any]) -> list[tuple[str, bytes]]:
         rows = self._ask(f"SELECT key, state FROM {{s}}.states {where}", values)

@@ -3,13 +3,20 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from tracklog import __version__
+from tracklog.folds._cells import MOST_AMOUNTS, Cell
 from tracklog.journal.postgres.connections import Address
 from tracklog.journal.postgres.schema import index_prefix
 
+LABELS = Cell._fields[2:5] + Cell._fields[6:]
+"""The names of a cell."""
+AMOUNTS = tuple(f"a{number}" for number in range(MOST_AMOUNTS))
+CELL = ("kind", "minute", "part", *LABELS)
+"""What a cell is known by."""
+CELL_TYPES = ", ".join(["text[]", "bigint[]", "bigint[]", *["bytea[]"] * len(LABELS)])
 _TABLES = """
 CREATE SCHEMA {s};
 CREATE TABLE {s}.meta(name text PRIMARY KEY, value text NOT NULL);
@@ -21,6 +28,8 @@ CREATE INDEX findings_by_run ON {s}.findings(family, run, seq, id);
 CREATE INDEX findings_by_seq ON {s}.findings(seq, id);
 CREATE TABLE {s}.silent(seq bigint PRIMARY KEY);
 CREATE TABLE {s}.names(name bigint, seq bigint, PRIMARY KEY (name, seq));
+CREATE TABLE {s}.cells(kind text COLLATE "C", minute bigint, part bigint, {labels}, {amounts},
+  PRIMARY KEY (kind, minute, part, {names}));
 CREATE TABLE {s}.words(seq bigint PRIMARY KEY, said tsvector NOT NULL);
 CREATE INDEX words_said ON {s}.words USING gin(said);
 INSERT INTO {s}.meta VALUES('cursor', '0'), ('epoch', gen_random_uuid()::text);
@@ -98,7 +107,11 @@ def statements(
     """What drops the index and makes an empty one, in one transaction."""
     s, v, role = tables_of(address), views_of(address), role_of(address)
     yield f"DROP SCHEMA IF EXISTS {v} CASCADE; DROP SCHEMA IF EXISTS {s} CASCADE"
-    yield _TABLES.format(s=s, v=v)
+    labels, amounts = (
+        ", ".join(f"{name} {kind} NOT NULL" for name in names)
+        for names, kind in ((LABELS, "bytea"), (AMOUNTS, "bigint"))
+    )
+    yield _TABLES.format(s=s, v=v, labels=labels, amounts=amounts, names=", ".join(LABELS))
     for fold, names in fields.items():
         yield _view(s, v, fold, names)
     for n, fold in enumerate(listed):
@@ -106,6 +119,19 @@ def statements(
         yield f"CREATE INDEX newest_{n} ON {of}"
     yield _ROLE.format(role=role)
     yield _GRANTS.format(role=role, v=v)
+
+
+def totals(by: str, where: Mapping[str, Collection[str]]) -> str:
+    """The sums of the cells of a kind, for spans of minutes."""
+    name = by if by in LABELS else "''::bytea"
+    sums = ", ".join(f"sum({each})::bigint" for each in AMOUNTS)
+    matched = "".join(f" AND {field} = ANY(%s::bytea[])" for field in where)
+    return (
+        f"SELECT n - 1, {name}, part, {sums}"
+        " FROM unnest(%s::bigint[], %s::bigint[]) WITH ORDINALITY AS spans(first, last, n)"
+        " JOIN {s}.cells ON minute >= first AND minute < last"
+        f" WHERE kind = %s{matched} GROUP BY 1, 2, 3 HAVING sum(a0) <> 0 ORDER BY 1, 2, 3"
+    )
 
 
 def _view(s: str, v: str, fold: str, fields: Mapping[str, Any]) -> str:

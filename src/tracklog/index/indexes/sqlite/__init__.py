@@ -10,12 +10,13 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tracklog.index.indexes import Answer, Change, RecordFinding, Words
+from tracklog.folds._cells import MOST_AMOUNTS, Cell
+from tracklog.index.indexes import NO_FILTER, Answer, Change, RecordFinding, Total, Words
 from tracklog.index.indexes.sqlite.connections import (
     BUSY,
     DAMAGED,
@@ -29,11 +30,21 @@ from tracklog.index.indexes.sqlite.connections import (
     translated,
 )
 from tracklog.index.indexes.sqlite.restricted import free, restrict
-from tracklog.index.indexes.sqlite.schema import TABLES, literal, match_term, quoted, view
+from tracklog.index.indexes.sqlite.schema import (
+    ADD_CELL,
+    DROP_CELL,
+    LABELS,
+    TABLES,
+    literal,
+    match_term,
+    quoted,
+    totals,
+    view,
+)
 from tracklog.model.errors import BadQuery, IndexDamaged, IndexOvertaken
 from tracklog.model.event import Finding
 
-_FORMAT = 4  # in user_version: 0 is an empty file
+_FORMAT = 5  # in user_version: 0 is an empty file
 _AT_ONCE = 250  # keys that are asked for in one statement
 _IDLE = 4  # connections for readers that stay open
 
@@ -93,7 +104,7 @@ class SqliteIndex:
         with self._writing() as writer:
             for kind, name in writer.execute(
                 "SELECT type, name FROM sqlite_schema WHERE type = 'view' OR name IN"
-                " ('meta', 'states', 'findings', 'names', 'silent', 'words')"
+                " ('meta', 'states', 'findings', 'names', 'silent', 'words', 'labels', 'cells')"
             ).fetchall():
                 writer.execute(f"DROP {_str(kind)} {quoted(_str(name))}")
             for table in TABLES:
@@ -166,6 +177,7 @@ class SqliteIndex:
         refolded: Iterable[tuple[str, str]] = (),
         link: str = "",
         after: int | None = None,
+        cells: Iterable[tuple[Cell, Sequence[int]]] = (),
     ) -> None:
         gone: list[tuple[str, str]] = []
 
@@ -201,6 +213,9 @@ class SqliteIndex:
             writer.executemany("INSERT INTO words(rowid, text) VALUES(?, ?)", words)
             # In order, so that one page after the other is written.
             writer.executemany("INSERT OR IGNORE INTO names VALUES(?, ?)", sorted(names))
+            rows = _cell_rows(writer, cells)
+            writer.executemany(ADD_CELL, rows)
+            writer.executemany(DROP_CELL, (row[:4] for row in rows if row[4] < 0))
             writer.execute("UPDATE meta SET value = ? WHERE name = 'cursor'", (cursor,))
             writer.execute("INSERT OR REPLACE INTO meta VALUES('link', ?)", (link,))
 
@@ -212,6 +227,21 @@ class SqliteIndex:
         ask = f"SELECT key, state FROM states WHERE fold = ? AND key {more} ? AND key < ?"  # noqa: S608  # ours
         bounds = (fold, max(after, prefix), prefix + "\U0010ffff", limit)
         return self._pairs(f"{ask} ORDER BY key LIMIT ?", bounds)
+
+    def totals(
+        self,
+        kind: str,
+        spans: Sequence[tuple[int, int]],
+        *,
+        by: str = "",
+        where: Mapping[str, Collection[str]] = NO_FILTER,
+    ) -> list[Total]:
+        values = [value for each in where.values() for value in each]
+        with self._reading() as ready:
+            if ready is None:
+                return []
+            rows = ready.execute(totals(by, where), (json.dumps(spans), kind, *values))
+            return [Total(span, _str(name), part, tuple(sums)) for span, name, part, *sums in rows]
 
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
         ask = f"SELECT key, state FROM states WHERE fold = {literal(fold)}"  # noqa: S608  # so that its index is taken
@@ -412,6 +442,32 @@ class SqliteIndex:
                 " ('states', 'findings', 'words') ORDER BY type DESC, name"
             )
             return [_str(name) for (name,) in rows]
+
+
+def _cell_rows(
+    writer: sqlite3.Connection, cells: Iterable[tuple[Cell, Sequence[int]]]
+) -> list[tuple[Any, ...]]:
+    """Cells as rows, sorted, so that one page after the other is written."""
+    known: dict[tuple[str, ...], int] = {}
+    rows = []
+    for (kind, minute, agent, model, tool, part, *rest), amounts in cells:
+        label = (agent, model, tool, *rest)
+        if label not in known:
+            known[label] = _label(writer, label)
+        padding = (0,) * (MOST_AMOUNTS - len(amounts))
+        rows.append((kind, minute, known[label], part, *amounts, *padding))
+    return sorted(rows)
+
+
+def _label(writer: sqlite3.Connection, label: tuple[str, ...]) -> int:
+    """The number of a set of names."""
+    same = " AND ".join(f"{name} = ?" for name in LABELS)
+    row = writer.execute(f"SELECT id FROM labels WHERE {same}", label).fetchone()  # noqa: S608  # ours
+    if row is None:
+        row = writer.execute(
+            f"INSERT INTO labels VALUES(NULL, {', '.join('?' * len(LABELS))}) RETURNING id", label
+        ).fetchone()
+    return int(row[0])
 
 
 def _str(text: Any) -> str:

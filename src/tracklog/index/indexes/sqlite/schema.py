@@ -1,14 +1,23 @@
 """The SQL of the index: its tables, a view per fold, and the terms of the word search."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
+
+from tracklog.folds._cells import MOST_AMOUNTS
 
 _STATES = """
 CREATE TABLE states(fold TEXT, key TEXT, seq INTEGER, state TEXT, PRIMARY KEY(fold, key))
 WITHOUT ROWID"""
 _FINDINGS = """
 CREATE TABLE findings(seq INTEGER, family TEXT, run TEXT, name TEXT, level TEXT, message TEXT)"""
+LABELS = ("agent", "model", "tool", "project", "branch", "dialect", "source")
+"""The names of a cell."""
+AMOUNTS = tuple(f"a{number}" for number in range(MOST_AMOUNTS))
+_CELLS = f"""
+CREATE TABLE cells(kind TEXT, minute INTEGER, label INTEGER, part INTEGER,
+ {", ".join(f"{name} INTEGER" for name in AMOUNTS)}, PRIMARY KEY(kind, minute, label, part))
+WITHOUT ROWID"""
 TABLES = (
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID",
     _STATES,
@@ -17,6 +26,8 @@ TABLES = (
     "CREATE INDEX findings_by_seq ON findings(seq)",
     "CREATE TABLE silent(seq INTEGER PRIMARY KEY)",
     "CREATE TABLE names(name INTEGER, seq INTEGER, PRIMARY KEY(name, seq)) WITHOUT ROWID",
+    f"CREATE TABLE labels(id INTEGER PRIMARY KEY, {', '.join(LABELS)}, UNIQUE({', '.join(LABELS)}))",
+    _CELLS,
     # Contentless: the words' places are kept, the words themselves are in the journal.
     "CREATE VIRTUAL TABLE words USING fts5(text, content='', columnsize=0)",
     "INSERT INTO meta VALUES('cursor', 0)",
@@ -27,6 +38,30 @@ _BY_KEY = {
     "run": f"substr({_RUN}, instr(key, ':') + 1)",
 }
 """What of a state its key says."""
+
+
+ADD_CELL = (
+    f"INSERT INTO cells VALUES({', '.join('?' * (4 + MOST_AMOUNTS))}) ON CONFLICT DO UPDATE SET "
+    + ", ".join(f"{name} = {name} + excluded.{name}" for name in AMOUNTS)
+)
+
+DROP_CELL = "DELETE FROM cells WHERE kind = ? AND minute = ? AND label = ? AND part = ? AND a0 = 0"
+
+
+def totals(by: str, where: Mapping[str, Collection[str]]) -> str:
+    """The sums of cells, for spans of minutes that are given as JSON, and the values to be matched."""
+    name = f"labels.{by}" if by in LABELS else "''"
+    sums = ", ".join(f"sum({each})" for each in AMOUNTS)
+    matched = [f"labels.{field} IN ({', '.join('?' * len(where[field]))})" for field in where]
+    return " ".join(
+        (
+            f"SELECT spans.key, {name}, part, {sums} FROM json_each(?) AS spans",  # noqa: S608  # names of ours
+            "CROSS JOIN cells CROSS JOIN labels ON labels.id = cells.label",
+            "WHERE kind = ? AND minute >= spans.value ->> 0 AND minute < spans.value ->> 1",
+            *(f"AND {each}" for each in matched),
+            "GROUP BY 1, 2, 3 HAVING sum(a0) <> 0",
+        )
+    )
 
 
 def view(fold: str, fields: Mapping[str, Any]) -> str:

@@ -1,0 +1,94 @@
+"""What happened within spans of time, over all runs, each thing counted once.
+
+The index has the sums over all runs. Runs that record a conversation for which another run is
+counted are taken out of them, and a spend that several runs record is left in the first of them.
+"""
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import attrgetter
+
+from tracklog.answers.duplicates import same_conversation
+from tracklog.answers.related import read_spends
+from tracklog.folds import MARK, costs, series
+from tracklog.folds._cells import MOST_AMOUNTS, Cell, RunNames, cell_of
+from tracklog.index.indexer import Indexer
+from tracklog.index.indexes import NO_FILTER, Total
+
+Spans = Sequence[tuple[int, int]]
+Where = Mapping[str, Collection[str]]
+
+_FIELDS = attrgetter(*series.SPEND)
+_FOLDS = {"runs": "runs", "runs_by_agent": "runs"}
+"""The fold of a kind of cells, where that is not `series`."""
+
+
+def totals(
+    index: Indexer,
+    kind: str,
+    spans: Spans,
+    by: str = "",
+    where: Where = NO_FILTER,
+    bands: Sequence[int] | None = None,
+) -> list[Total]:
+    """The sums of the cells of a kind, for each span of minutes, name and part.
+
+    One name and part may have several rows in a span, some of them negative. With `bands`, the parts
+    of spends are of these; the index has sums for its own bands only, so every spend is read.
+    """
+    if bands is not None and kind == "spends":
+        rows, cells = [], _all_spends(index, bands)
+    else:
+        rows, cells = index.totals(kind, spans, by=by, where=where), _corrections(index, kind)
+    for cell, amounts in cells:
+        if all(getattr(cell, name) in wanted for name, wanted in where.items()):
+            span = _span(spans, cell.minute)
+            if span is not None:
+                name = str(getattr(cell, by)) if by else ""
+                rows.append(Total(span, name, cell.part, _padded(amounts)))
+    return rows
+
+
+def _padded(amounts: Sequence[int]) -> tuple[int, ...]:
+    return (*amounts, *(0,) * (MOST_AMOUNTS - len(amounts)))
+
+
+def _all_spends(index: Indexer, bands: Sequence[int]) -> Iterator[tuple[Cell, Sequence[int]]]:
+    left = same_conversation(index)
+    names: dict[str, RunNames] = {}
+    for spend in costs.counted((state for _, state in index.states("costs")), left):
+        run = f"{spend.family}:{spend.run}"
+        if run not in left:
+            if run not in names:
+                names[run] = index.cells("series", run).names
+            key, amounts = series.spend_cell(_FIELDS(spend), bands)
+            yield cell_of(key, names[run]), amounts
+
+
+def _span(spans: Spans, minute: int) -> int | None:
+    """The number of the span that a minute is in."""
+    place = bisect_right(spans, minute, key=lambda span: span[0]) - 1
+    return place if place >= 0 and minute < spans[place][1] else None
+
+
+def _corrections(index: Indexer, kind: str) -> Iterator[tuple[Cell, Sequence[int]]]:
+    """What has to be added to the sums over all runs, so that each thing counts once."""
+    if kind == "audits":
+        return  # a verdict counts in every run that records it
+    left = same_conversation(index)
+    runs = set(left)
+    if kind in ("spends", "unreported"):
+        runs |= {run for row in index.shared("costs") for run in row}
+    known = {run: index.cells(_FOLDS.get(kind, "series"), run) for run in runs}
+    for run, cells in known.items():
+        if kind != "unreported" or run in left:
+            for key, amounts in cells.amounts.items():
+                if key.startswith(f"{kind}{MARK}"):
+                    yield cell_of(key, cells.names), [-amount for amount in amounts]
+    if kind == "spends":
+        spends = costs.counted(read_spends(index, runs), left)
+        for spend in spends:
+            run = f"{spend.family}:{spend.run}"
+            if run in runs and run not in left:
+                key, amounts = series.spend_cell(_FIELDS(spend))
+                yield cell_of(key, known[run].names), amounts

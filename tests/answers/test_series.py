@@ -1,0 +1,353 @@
+"""Series: a metric over time, in buckets, in any time zone."""
+
+import tempfile
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.asking import ask
+from support.collecting import collector
+from support.forking import tracklog
+from support.journals import journals, made
+from tracklog.answers import prices
+from tracklog.answers.buckets import BUCKETS, cut, minute_of
+from tracklog.answers.buckets import zone as zone_of
+from tracklog.answers.series import METRICS
+from tracklog.dialects import tracklog as native
+from tracklog.folds import series as series_fold
+from tracklog.home.home import Home
+from tracklog.model.errors import BadQuery, UnknownName
+from tracklog.model.fact import (
+    Answered,
+    Asked,
+    Began,
+    Called,
+    Decided,
+    Ended,
+    Returned,
+    Said,
+    Spent,
+)
+
+ZONES = ("UTC", "Europe/Zurich", "America/St_Johns", "Asia/Kathmandu", "Pacific/Apia")
+NOW = "2026-05-05T12:00:00.000Z"
+
+
+def line(n, fact, run="r", at="2026-05-05T10:00:00Z"):
+    origin = {"writer": "importer", "fidelity": "reconstructed"}
+    return native.line(fact, id=f"{n:032x}", run=run, at=at, origin=origin)
+
+
+def recorded(path, facts):
+    """A home with these facts, each of a run and a time."""
+    home = Home(path, durability="os")
+    facts = [
+        (run, at, replace(fact, key=f"k{n}") if isinstance(fact, Spent) else fact)
+        for n, (run, at, fact) in enumerate(facts)
+    ]
+    lines = [line(n, fact, run, f"2026-05-{at}Z") for n, (run, at, fact) in enumerate(facts)]
+    verdicts = home.intake.admit(lines, "tracklog")
+    assert [each.problems for each in verdicts if each.problems] == []
+    home.index.catch_up()
+    return home
+
+
+def said(role, **more):
+    return Said(role=role, blocks=({"type": "text", "text": "x"},), **more)
+
+
+def spent(**more):
+    return Spent(
+        model="claude-sonnet-4-5", usage={"input_tokens": 1000, "output_tokens": 100}, **more
+    )
+
+
+def of(home, metric, **given):
+    return ask(home, "series", metric=[metric], **{"now": NOW, "tz": "UTC"} | given)
+
+
+def keys(answer):
+    return {each["key"]: each["sum"] for each in answer["keys"]}
+
+
+@given(
+    st.integers(978_307_200, 2_114_380_800),
+    st.integers(1, 60 * 24 * 400),
+    st.sampled_from(BUCKETS),
+    st.sampled_from(ZONES),
+)
+def test_buckets_cover_a_range_without_gap_or_overlap(begin, minutes, bucket, name):
+    since = datetime.fromtimestamp(begin, ZoneInfo(name))
+    until = since + timedelta(minutes=minutes)
+    try:
+        buckets = cut(since, until, bucket)
+    except BadQuery:
+        assert bucket in ("1m", "5m", "15m", "1h")
+        return
+    spans = buckets.spans
+    assert spans[0][0] == minute_of(since)
+    assert spans[-1][1] == buckets.end >= minute_of(until)
+    assert all(first < last for first, last in spans)
+    assert all(one[1] == other[0] for one, other in pairwise(spans))
+    for edge in buckets.edges:
+        if bucket in ("1d", "1w", "1mo"):
+            assert (edge.hour, edge.minute) == (0, 0) or edge.utcoffset() != edges_before(edge)
+        assert bucket != "1w" or edge.weekday() == 0
+        assert bucket != "1mo" or edge.day == 1
+    if bucket == "auto":
+        assert len(spans) <= 122
+
+
+def edges_before(edge):
+    """The offset an hour earlier: a midnight that a change of the clock skipped is moved."""
+    return (edge.astimezone(UTC) - timedelta(hours=2)).astimezone(edge.tzinfo).utcoffset()
+
+
+@settings(max_examples=15, deadline=None)
+@given(journals(), st.sampled_from(("1d", "1w", "1mo")), st.sampled_from(ZONES))
+def test_a_total_does_not_depend_on_buckets_or_zones(journal, bucket, name):
+    with tempfile.TemporaryDirectory() as folder, made(folder, journal) as home:
+        home.index.catch_up()
+        now = max((each.received for each in home.journal.records()), default=NOW)
+        asked = {"since": "2024-12-31", "until": "2027-01-01T12:00Z", "now": now}
+        for metric in METRICS:
+            one = ask(home, "series", metric=[metric], bucket="1d", tz="UTC", **asked)
+            other = ask(home, "series", metric=[metric], bucket=bucket, tz=name, **asked)
+            assert one["total"] == other["total"], metric
+
+
+@settings(max_examples=10, deadline=None)
+@given(journals(), st.integers(1, 7))
+def test_the_size_of_batches_changes_no_total(journal, size):
+    with tempfile.TemporaryDirectory() as folder, made(folder, journal) as home:
+        home.index.catch_up()
+        spans, kinds = [(0, 2**40)], {kind for kind, _ in METRICS.values()} | {"durations"}
+        once = {kind: home.index.totals(kind, spans, by="agent") for kind in kinds}
+        again = home.index
+        with again.index.turn(5):
+            again._clear()
+            again._folding.resume()
+            while records := home.journal.read(again._folding.at, size):
+                again._folding.apply(records)
+        for kind, rows in once.items():
+            assert sorted(again.totals(kind, spans, by="agent")) == sorted(rows), kind
+
+
+def test_what_was_spent_is_priced_day_by_day_and_what_has_no_price_is_a_bound(tmp_path):
+    facts = [
+        ("r", "03T10:00:00", spent()),
+        ("r", "04T23:59:00", spent(cost_usd=2.0)),
+        ("s", "05T00:00:00", Spent(model="nobody-knows", usage={"input_tokens": 5})),
+    ]
+    with recorded(tmp_path, facts) as home:
+        answer = of(home, "cost", since="2026-05-03", until="2026-05-06", bucket="1d", by="model")
+    listed = prices.load().cost(
+        "claude-sonnet-4-5", {"input_tokens": 1000, "output_tokens": 100}, "2026-05-03"
+    )
+    computed = listed.amount / 1e9
+    assert answer["at"] == [f"2026-05-0{day}T00:00:00+00:00" for day in (3, 4, 5)]
+    first, second = answer["keys"]
+    assert first["key"] == "claude-sonnet-4-5"
+    assert first["values"] == [computed, 2.0, 0]
+    assert (first["sum"], first["computed"]) == (2.0 + computed, computed)
+    assert (second["key"], second["sum"], second["values"]) == ("nobody-knows", None, [0, 0, 0])
+    assert (answer["unknown_runs"], answer["lower_bound"], answer["bucket"]) == (1, True, 86_400)
+    assert (answer["partial_last"], answer["unit"]) == (False, "usd")
+
+
+def test_a_day_begins_at_local_midnight(tmp_path):
+    facts = [("r", "04T21:59:59", spent(cost_usd=1.0)), ("r", "04T22:00:00", spent(cost_usd=2.0))]
+    with recorded(tmp_path, facts) as home:
+        answer = of(
+            home, "cost", since="2026-05-04", until="2026-05-06", bucket="1d", tz="Europe/Zurich"
+        )
+    assert answer["at"] == ["2026-05-04T00:00:00+02:00", "2026-05-05T00:00:00+02:00"]
+    assert [each["values"] for each in answer["keys"]] == [[1.0, 2.0]]
+
+
+def test_nothing_recorded_is_null_and_recorded_without_failure_is_0(tmp_path):
+    facts = [
+        ("r", "05T09:10:00", Called(tool="Bash", call_id="1")),
+        ("r", "05T09:10:02", Returned(call_id="1", ok=True)),
+        ("r", "05T11:10:00", Called(tool="Read", call_id="2")),
+        ("r", "05T11:10:02", Returned(call_id="2", ok=False)),
+    ]
+    with recorded(tmp_path, facts) as home:
+        given = {"since": "2026-05-05T09:00", "bucket": "1h"}
+        failures = of(home, "failures", by="tool", **given)
+        share = of(home, "failure_share", **given)
+        calls = of(home, "calls", **given | {"since": "2026-05-05T11:00"})
+    assert {each["key"]: each["values"] for each in failures["keys"]} == {
+        "Read": [0, None, 1],
+        "Bash": [0, None, 0],
+    }
+    assert share["keys"][0]["values"] == [0, None, 1]
+    assert (share["total"], failures["total"]) == (0.5, 1)
+    assert (calls["total"], calls["before"]) == (1, None)
+    assert share["before"] is None
+
+
+def test_the_length_before_is_compared(tmp_path):
+    facts = [("r", "05T10:30:00", spent(cost_usd=3.0)), ("r", "05T11:30:00", spent(cost_usd=1.0))]
+    with recorded(tmp_path, facts) as home:
+        answer = of(home, "cost", since="-1h")
+    assert (answer["total"], answer["before"], len(answer["at"])) == (1.0, 3.0, 60)
+
+
+def test_a_turn_lasts_from_the_question_or_the_result_to_what_is_said_next(tmp_path):
+    facts = [
+        ("r", "05T10:00:00", said("user")),
+        ("r", "05T10:00:04", said("assistant", model="m")),
+        ("r", "05T10:00:05", Called(tool="Bash", call_id="1")),
+        ("r", "05T10:00:20", Returned(call_id="1", ok=True)),
+        ("r", "05T10:00:21", said("assistant", model="m")),
+        ("r", "05T10:09:00", said("assistant", model="m")),
+    ]
+    with recorded(tmp_path, facts) as home:
+        assert of(home, "turns")["total"] == 2
+        assert of(home, "latency_p95")["total"] == pytest.approx(4, rel=0.06)
+        assert of(home, "latency_p50")["total"] == pytest.approx(1, rel=0.06)
+        classes = keys(of(home, "turns", by="latency_bucket"))
+    assert sum(classes.values()) == 2
+    assert all(float(name) > 0 for name in classes)
+
+
+def test_waits_audits_and_runs(tmp_path):
+    facts = [
+        ("r", "05T10:00:00", Began(what="run", cwd="/p", git={"branch": "main"})),
+        ("r", "05T10:01:00", Asked(question_id="q", agent="ann")),
+        ("r", "05T10:03:00", Answered(question_id="q", answer="yes")),
+        ("r", "05T10:04:00", Decided(name="lint", verdict="no", passed=False, agent="ann")),
+        ("r", "05T10:05:00", Ended(what="run", passed=False)),
+        ("s", "05T10:06:00", Began(what="run", cwd="/q")),
+        ("s", "05T10:07:00", Ended(what="run", passed=True)),
+    ]
+    with recorded(tmp_path, facts) as home:
+        assert of(home, "waits")["total"] == 1
+        assert of(home, "wait_p50")["total"] == pytest.approx(120, rel=0.06)
+        assert keys(of(home, "audits", by="result")) == {"fail": 1}
+        assert keys(of(home, "runs", by="outcome")) == {"done": 1, "failed": 1}
+        assert keys(of(home, "runs", by="project")) == {"/p": 1, "/q": 1}
+        assert keys(of(home, "runs", by="agent")) == {"ann": 1, None: 1}
+        assert of(home, "runs", project=["/p"], branch=["main"])["total"] == 1
+        assert of(home, "runs", outcome=["failed"])["total"] == 1
+        assert of(home, "runs", project=["/p"], outcome=["done"])["total"] is None
+        with pytest.raises(UnknownName, match="runs has no token_kind"):
+            of(home, "runs", by="token_kind")
+
+
+def test_a_run_of_several_agents_counts_for_each_of_them_and_once_in_all(tmp_path):
+    facts = [
+        ("r", "05T10:00:00", Began(what="agent", agent="ann")),
+        ("r", "05T10:00:01", Began(what="agent", agent="bob")),
+        ("s", "05T10:00:02", Began(what="agent", agent="ann")),
+    ]
+    with recorded(tmp_path, facts) as home:
+        assert keys(of(home, "runs", by="agent")) == {"ann": 2, "bob": 1}
+        assert of(home, "runs")["total"] == 2
+        assert of(home, "runs", agent=["ann"])["total"] == 2
+
+
+def test_tokens_by_kind_are_all_tokens(tmp_path):
+    usage = {"input_tokens": 100, "cached_tokens": 60, "cache_write_tokens": 10, "output_tokens": 7}
+    with recorded(tmp_path, [("r", "05T10:00:00", Spent(model="m", usage=usage))]) as home:
+        answer = of(home, "tokens", by="token_kind")
+    assert keys(answer) == {"cache read": 60, "input": 30, "cache write": 10, "output": 7}
+    assert [each["key"] for each in answer["keys"]] == [
+        "cache read",
+        "input",
+        "cache write",
+        "output",
+    ]
+    assert answer["total"] == 107
+
+
+def test_more_names_than_asked_for_are_one_row(tmp_path):
+    facts = [
+        ("r", "05T10:00:00", Called(tool=f"t{n}", call_id=f"{n}-{m}"))
+        for n in range(4)
+        for m in range(n + 1)
+    ]
+    with recorded(tmp_path, facts) as home:
+        answer = of(home, "calls", by="tool", top=2)
+    assert [(each["key"], each["other"], each["sum"]) for each in answer["keys"]] == [
+        ("t3", False, 4),
+        ("t2", False, 3),
+        (None, True, 3),
+    ]
+    assert answer["total"] == 10
+
+
+def test_prices_of_ones_own_may_change_at_any_number_of_tokens(tmp_path):
+    above = {"tokens": 777, "input": 10, "output": 0}
+    own = {"models": {"mine": [{"from": "2026-01-01", "input": 1, "output": 0, "above": above}]}}
+    facts = [
+        ("r", "05T10:00:00", Spent(model="mine", usage={"input_tokens": n, "output_tokens": 0}))
+        for n in (777, 778)
+    ]
+    with recorded(tmp_path, facts) as home:
+        (tmp_path / "prices.json").write_bytes(orjson.dumps(own))
+        answer, all_time = of(home, "cost"), ask(home, "costs", by="all")[0]
+    assert answer["total"] == pytest.approx((777 + 7780) / 1e6)
+    assert answer["total"] == pytest.approx(all_time["computed_usd"])
+
+
+def test_every_threshold_of_our_prices_has_a_band():
+    assert prices.load().thresholds <= set(series_fold.BANDS)
+
+
+def test_several_metrics_are_a_list_and_over_http_both_ways_of_asking(tmp_path):
+    recorded(tmp_path, [("r", "05T10:00:00", spent(cost_usd=3.0))]).close()
+    with collector(tmp_path) as served:
+        one = served.http.get("/api/series?metric=cost&since=2026-05-01&tz=UTC").json()
+        two = served.http.get(
+            "/api/series?metric=cost&metric=tokens&since=2026-05-01&tz=UTC"
+        ).json()
+        same = served.http.get("/api/series?metric=cost,tokens&since=2026-05-01&tz=UTC").json()
+        bad = served.http.get("/api/series?since=yesterday")
+        zone = served.http.get("/api/series?tz=Mars/Olympus")
+    assert (one["total"], [each["metric"] for each in two]) == (3.0, ["cost", "tokens"])
+    assert [each["total"] for each in same] == [3.0, 1100]
+    assert (bad.status_code, zone.status_code) == (400, 400)
+    assert "no time zone" in zone.text
+
+
+def test_the_local_zone_has_its_summer_time(monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Zurich")
+    time.tzset()
+    try:
+        summer = datetime(2026, 7, 1, tzinfo=zone_of(None))
+        winter = datetime(2026, 1, 1, tzinfo=zone_of(None))
+        assert (summer.utcoffset(), winter.utcoffset()) == (timedelta(hours=2), timedelta(hours=1))
+        assert datetime.fromtimestamp(summer.timestamp(), zone_of(None)) == summer
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_the_command_prints_bars_and_totals(tmp_path):
+    recorded(tmp_path, [("r", "05T10:00:00", spent(cost_usd=3.0))]).close()
+    shown = tracklog(
+        tmp_path,
+        "series",
+        "--since",
+        "2026-05-04",
+        "--until",
+        "2026-05-07",
+        "--by",
+        "model",
+        "--tz",
+        "UTC",
+        "--bucket",
+        "1d",
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "claude-sonnet-4-5" in shown.stdout.decode()
+    assert "$3.00" in shown.stdout.decode()
