@@ -4,8 +4,7 @@ The address and the keys of the service are taken from the environment: AWS_ENDP
 AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the others of the AWS tools.
 """
 
-import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tracklog.model.errors import BadPlug, NoSuchObject, StoreBroken
 
@@ -19,6 +18,9 @@ except ImportError as missing:
         "pip install 'tracklog[s3]'",
     ) from missing
 
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig
+
 _ERRORS = (exceptions.BaseError, OSError)
 
 
@@ -28,11 +30,9 @@ class S3Objects:
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         bucket, _, prefix = self.url.removeprefix("s3://").partition("/")
-        config: dict[str, Any] = {}
-        endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
-        if endpoint.startswith("http://"):
-            config["client_options"] = {"allow_http": True}
-        self._store = S3Store(bucket, prefix=prefix or None, **config)
+        # Only where AWS_ENDPOINT_URL says http, as for a service on the same machine.
+        options: ClientConfig = {"allow_http": True}
+        self._store = S3Store(bucket, prefix=prefix or None, client_options=options)
 
     def put(self, name: str, content: bytes) -> None:
         try:
