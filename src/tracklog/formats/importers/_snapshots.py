@@ -213,10 +213,11 @@ def read_json(path: Path) -> Any:
 
 def without(value: Mapping[str, Any], *keys: str) -> Body:
     """What the mapping does not use of an object; empty values are left out."""
-    return {key: each for key, each in value.items() if key not in keys and each not in _EMPTY}
-
-
-_EMPTY: tuple[Any, ...] = (None, "", [], {})
+    return {
+        key: each
+        for key, each in value.items()
+        if key not in keys and (each or isinstance(each, int | float))
+    }
 
 
 def text_block(text: Any) -> Body:
