@@ -21,7 +21,7 @@ from tracklog.hosts.workflow import agents, processes, router, values
 from tracklog.hosts.workflow.audit import LONGEST, Audit
 from tracklog.hosts.workflow.display import Display
 from tracklog.hosts.workflow.engine import DEEPEST, Execution
-from tracklog.hosts.workflow.history import History
+from tracklog.hosts.workflow.history import History, recorded_in
 from tracklog.hosts.workflow.host_context import HostContext, read
 from tracklog.hosts.workflow.loading import BadFlow
 from tracklog.model.errors import TracklogError
@@ -350,6 +350,37 @@ def test_the_output_of_an_agent_is_recorded_however_it_ends(world, end, status):
     assert call["payload"]["fidelity"] == "agent_emitted"
     order = types(events)
     assert order.index("message.user") < order.index("tool.call")
+
+
+def test_the_answers_of_a_run_are_those_of_its_tools_commands_and_plugins_once_each(world):
+    path = world.flow(
+        "answers",
+        """
+        - {name: sum, kind: operation, tool: add, input: {a: 1, b: 2}}
+        - {name: look, kind: look}
+        - {name: hello, kind: command, run: echo hello}
+        - {name: end, kind: terminal, message: done}
+        """,
+        head="""
+            tools: {add: "plugins.py:add"}
+            plugins: {look: "plugins.py:look"}
+        """,
+    )
+    assert world.run(path)[0].status == "ok"
+    runs, _ = load(*(world.folder / "storage" / "transcripts").iterdir())
+    (run,) = runs.values()
+    assert [answer.kind for answer in recorded_in(run)] == ["tool", "plugin", "command"]
+
+
+def test_the_server_of_a_tool_that_an_agent_calls_is_recorded_with_the_call(world):
+    script = AGENT.replace('"type": "command_execution", "command": "ls"', '"type": "mcp_tool_call", "server": "files", "tool": "ls", "arguments": {}')  # fmt: skip
+    (world.folder / "ok.py").write_text(script + ENDS["ok"])
+    path = world.flow(
+        "one", f"- {{name: ask, kind: agent, prompt: Well, agent: {world.agent('ok')}}}"
+    )
+    assert world.run(path)[0].status == "ok"
+    call = next(e["payload"] for e in world.events() if e["type"].startswith("tool."))
+    assert call["tool_server"] == "files"
 
 
 @pytest.mark.requirement("AWF-23", "AWF-24", "AWF-35", "AWF-70")
