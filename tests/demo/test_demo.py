@@ -6,8 +6,10 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from random import Random
 
 import httpx
+import orjson
 import pytest
 
 from support import forking
@@ -16,10 +18,13 @@ from support.waiting import eventually
 from tracklog import demo
 from tracklog.answers.tree import tree as tree_of
 from tracklog.collector import operator
+from tracklog.demo._short_run import ShortRun
+from tracklog.dialects.checking import checker
 from tracklog.home import registry
 from tracklog.home.home import Home
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import TracklogError
+from tracklog.model.event import Event
 
 NOW = 1_780_000_000.0
 
@@ -205,3 +210,11 @@ def test_a_demo_elsewhere_is_named_by_its_home(tmp_path):
     home = tmp_path / "elsewhere"
     done = forking.tracklog(None, "demo", "--once", "--home", home)
     assert f"`tracklog runs --home {home}`" in done.stdout.decode()
+
+
+@pytest.mark.parametrize("dialect", registry.dialects(), ids=lambda dialect: dialect.name)
+def test_a_dialect_without_a_file_in_the_demo_has_a_short_run(dialect):
+    lines = [orjson.dumps(body) for _, body in ShortRun(dialect).past(NOW, Random(1))]
+    assert lines
+    check = checker(dialect)
+    assert all(isinstance(check(line), Event) for line in lines)

@@ -516,7 +516,19 @@ def served_convert(served: Served, look: Look, key: str) -> Said:
     return _there_and_back(look, key, lines, "tracklog", first)
 
 
-SERVED: Mapping[str, Callable[[Served, Look, str], Said]] = {
+def served_rows(path: str) -> Callable[[Served, Look, str], Said]:
+    """What the rows of a route say of a run; nothing where it is not among them."""
+
+    def view(served: Served, look: Look, key: str) -> Said:
+        answer = served.json(path)
+        rows = answer if isinstance(answer, list) else [answer]
+        own = [row for row in rows if key in (row["run"], f"{row.get('family')}:{row['run']}")]
+        return summary(own[0]) if own else {}
+
+    return view
+
+
+WRITTEN: Mapping[str, Callable[[Served, Look, str], Said]] = {
     "/api/runs": served_runs,
     "/api/board": served_board,
     "/api/runs/{family}/{run}": served_header,
@@ -530,7 +542,6 @@ SERVED: Mapping[str, Callable[[Served, Look, str], Said]] = {
     "/api/export/{format}/{family}/{run}/live": served_live,
     "/api/convert/{dialect}": served_convert,
 }
-"""Every view of one run over HTTP, by its route."""
 OTHER_ROUTES = {
     "/api/tree": "the same answer for all runs",
     "/api/tools": "all runs together",
@@ -547,6 +558,16 @@ OTHER_ROUTES = {
     "/": "the console, which asks the other routes",
 }
 """Routes that are no view of one run, and what they give instead."""
+SERVED: Mapping[str, Callable[[Served, Look, str], Said]] = {
+    **{
+        path: served_rows(path)
+        for each in questions()
+        for path in each.routes
+        if each.name in QUESTIONS and "{" not in path and path not in OTHER_ROUTES
+    },
+    **WRITTEN,
+}
+"""Every view of one run over HTTP, by its route."""
 
 
 def disagreements(home: Home, views: Mapping[str, View] = VIEWS) -> list[tuple[str, ...]]:

@@ -1,6 +1,7 @@
 """A demo fleet: invented agents in every dialect, the same ones on each start.
 
-One file per dialect, named after it. To add one: `past(now, draw)` yields the lines of the last
+One file per dialect, named after it; a dialect without one has a short run, which its `write`
+makes. To add one: `past(now, draw)` yields the lines of the last
 day, `live(begin, cycle, draw)` those from then on, in rounds of `ROUND` seconds; `reply(run,
 question, answer, at)`, where its agents ask, yields the lines after an answer.
 """
@@ -16,11 +17,11 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from random import Random
-from types import ModuleType
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Protocol, Self
 
 import orjson
 
+from tracklog.home import registry
 from tracklog.home.home import Home
 from tracklog.journal.frame import Run
 from tracklog.model.errors import TracklogError
@@ -37,6 +38,16 @@ class DemoLine(NamedTuple):
 
     at: float
     body: Mapping[str, Any]
+
+
+class Act(Protocol):
+    """The part of a dialect in the demo."""
+
+    def past(self, now: float, draw: Random) -> Iterator[DemoLine]:
+        """The lines of the last day."""
+
+    def live(self, begin: float, cycle: int, draw: Random) -> Iterator[DemoLine]:
+        """The lines of a round from `begin` on."""
 
 
 class _Due(NamedTuple):
@@ -185,8 +196,12 @@ def _draw(name: str, part: str) -> Random:
     return Random(f"{_SEED}/{name}/{part}")  # noqa: S311  # the same dice whenever it is played
 
 
-def _acts() -> Iterator[tuple[str, ModuleType]]:
-    """The dialects of the demo; the folder is the registry."""
-    for module in iter_modules(__path__):
-        if not module.name.startswith("_"):
-            yield module.name.replace("_", "-"), import_module(f"{__name__}.{module.name}")
+def _acts() -> Iterator[tuple[str, Act]]:
+    """Every dialect with its part of the demo; the folder is the registry."""
+    from tracklog.demo._short_run import ShortRun  # noqa: PLC0415  # it needs this module
+
+    own = {each.name for each in iter_modules(__path__)}
+    for dialect in registry.dialects():
+        name = dialect.name.replace("-", "_")
+        act: Act = ShortRun(dialect)
+        yield dialect.name, import_module(f"{__name__}.{name}") if name in own else act
