@@ -15,7 +15,13 @@ MADE_TO_BE_EXTENDED = {
     "typing_extensions.TypedDict",
 }
 OVERRIDDEN = {
-    "click": {"click.ClickException", "click.Command", "click.Group", "click.ParamType"},
+    "click": {
+        "click.ClickException",
+        "click.Command",
+        "click.Group",
+        "click.ParamType",
+        "click.Path",
+    },
     "uvicorn": {"uvicorn.Server", "uvicorn.protocols.http.httptools_impl.HttpToolsProtocol"},
 }
 """By package, the classes of which we override methods: their insides may change with a release."""
