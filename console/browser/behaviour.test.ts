@@ -1,6 +1,20 @@
 import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
-import { asks, Collector, expect, firstArticle, move, open, ownLine, said, settled, start, test } from "./collector";
+import {
+  asks,
+  Collector,
+  expect,
+  firstArticle,
+  move,
+  open,
+  ownLine,
+  press,
+  rowsOf,
+  said,
+  settled,
+  start,
+  test,
+} from "./collector";
 
 test("a collector that is killed and comes back is noticed both times, and nothing is missed", async ({
   page,
@@ -36,7 +50,6 @@ test("everything is in the keyboard's reach, and what has the focus is pressed b
   await page.keyboard.press("Escape");
   await expect(page.getByRole("dialog")).toBeHidden();
   await page.keyboard.press("j");
-  await page.keyboard.press("j");
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(/#\/run\/kahn\/one/);
   await expect(page.getByRole("feed")).toContainText("tool_call");
@@ -45,15 +58,23 @@ test("everything is in the keyboard's reach, and what has the focus is pressed b
   await page.keyboard.press("2");
   await expect(page).toHaveURL(/view=timeline/);
   await page.keyboard.press("Escape");
-  await page.keyboard.press("g");
+  await press(page, "g", "f");
   await expect(page).toHaveURL(/#\/$/);
   await expect(runs.getByRole("link")).toHaveCount(2);
   await page.keyboard.press("j");
-  await page.getByRole("button", { name: /failed/ }).focus();
+  await page.getByRole("button", { name: /^Failed or lost/ }).focus();
+  await page.keyboard.press("Enter"); // it closes the group, and opens no run
+  await expect(runs.getByRole("link")).toHaveCount(1);
   await page.keyboard.press("Enter");
+  await expect(runs.getByRole("link")).toHaveCount(2);
+  await page.getByRole("checkbox", { name: /^failed/ }).focus();
+  await page.keyboard.press("Space");
   await expect(page).toHaveURL(/status=failed/);
   await expect(runs).toContainText("1 of 2 runs");
-  await page.keyboard.press("i");
+  await page.keyboard.press("Escape");
+  await press(page, "g", "i");
+  await expect(page).toHaveURL(/#\/insights$/);
+  await press(page, "g", "n");
   await expect(page.getByRole("heading", { name: "Inbox" })).toBeVisible();
   await page.keyboard.press("t");
   const theme = await page.evaluate(() => document.documentElement.dataset.theme);
@@ -71,7 +92,7 @@ test("Enter opens the marked run also while a dialog that was just closed still 
   await expect(page.getByRole("link", { name: /one/ })).toBeVisible();
   await page.keyboard.press("j");
   // A busy browser moves the focus out of a closed dialog late; the event is sent as it comes then.
-  await page.locator("dialog button").dispatchEvent("keydown", { key: "Enter", bubbles: true });
+  await page.locator("dialog button.first").dispatchEvent("keydown", { key: "Enter", bubbles: true });
   await expect(page).toHaveURL(/#\/run\/kahn\/one/);
 });
 
@@ -82,18 +103,19 @@ test("a question is answered by keyboard alone; what was typed is lost neither b
   await collector.post("kahn-agent", [start("r"), asks("r", "Which port?")]);
   await open(page, collector);
   await settled(page);
-  await page.keyboard.press("i");
+  await press(page, "g", "n");
   const box = page.getByLabel("Your answer");
   await expect(box).toBeFocused();
   await page.keyboard.type("8080");
   await page.keyboard.press("Escape");
   await expect(box).not.toBeFocused();
-  await page.keyboard.press("i"); // also where the inbox is already open
+  await press(page, "g", "n"); // also where the inbox is already open
   await expect(box).toBeFocused();
   await page.keyboard.press("Escape");
-  await page.keyboard.press("g");
+  await press(page, "g", "f");
+  await expect(page).toHaveURL(/#\/$/);
   await expect(box).toHaveValue("8080");
-  await page.keyboard.press("i");
+  await press(page, "g", "n");
   await expect(box).toBeFocused();
   await collector.kill();
   await page.keyboard.press("Control+Enter");
@@ -107,7 +129,10 @@ test("a question is answered by keyboard alone; what was typed is lost neither b
 /** What makes a page scroll sideways; nothing should. */
 async function tooWide(page: Page): Promise<string[]> {
   return page.evaluate(() => {
-    if (document.documentElement.scrollWidth <= window.innerWidth) return [];
+    const main = document.getElementById("main");
+    const wide = main !== null && main.scrollWidth > main.clientWidth;
+    if (document.documentElement.scrollWidth <= window.innerWidth && !wide) return [];
+    if (wide) main.style.overflowX = "visible";
     const clipped = (each: Element | null): boolean =>
       each !== null && (getComputedStyle(each).overflowX !== "visible" || clipped(each.parentElement));
     return [...document.querySelectorAll("body *")]
@@ -192,7 +217,7 @@ for (const [width, height, least] of [
     page,
     collector,
   }) => {
-    test.slow(); // it reads twelve pages
+    test.slow(); // it reads fourteen pages
     await page.setViewportSize({ width, height });
     await fill(collector);
     for (const place of PLACES) {
@@ -206,6 +231,8 @@ for (const [width, height, least] of [
 
 const PLACES = [
   "#/",
+  "#/?group=project&cols=id&cols=source&cols=outcome&sort=cost&status=done&status=working&status=failed&status=waiting",
+  "#/insights",
   "#/inbox",
   "#/search?q=port",
   "#/run/kahn/r",
@@ -257,7 +284,7 @@ async function fill(collector: Collector): Promise<void> {
 
 for (const theme of ["light", "dark"] as const)
   test(`no serious fault for those who see, hear or move otherwise, ${theme}`, async ({ page, collector }) => {
-    test.slow(); // it reads twelve pages
+    test.slow(); // it reads fourteen pages
     await page.emulateMedia({ colorScheme: theme });
     await fill(collector);
     for (const place of PLACES) {
@@ -325,6 +352,7 @@ test("the demo says on every page that it is one, and a person is waited for fir
     await open(page, collector);
     await expect(page.getByRole("article").first()).toContainText("Roll 2.4.1 out");
     expect(await firstArticle(page)).toContain("Roll 2.4.1 out");
+    await open(page, collector, "#/insights");
     const panel = (name: string) => page.getByRole("region", { name, exact: true });
     await expect(panel("Leaderboard")).toContainText("cara");
     for (const name of ["Tool calls", "Tool latency", "Tokens", "Cost", "Runs in 24 hours"]) {
@@ -338,7 +366,10 @@ test("the demo says on every page that it is one, and a person is waited for fir
     await open(page, collector, "#/?outcome=catastrophic&dialect=ralph&within=24h");
     const runs = page.getByRole("region", { name: "Runs", exact: true });
     await expect(runs).toContainText(/\d of \d+ runs/);
-    for (const row of await runs.getByRole("link").all()) await expect(row).toContainText("catastrophic");
+    await page.getByText("Columns", { exact: true }).click();
+    await page.getByRole("checkbox", { name: "Outcome" }).check();
+    await expect(rowsOf(page).first()).toContainText("catastrophic");
+    for (const row of await rowsOf(page).all()) await expect(row).toContainText("catastrophic");
     await open(page, collector, "#/run/kahn/coder-01?view=lifecycle");
     await expect(page.getByRole("region", { name: "Summary" })).toContainText(
       /converged.*score0\.\d+took\d+ s.*tokens.*cost\$/,

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Readable } from "node:stream";
-import { test as base, expect, type Page } from "@playwright/test";
+import { test as base, expect, type Locator, type Page } from "@playwright/test";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 export const BIN = join(ROOT, ".venv/bin");
@@ -163,6 +163,19 @@ export { expect };
 export async function open(page: Page, collector: Collector, hash = "#/"): Promise<void> {
   await page.goto("about:blank");
   await page.goto(`${collector.url}/${hash}`);
+}
+
+/** The rows of runs in the table of the fleet. */
+export function rowsOf(page: Page): Locator {
+  return page
+    .getByRole("table", { name: "Runs" })
+    .getByRole("row")
+    .filter({ has: page.getByRole("link") });
+}
+
+/** Presses keys one after another. */
+export async function press(page: Page, ...keys: string[]): Promise<void> {
+  for (const key of keys) await page.keyboard.press(key);
 }
 
 /** A line of its own, as in a browser whose tabs cannot share one: only what a page asks for itself can be held up. */

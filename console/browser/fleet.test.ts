@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { asks, expect, firstArticle, move, open, said, start, test } from "./collector";
+import { asks, Collector, expect, firstArticle, move, now, open, press, rowsOf, said, start, test } from "./collector";
 
 test("the first thing on the page is the agent that waits for a person", async ({ page, collector }) => {
   await collector.post("kahn-agent", [start("busy"), start("stuck"), asks("stuck", "Which port?")]);
@@ -21,10 +21,16 @@ test("runs are ordered by what needs a person", async ({ page, collector }) => {
   ]);
   await open(page, collector);
   const rows = page.getByRole("region", { name: "Runs", exact: true }).getByRole("link");
-  await expect(rows).toHaveCount(3);
-  await expect(rows.nth(0)).toContainText("asking");
+  // Who waits stands above the list, and is in it only where one asks for it.
+  await expect(page.getByRole("region", { name: "Waiting for you" }).getByRole("article")).toContainText("May I?");
+  await expect(rows).toHaveCount(2);
+  await expect(rows.nth(0)).toContainText("busy");
   await expect(rows.nth(1)).toContainText("broken");
-  await expect(rows.nth(2)).toContainText("busy");
+  await open(page, collector, "#/?group=none&sort=title&dir=desc");
+  await expect(rows).toHaveCount(3);
+  await open(page, collector, "#/?status=waiting");
+  await expect(rows).toHaveCount(1);
+  await expect(rows.nth(0)).toContainText("asking");
 });
 
 test("what happens is seen as it happens, phases too; when, relatively and exactly on hover", async ({
@@ -38,8 +44,11 @@ test("what happens is seen as it happens, phases too; when, relatively and exact
   const time = page.getByRole("region", { name: "Runs", exact: true }).locator("time");
   await expect(time).toHaveText(/ago|just now/);
   await expect(time).toHaveAttribute("title", /\d{4}.*\d\d:\d\d:\d\d\.\d{3}/);
+  await press(page, "g", "i");
   await collector.post("kahn-agent", [move("fresh", "thinking", "tool_call")]);
   await expect(page.getByRole("region", { name: "Agents at work" })).toContainText("tool_call");
+  await press(page, "g", "f");
+  await expect(page.getByRole("link", { name: /Repair it/ })).toBeVisible();
   // A tab that nobody sees asks for nothing but who waits.
   const asked = await page.evaluateHandle(() => {
     const [ask, paths] = [window.fetch, new Set<string>()];
@@ -57,7 +66,9 @@ test("what happens is seen as it happens, phases too; when, relatively and exact
     Object.defineProperty(document, "hidden", { value: false });
     document.dispatchEvent(new Event("visibilitychange"));
   });
-  await expect(page.getByRole("region", { name: "Runs", exact: true }).getByRole("link")).toContainText("waiting");
+  await expect(page.getByRole("region", { name: "Waiting for you" })).toContainText("May I?");
+  await page.getByRole("checkbox", { name: /^waiting/ }).check();
+  await expect(rowsOf(page)).toContainText("waiting");
 });
 
 test("every filter is in the address, and the address is the filter", async ({ page, collector }) => {
@@ -66,38 +77,180 @@ test("every filter is in the address, and the address is the filter", async ({ p
   await open(page, collector);
   const runs = page.getByRole("region", { name: "Runs", exact: true });
   await expect(runs.getByRole("link")).toHaveCount(3);
-  await page.getByLabel("dialect").selectOption("kahn-agent");
+  const choose = (facet: string, value: RegExp) =>
+    page.getByRole("group", { name: facet }).getByRole("checkbox", { name: value });
+  await choose("Source", /^kahn-agent/).check();
   await expect(runs.getByRole("link")).toHaveCount(2);
-  await page.getByLabel("agent", { exact: true }).selectOption("tester");
+  await choose("Agent", /^tester/).check();
   await expect(runs.getByRole("link")).toHaveCount(1);
-  expect(page.url()).toContain("dialect=kahn-agent");
-  await page.goBack();
+  expect(page.url()).toContain("source=kahn-agent");
+  await choose("Agent", /^coder/).check(); // values of one facet widen
   await expect(runs.getByRole("link")).toHaveCount(2);
-  await page.goForward();
-  await expect(runs.getByRole("link")).toHaveCount(1);
+  await choose("Agent", /^coder/).uncheck();
   await page.reload();
   await expect(runs.getByRole("link")).toHaveCount(1);
   await expect(runs.getByRole("link")).toContainText("two");
+  // A filter is no place to come back to; a page is.
+  await press(page, "g", "n");
+  await expect(page).toHaveURL(/inbox/);
+  await page.goBack();
+  await expect(runs.getByRole("link")).toHaveCount(1);
+  await expect(choose("Agent", /^tester/)).toBeChecked();
+  await choose("Agent", /^tester/).click({ modifiers: ["Alt"] });
+  await expect(runs.getByRole("link")).toHaveCount(1);
+  await expect(runs.getByRole("link")).toContainText("one");
+  expect(page.url()).toContain("agent=%21tester");
   await open(page, collector, "#/?text=nothing-has-this");
   await expect(runs).toContainText("0 of 3 runs");
-  await page.getByRole("button", { name: "Show all" }).click();
+  await expect(runs).toContainText("No run passes this filter.");
+  await page.getByRole("button", { name: "Drop the filter by text" }).click();
   await expect(runs.getByRole("link")).toHaveCount(3);
   await collector.post("kahn-agent", [move("two", "thinking", "failed")]);
-  const narrowed = async (label: string, value: string, name: string) => {
-    await page.getByLabel(label, { exact: true }).selectOption(value);
+  const narrowed = async (facet: string, value: RegExp, name: string, part: string) => {
+    await choose(facet, value).check();
     await expect(runs.getByRole("link")).toHaveCount(1);
     await expect(runs.getByRole("link")).toContainText(name);
-    expect(page.url()).toContain(`=${value}`);
+    expect(page.url()).toContain(part);
     await page.getByRole("button", { name: "Show all" }).click();
     await expect(runs.getByRole("link")).toHaveCount(3);
   };
-  await narrowed("status", "failed", "two");
-  await narrowed("dialect", "fishbowl", "talk");
+  await narrowed("Status", /^failed/, "two", "status=failed");
+  await narrowed("Source", /^fishbowl/, "talk", "source=fishbowl");
   await page.getByLabel("Filter by text").fill("one");
   await expect(runs.getByRole("link")).toHaveCount(1);
   expect(page.url()).toContain("text=one");
-  await open(page, collector, "#/?within=1h&outcome=converged");
+  await open(page, collector, "#/?within=1h&outcome=converged"); // an address of an older version
   await expect(runs).toContainText("0 of 3 runs");
+  await expect(page.getByRole("button", { name: "1 h", exact: true })).toHaveAttribute("aria-pressed", "true");
+  await page.getByRole("button", { name: "Drop the filter by outcome" }).click();
+  await expect(runs.getByRole("link")).toHaveCount(3);
+  await open(page, collector, "#/?text=two&status=failed&dialect=kahn-agent");
+  await expect(runs.getByRole("link")).toHaveCount(1);
+});
+
+test("every head sorts, by pointer and by key, and says how; groups close", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [
+    start("b", "coder", "beta"),
+    start("a", "coder", "alpha"),
+    start("c", "coder", "gamma"),
+  ]);
+  await open(page, collector);
+  const titles = () => rowsOf(page).getByRole("link").allInnerTexts();
+  const names = async () => (await titles()).map((each) => each.split("\n")[0]?.trim().split(" ")[0]);
+  await expect.poll(names).toEqual(["gamma", "alpha", "beta"]);
+  const head = page.getByRole("columnheader", { name: /^Run/ });
+  await expect(page.getByRole("columnheader", { name: /^Active/ })).toHaveAttribute("aria-sort", "descending");
+  await head.getByRole("button").click();
+  await expect(head).toHaveAttribute("aria-sort", "ascending");
+  await expect.poll(names).toEqual(["alpha", "beta", "gamma"]);
+  expect(page.url()).toContain("sort=title");
+  await page.keyboard.press("Shift+S");
+  await expect(head).toHaveAttribute("aria-sort", "descending");
+  await expect.poll(names).toEqual(["gamma", "beta", "alpha"]);
+  await page.reload();
+  await expect.poll(names).toEqual(["gamma", "beta", "alpha"]);
+  for (const each of await page.getByRole("columnheader").getByRole("button").all()) {
+    await each.click();
+    await expect(rowsOf(page)).toHaveCount(3);
+  }
+  const before = await page.locator('[aria-sort="ascending"], [aria-sort="descending"]').innerText();
+  await page.keyboard.press("s");
+  await expect(page.locator('[aria-sort="ascending"], [aria-sort="descending"]')).not.toHaveText(before);
+  await page.getByRole("button", { name: /^Working 3/ }).click();
+  await expect(rowsOf(page)).toHaveCount(0);
+  await page.getByLabel("Group", { exact: true }).selectOption("none");
+  await expect(rowsOf(page)).toHaveCount(3);
+  expect(page.url()).toContain("group=none");
+});
+
+test("nothing moves under the pointer: what is new waits until one asks for it", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("one"), start("two")]);
+  await open(page, collector);
+  await expect(rowsOf(page)).toHaveCount(2);
+  await rowsOf(page).first().hover();
+  await collector.post("kahn-agent", [start("three")]);
+  await expect(page.getByRole("button", { name: "1 new" })).toBeVisible();
+  await expect(rowsOf(page)).toHaveCount(2);
+  await page.getByRole("button", { name: "1 new" }).click();
+  await expect(rowsOf(page)).toHaveCount(3);
+  await page.mouse.move(2, 2);
+  await page.keyboard.press("p");
+  await expect(page.getByText("paused")).toBeVisible();
+  await collector.post("kahn-agent", [start("four")]);
+  await expect(page.getByRole("button", { name: "1 new" })).toBeVisible();
+  await page.keyboard.press("p");
+  await expect(rowsOf(page)).toHaveCount(4);
+});
+
+test("a choice is sent after five seconds, unless it is taken back", async ({ page, collector }) => {
+  const asked = (run: string) => ({
+    id: run,
+    run,
+    at: now(),
+    fact: "Asked",
+    agent: "coder",
+    question_id: `q-${run}`,
+    text: `May ${run}?`,
+    options: ["Allow once", "Deny"],
+    origin: { writer: "t", fidelity: "observed" },
+  });
+  await collector.post("tracklog", [asked("first"), asked("second")]);
+  await open(page, collector);
+  const row = (run: string) => page.getByRole("article").filter({ hasText: `May ${run}?` });
+  const answers = () =>
+    (
+      JSON.parse(collector.cli("inbox", "--json").trim().split("\n").join(",").replace(/^/, "[").concat("]")) as {
+        question_id: string;
+        state: string;
+        answer: string | null;
+      }[]
+    ).map((each) => `${each.question_id} ${each.state} ${each.answer ?? ""}`.trim());
+  await row("first").getByRole("button", { name: "Deny" }).click();
+  await page.getByRole("button", { name: "Undo" }).click();
+  await expect(row("first").getByRole("button", { name: "Deny" })).toBeVisible();
+  await row("second").getByRole("button", { name: "Allow once" }).click();
+  await expect(page.getByRole("button", { name: "Undo" })).toBeVisible();
+  expect(answers().sort()).toEqual(["q-first open", "q-second open"]);
+  await expect(row("second")).toContainText("answered by operator: Allow once");
+  expect(answers().sort()).toEqual(["q-first open", "q-second answered Allow once"]);
+});
+
+test("the table and its facets say the same as the command line, in every range", async ({ page }) => {
+  const collector = new Collector();
+  await collector.start("demo");
+  try {
+    type Run = { run: string; title: string | null; status: string; tool_calls: number; tool_failures: number };
+    const listed = (...more: string[]) =>
+      collector
+        .cli("runs", "--json", "--limit", "1000", ...more)
+        .trim()
+        .split("\n")
+        .filter(Boolean)
+        .map((line) => JSON.parse(line) as Run);
+    for (const since of ["", "-1h", "-24h", "-7d"]) {
+      await open(page, collector, `#/?group=none&sort=calls${since ? `&since=${since}` : ""}`);
+      await page.keyboard.press("p"); // the demo goes on
+      await expect(rowsOf(page).first()).toBeVisible();
+      await expect(async () => {
+        const runs = listed(...(since ? ["--since", since] : []), "--sort", "calls");
+        for (const status of ["waiting", "failed", "done"]) {
+          const many = runs.filter((run) => run.status === status).length;
+          const box = page
+            .getByRole("group", { name: "Status" })
+            .getByRole("checkbox", { name: new RegExp(`^${status}`) });
+          await expect(box).toHaveAccessibleName(`${status} ${many}`, { timeout: 1_000 });
+        }
+        const busiest = runs[0];
+        if (!busiest) return;
+        const failed = busiest.tool_failures ? ` ${busiest.tool_failures}✕` : "";
+        await expect(rowsOf(page).first().locator(".c-calls")).toHaveText(`${busiest.tool_calls}${failed}`, {
+          timeout: 1_000,
+        });
+      }).toPass();
+    }
+  } finally {
+    await collector.close();
+  }
 });
 
 test("a long list is loaded page by page to its end, and runs that need a person come first", async ({
@@ -109,11 +262,14 @@ test("a long list is loaded page by page to its end, and runs that need a person
   await open(page, collector);
   const runs = page.getByRole("region", { name: "Runs", exact: true });
   await expect(runs).toContainText("641 runs");
-  await expect(runs.getByRole("link").first()).toContainText("asking");
-  await runs.locator(".window").evaluate((box) => (box.scrollTop = box.scrollHeight));
+  await expect(page.getByRole("article")).toContainText("May I?");
+  const main = page.locator("#main");
+  await main.evaluate((box) => (box.scrollTop = box.scrollHeight));
   await expect(runs.getByRole("link", { name: /run-000/ })).toBeVisible();
-  await runs.locator(".window").evaluate((box) => (box.scrollTop = 0));
-  await expect(runs.getByRole("link", { name: /asking/ })).toBeVisible();
+  await expect(runs.getByRole("columnheader", { name: /^Run/ })).toBeInViewport(); // the heads stay
+  await main.evaluate((box) => (box.scrollTop = 0));
+  await expect(runs.getByRole("link", { name: /run-639/ })).toBeVisible();
+  await expect(page.getByRole("article")).toBeInViewport();
 });
 
 const ralph = (run: string, outcome: string, score?: number) => [
@@ -150,7 +306,7 @@ test("[RALPH-25, RALPH-31] the panel of 24 hours shows the binary pass rate of t
     "ralph",
     outcomes.flatMap((outcome) => ralph(`r-${outcome.replace(/_/g, "-")}`, outcome)),
   );
-  await open(page, collector);
+  await open(page, collector, "#/insights");
   const panel = page.locator('[id="dash/ralph-runs"]');
   await expect(panel).toContainText("40 %");
   await expect(panel).toContainText("passed: 2 of 5");
@@ -162,7 +318,7 @@ test("[RALPH-23] without the optional slots nothing is shown for them, and nothi
   collector,
 }) => {
   await collector.post("ralph", ralph("plain", "clean"));
-  await open(page, collector);
+  await open(page, collector, "#/insights");
   const panel = page.locator('[id="dash/ralph-runs"]');
   await expect(panel).toContainText("100 %");
   await expect(panel).not.toContainText("convergence");
@@ -247,9 +403,9 @@ test("an imported session shows its cost, its age, its model, folder and branch,
   const runs = page.getByRole("region", { name: "Runs", exact: true });
   await open(page, collector);
   for (const text of [shown, "29 days ago", "claude-sonnet-4-5", "rockets", "fins"])
-    await expect(runs.getByRole("link")).toContainText(text);
+    await expect(rowsOf(page)).toContainText(text);
   await open(page, collector, "#/?within=24h");
-  await expect(runs).toContainText("0 of 1 runs");
+  await expect(runs).toContainText(/0 of 1 run\b/);
   await open(page, collector);
   await runs.getByRole("link").click();
   const header = page.getByRole("region", { name: "Summary" });

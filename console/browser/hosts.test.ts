@@ -1,4 +1,4 @@
-import { Collector, expect, open, test } from "./collector";
+import { Collector, expect, open, press, test } from "./collector";
 
 test("a hosted run is begun, followed, answered and ended from here", async ({ page }) => {
   const collector = new Collector();
@@ -11,7 +11,7 @@ test("a hosted run is begun, followed, answered and ended from here", async ({ p
     await begin.getByRole("button", { name: "Begin" }).click();
     await expect(page).toHaveURL(/#\/run\/openwop\//);
     await expect(summary).toContainText("waiting");
-    await page.keyboard.press("i");
+    await press(page, "g", "n");
     await page.getByLabel("Your answer").fill("blue");
     await page.getByRole("button", { name: "Answer", exact: true }).click();
     await expect(page.getByRole("article")).toContainText("answered");
@@ -20,6 +20,7 @@ test("a hosted run is begun, followed, answered and ended from here", async ({ p
     await expect(page.getByRole("button", { name: "End this run" })).toHaveCount(0);
 
     await open(page, collector);
+    await page.getByText("Start a run").first().click(); // there are runs now
     await begin.getByRole("combobox").selectOption("conformance-cancellable");
     await begin.getByLabel("delayMs").fill("60000");
     await begin.getByRole("button", { name: "Begin" }).click();

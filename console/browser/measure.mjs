@@ -25,7 +25,7 @@ await page.addInitScript(() => {
     durationThreshold: 16,
   });
   const look = () => {
-    for (const [name, where] of Object.entries({ row: "a.run", entry: "article.entry", chosen: "article.chosen" }))
+    for (const [name, where] of Object.entries({ row: ".run a", entry: "article.entry", chosen: "article.chosen" }))
       if (!window.measured.first[name] && document.querySelector(where))
         window.measured.first[name] = performance.now();
     requestAnimationFrame(look);
@@ -41,7 +41,7 @@ const out = {};
 
 if (part === "fleet") {
   await page.goto(`${url}/#/`);
-  await page.waitForSelector("a.run");
+  await page.waitForSelector(".run a");
   out.open = await page.evaluate(() => window.measured.first.row);
 }
 if (part === "long") {

@@ -1,10 +1,10 @@
-/** Every page in both themes and three sizes, with the demo playing, as pictures in a folder. */
+/** Every page in both themes and four sizes, with the demo playing, as pictures in a folder. */
 
 import { join } from "node:path";
 import { Collector, open, settled, test } from "./collector";
 
 const FOLDER = process.env.SCREENSHOTS ?? "screenshots";
-const SIZES = { "": [1280, 900], "-small": [360, 740], "-4k": [3840, 2160] } as const;
+const SIZES = { "": [1440, 900], "-1024": [1024, 768], "-small": [390, 844], "-4k": [3840, 2160] } as const;
 
 /** The run of the demo's review, whose id is another one each time. */
 async function reviewOf(collector: Collector): Promise<string> {
@@ -28,6 +28,7 @@ test("every page", async ({ page, browser }) => {
   const pages: Record<string, string> = {
     fleet: "#/",
     inbox: "#/inbox",
+    insights: "#/insights",
     search: "#/search?q=cat",
     transcript: `#/run/awf/${review}`,
     record: `#/run/kahn/release-2-4-1?seq=${seq}`,

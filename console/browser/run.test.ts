@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, move, now, open, said, settled, start, test } from "./collector";
+import { expect, move, now, open, press, said, settled, start, test } from "./collector";
 
 const told = (run: string, fact: string, more: object, n: number) => ({
   id: `${run}-${n}`,
@@ -316,10 +316,12 @@ test("two runs are laid side by side and the place where they part is on the scr
       "fishbowl",
       [...common, run === "a" ? "left" : "right"].map((text, n) => said(run, text, n)),
     );
-  await open(page, collector, "#/diff?a=fishbowl:a&b=fishbowl:b");
-  await expect(page.locator("tr.first")).toBeInViewport();
+  for (const place of ["#/diff?a=fishbowl:a&b=fishbowl:b", "#/compare/fishbowl:a/fishbowl:b"]) {
+    await open(page, collector, place);
+    await expect(page.locator("tr.first")).toBeInViewport();
+  }
   await expect(page.locator("tr.first")).toContainText("right");
-  await page.keyboard.press("g"); // and nothing is left behind that complains
+  await press(page, "g", "f"); // and nothing is left behind that complains
   await expect(page.getByRole("region", { name: "Runs", exact: true }).getByRole("link")).toHaveCount(2);
 });
 

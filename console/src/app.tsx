@@ -1,40 +1,56 @@
 /** The frame around every page: where one can go, whether we are live, which keys there are. */
 
-import { type FormEvent, lazy, memo, type RefObject, Suspense, useEffect, useRef, useState } from "react";
+import { lazy, memo, type RefObject, Suspense, useEffect, useRef, useState } from "react";
 import type { Health } from "./lib/answers";
 import { address } from "./lib/api";
 import { InboxContext, isOpen } from "./lib/inbox";
 import { useLive } from "./lib/live";
-import { href, useRoute } from "./lib/route";
+import { useRoute } from "./lib/route";
 import { inert } from "./lib/text";
 import { count } from "./lib/time";
 import { useAnswer, useKeys } from "./lib/use";
 import { Fleet } from "./pages/fleet";
-import { Caught, Empty } from "./parts/bits";
+import { Caught, Empty, Text } from "./parts/bits";
+import { SideBar, TabBar, TopBar } from "./parts/frame";
+import { Icon } from "./parts/icons";
+import { UndoToast } from "./parts/waiting";
 
 const search = () => import("./pages/search");
 const inbox = () => import("./pages/inbox");
 const run = () => import("./pages/run");
 const diff = () => import("./pages/diff");
 const dash = () => import("./pages/dash");
+const insights = () => import("./pages/insights");
 const [Search, Inbox, RunPage, DiffPage] = [lazy(search), lazy(inbox), lazy(run), lazy(diff)];
-const Dash = lazy(dash);
+const [Dash, Insights] = [lazy(dash), lazy(insights)];
 
 const THEME = "tracklog.theme";
 const KEYS: [string, string][] = [
   ["?", "this list"],
   ["/", "search"],
-  ["g", "the fleet"],
-  ["i", "the inbox"],
+  ["g f", "the fleet"],
+  ["g n", "the inbox"],
+  ["g i", "insights"],
   ["j k", "down and up"],
   ["Enter", "open what is marked"],
+  ["f", "filter the fleet; in a run, the next failure"],
+  ["s S", "sort the fleet by the next column; the other way round"],
+  ["p", "pause the fleet, and go on"],
   ["1 – 6", "the views of a run"],
   ["n", "the newest record of a run, and stay there"],
-  ["f", "the next failure in a run"],
   ["+ -", "closer and further away, in a timeline"],
   ["t", "dark or light"],
   ["Esc", "back, or close"],
 ];
+const TITLES: Record<string, string> = {
+  "": "Fleet",
+  inbox: "Inbox",
+  insights: "Insights",
+  search: "Search",
+  diff: "Compare",
+  compare: "Compare",
+  dash: "Ralph runs",
+};
 
 function themed(): string {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
@@ -64,85 +80,74 @@ export function App() {
   }, [waiting, name]);
   useEffect(() => {
     // A collector that is gone, or was upgraded meanwhile, has no page left to give.
-    const timer = setTimeout(() => void Promise.allSettled([run(), inbox(), search(), diff(), dash()]), 1_000);
+    const timer = setTimeout(
+      () => void Promise.allSettled([run(), inbox(), search(), diff(), dash(), insights()]),
+      1_000,
+    );
     return () => clearTimeout(timer);
   }, []);
+  useEffect(() => void import("./styles/fonts.css"), []);
+  const main = useRef<HTMLElement>(null);
+  // A page begins at its top; a list of its own scrolls where it must.
+  useEffect(() => void main.current?.scrollTo(0, 0), [parts.join("/")]);
+  const toInbox = () => {
+    location.hash = "#/inbox";
+    // A page that is already there is not opened again, so its first box does not get the focus by itself.
+    if (page === "inbox") document.querySelector<HTMLElement>("#main textarea")?.focus();
+  };
   useKeys({
     "?": () => help.current?.showModal(),
     "/": () => box.current?.focus(),
-    g: () => (location.hash = "#/"),
-    i: () => {
-      location.hash = "#/inbox";
-      // A page that is already there is not opened again, so its first box does not get the focus by itself.
-      if (page === "inbox") document.querySelector<HTMLElement>("#main textarea")?.focus();
-    },
+    "g f": () => (location.hash = "#/"),
+    "g n": toInbox,
+    "g i": () => (location.hash = "#/insights"),
     t: turn,
     Escape: () => page && page !== "run" && history.back(),
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    location.hash = href(["search"], { q: box.current?.value ?? "" });
-  };
 
   return (
     <>
-      <main id="main">
-        <InboxContext value={questions}>
-          <Caught key={parts.join("/")}>
-            <Suspense fallback={<p className="soft">Loading…</p>}>
-              <Page name={page} />
-            </Suspense>
-          </Caught>
-        </InboxContext>
-      </main>
-      <header className="bar">
-        <a className="name" href="#/">
-          tracklog
-        </a>
-        <nav aria-label="Pages">
-          <a href="#/" aria-current={page === "" ? "page" : undefined}>
-            Fleet
-          </a>
-          <a href="#/inbox" aria-current={page === "inbox" ? "page" : undefined}>
-            Inbox{waiting > 0 && <span className="badge">{waiting}</span>}
-          </a>
-        </nav>
-        <search>
-          <form onSubmit={submit}>
-            <input
-              ref={box}
-              type="search"
-              key={query.get("q") ?? ""}
-              defaultValue={query.get("q") ?? ""}
-              aria-label="Search all texts"
-              placeholder="Search all texts  /"
-            />
-          </form>
-        </search>
-        <div className="right">
-          <Pulse />
-          <button aria-label="Keys" onClick={() => help.current?.showModal()}>
-            ?
-          </button>
-          <button aria-label={theme === "dark" ? "Use light colours" : "Use dark colours"} onClick={turn}>
-            {theme === "dark" ? "☀" : "☾"}
-          </button>
-        </div>
-      </header>
-      <Notices />
-      <Help box={help} />
+      <div className="panel">
+        <main id="main" ref={main} className={page === "" ? "fleet" : "page"}>
+          <InboxContext value={questions}>
+            <Caught key={parts.join("/")}>
+              <Suspense fallback={<p className="soft">Loading…</p>}>
+                <Page name={page} />
+              </Suspense>
+            </Caught>
+          </InboxContext>
+        </main>
+        <TopBar crumbs={<Crumbs page={page} name={parts[2]} />} range={page === ""} box={box} />
+        <Notices />
+      </div>
+      <SideBar page={page} waiting={waiting}>
+        <button aria-label="Keys" onClick={() => help.current?.showModal()}>
+          <Icon name="keys" /> Keys
+        </button>
+        <button aria-label={theme === "dark" ? "Use light colours" : "Use dark colours"} onClick={turn}>
+          <Icon name="theme" />
+        </button>
+      </SideBar>
+      <TabBar page={page} waiting={waiting} more={() => help.current?.showModal()} />
+      <UndoToast />
+      <Help box={help} turn={turn} />
     </>
   );
 }
 
-/** Whether we are live, and how far. */
-function Pulse() {
-  const { mark, last } = useLive();
+function Crumbs({ page, name }: { page: string; name: string | undefined }) {
+  if (page !== "run") return <strong>{TITLES[page] ?? "tracklog"}</strong>;
   return (
-    <span className={`pulse ${mark}`} title={`the journal's last record is ${last}`}>
-      <span role="status">{mark}</span>
-      {mark === "live" && <span className="num"> {count(last)}</span>}
-    </span>
+    <ol>
+      <li>
+        <a href="#/">Fleet</a>
+      </li>
+      <li className="cut">
+        <strong>
+          <Text>{name}</Text>
+        </strong>
+      </li>
+    </ol>
   );
 }
 
@@ -187,7 +192,7 @@ function Notices() {
   );
 }
 
-function Help({ box }: { box: RefObject<HTMLDialogElement | null> }) {
+function Help({ box, turn }: { box: RefObject<HTMLDialogElement | null>; turn: () => void }) {
   return (
     <dialog ref={box} aria-label="Keys">
       <h2>Keys</h2>
@@ -203,8 +208,21 @@ function Help({ box }: { box: RefObject<HTMLDialogElement | null> }) {
           </div>
         ))}
       </dl>
-      <form method="dialog">
+      <form method="dialog" className="row">
         <button className="first">Close</button>
+        <button type="button" onClick={turn}>
+          Dark or light
+        </button>
+        <button
+          type="button"
+          onClick={() => {
+            box.current?.close();
+            location.hash = "#/diff";
+          }}
+        >
+          Compare two runs
+        </button>
+        <a href="/licences.txt">Licences</a>
       </form>
     </dialog>
   );
@@ -222,7 +240,10 @@ const Page = memo(function Page({ name }: { name: string }) {
     case "run":
       return <RunPage />;
     case "diff":
+    case "compare":
       return <DiffPage />;
+    case "insights":
+      return <Insights />;
     case "dash":
       return <Dash />;
     default:

@@ -13,8 +13,9 @@ const { inert, start } = await import("../src/lib/text");
 const { ago, cost, count, duration, exact, money, percent, short } = await import("../src/lib/time");
 const { extent, lanes, nearest, pressable, streaks, zoomed } = await import("../src/parts/timeline");
 const { cut } = await import("../src/parts/detail");
-const { boardAddress } = await import("../src/pages/fleet");
-const { partOf } = await import("../src/parts/runs");
+const { boardAddress, fleetView } = await import("../src/lib/fleet");
+const { itemAt, partOf } = await import("../src/parts/runs");
+const { pointOf, rangeText } = await import("../src/lib/range");
 const { terms } = await import("../src/pages/search");
 const { parseFrame } = await import("../src/lib/frames");
 const { parseKahnEvent } = await import("@tracklog/contracts/ralph");
@@ -251,14 +252,64 @@ describe("the timeline", () => {
 });
 
 test("the list of runs is asked for by the filters of the address, a part at a time", () => {
-  const query = parse("#/?status=waiting&agent=a%26b&seq=7").query;
-  expect(boardAddress(query, 0)).toBe("/api/board?limit=100&status=waiting&agent=a%26b");
+  const asked = (hash: string, after = 0) => boardAddress(fleetView(parse(hash).query), after);
+  const bare = "/api/board?limit=100&group=attention&sort=activity";
+  expect(asked("#/?status=waiting&agent=a%26b&seq=7")).toBe(`${bare}&status=waiting&agent=a%26b`);
   const early = Object.values(
     import.meta.glob<string>("../public/early.js", { query: "?raw", import: "default", eager: true }),
   )[0];
-  expect(early).toContain(`"${boardAddress(new URLSearchParams(), 0)}"`); // it is on its way before it is asked for
-  expect(boardAddress(new URLSearchParams(), 300)).toBe("/api/board?limit=100&after=300");
+  expect(early).toContain(`"${asked("#/")}"`); // it is on its way before it is asked for
+  expect(asked("#/", 300)).toBe(`${bare}&after=300`);
   expect([0, 49, 70, 90, 4_999].map(partOf)).toEqual([0, 0, 0, 50, 4950]);
+});
+
+test("an address of the fleet holds ranges, several values, order and groups; older ones go on working", () => {
+  const asked = (hash: string) => new URLSearchParams(boardAddress(fleetView(parse(hash).query), 0).split("?")[1]);
+  const now = asked(
+    "#/?since=-24h&project=%2Fw%2Fa%2Cb&project=!%2Fw%2Fc&source=ralph&sort=cost&dir=asc&group=project",
+  );
+  expect(now.getAll("project")).toEqual(["/w/a,b", "!/w/c"]);
+  expect(Object.fromEntries(now)).toMatchObject({ since: "-24h", dialect: "ralph", sort: "cost", dir: "asc" });
+  expect(now.get("group")).toBe("project");
+  const old = asked("#/?text=x&status=failed&dialect=ralph&within=7d&outcome=stuck&agent=a");
+  expect(Object.fromEntries(old)).toMatchObject({
+    text: "x",
+    status: "failed",
+    dialect: "ralph",
+    since: "-7d",
+    outcome: "stuck",
+    agent: "a",
+  });
+  expect(asked("#/?within=all").has("since")).toBe(false);
+  expect(asked("#/?sort=nonsense&dir=up&group=moon").toString()).toBe("limit=100&group=attention&sort=activity");
+});
+
+test("a line of the table is the head of a group or a run of the list", () => {
+  const groups = [
+    { key: "working", count: 2, closed: false },
+    { key: "broken", count: 5, closed: true },
+    { key: "done", count: 1, closed: false },
+  ];
+  const lines = [0, 1, 2, 3, 4, 5].map((line) => itemAt(groups, line));
+  expect(lines).toEqual([
+    { group: groups[0] },
+    { place: 0 },
+    { place: 1 },
+    { group: groups[1] },
+    { group: groups[2] },
+    { place: 2 },
+  ]);
+  expect(itemAt([], 7)).toEqual({ place: 7 });
+});
+
+test("ranges of time are read in the address and spelled for a person", () => {
+  const now = Date.parse("2026-11-16T16:30:00Z");
+  expect(pointOf("-24h", now)).toBe(now - 86_400_000);
+  expect(pointOf("now", now)).toBe(now);
+  expect(pointOf("yesterday", now)).toBeNaN();
+  expect(rangeText({ since: "", until: "" }, now)).toBe("All time");
+  expect(rangeText({ since: "-24h", until: "" }, now)).toMatch(/^15 Nov \d\d:30 – now$/);
+  expect(rangeText({ since: "", until: "2026-11-16T16:30:00Z" }, now)).toMatch(/^the beginning – 16 Nov/);
 });
 
 describe("foreign text", () => {

@@ -303,6 +303,11 @@ def test_the_trace_of_a_run_counts_its_calls_over_its_time_and_each_once(home):
     assert (sum(rows["r"]["calls"]), sum(rows["r"]["failed"])) == (10, 1)
     assert (rows["r"]["calls"][0], rows["r"]["failed"][35]) == (1, 1)
     assert ask(home, "traces", run=keys) == list(rows.values())
+    torn = native(60, "torn", "Returned", NOW + 1, tool="t", call_id="x", ok=False, seconds=1.5)
+    home.intake.admit([torn], "tracklog")
+    home.index.catch_up()
+    (only,) = ask(home, "traces", run=["tracklog:torn"])  # only the end was recorded
+    assert (sum(only["calls"]), sum(only["failed"])) == (1, 1)
     home.intake.admit([native(50, "r", "Called", NOW + 20, tool="t", call_id="x")], "tracklog")
     home.index.catch_up()
     (again,) = ask(home, "traces", run=["tracklog:r"])

@@ -79,10 +79,12 @@ export async function post<P extends Path<"post">>(
   params: Params<P, "post">,
   body: Body<P>,
 ): Promise<Result<P, "post">> {
+  const text = JSON.stringify(body);
   const response = await fetch(filled(path, params as object), {
     method: "POST",
+    keepalive: text.length < 10_000, // goes on when the page is left; a browser refuses it for more
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(body),
+    body: text,
   });
   return (await (await checked(response)).json()) as Result<P, "post">;
 }

@@ -19,27 +19,27 @@ function aliased(parts: readonly string[]): readonly string[] {
   return parts[1] === undefined ? ["dash", "ralph-runs"] : ["run", "kahn", ...parts.slice(1)];
 }
 
-export function href(parts: readonly string[], query?: Record<string, string | number>): string {
+/** The parameters of an address; one with several values is repeated, one that is empty is left out. */
+export type Query = Record<string, string | number | readonly string[]>;
+
+export function href(parts: readonly string[], query: Query = {}): string {
   const path = parts.map(encodeURIComponent).join("/");
-  const asked = new URLSearchParams(
-    Object.entries(query ?? {})
-      .filter(([, value]) => value !== "")
-      .map(([key, value]) => [key, String(value)]),
-  ).toString();
+  const pairs = Object.entries(query).flatMap(([key, value]) =>
+    (Array.isArray(value) ? (value as readonly string[]) : [value]).map((each) => [key, String(each)]),
+  );
+  const asked = new URLSearchParams(pairs.filter(([, value]) => value !== "")).toString();
   return `#/${path}${asked ? `?${asked}` : ""}`;
 }
 
-export function runHref(family: string, run: string, query?: Record<string, string | number>) {
+export function runHref(family: string, run: string, query?: Query) {
   return href(["run", family, run], query);
 }
 
 /** Changes the query of the address; an empty value takes the key away, `step` makes it a place to come back to. */
-export function setQuery(changes: Record<string, string>, step = false): void {
+export function setQuery(changes: Record<string, string | readonly string[]>, step = false): void {
   const { parts, query } = parse(location.hash);
-  for (const [key, value] of Object.entries(changes))
-    if (value) query.set(key, value);
-    else query.delete(key);
-  const next = href(parts, Object.fromEntries(query));
+  const all = Object.fromEntries([...query.keys()].map((key) => [key, query.getAll(key)]));
+  const next = href(parts, { ...all, ...changes });
   if (next === location.hash) return;
   history[step ? "pushState" : "replaceState"](null, "", next);
   window.dispatchEvent(new HashChangeEvent("hashchange"));

@@ -14,15 +14,20 @@ export function duration(seconds: number | null | undefined): string {
   return `${Math.floor(hours / 24)} days`;
 }
 
+/** One unit only: `2 s`, `41 min`, `5 h`, `29 days`. */
+export function briefly(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
+  if (seconds < 60) return `${Math.max(Math.floor(seconds), 0)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86400)} days`;
+}
+
 export function ago(moment: string | null | undefined, now: number): string {
   const at = moment ? Date.parse(moment) : NaN;
   if (Number.isNaN(at)) return "–";
   const seconds = Math.round((now - at) / 1000);
-  if (seconds < 0) return "just now";
-  if (seconds < 60) return `${seconds} s ago`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
-  if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)} h ago`;
-  return `${Math.floor(seconds / 86400)} days ago`;
+  return seconds < 0 ? "just now" : `${briefly(seconds)} ago`;
 }
 
 const two = (value: number): string => String(value).padStart(2, "0");

@@ -136,7 +136,22 @@ export function useNow(every = 1000): number {
 
 export type Keys = Record<string, () => void>;
 
-/** Keys that act while nobody types; the newest keys win. */
+const NEXT = 1_500; // milliseconds in which the second key of two comes
+const [FIRST, NONE] = ["g", { key: "", time: 0 }];
+let [before, latest] = [NONE, NONE];
+
+const isField = (target: HTMLElement) => /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable;
+
+globalThis.window?.addEventListener?.(
+  "keydown",
+  (event) => {
+    const typed = event.target instanceof HTMLElement && isField(event.target);
+    [before, latest] = [latest, typed ? NONE : { key: event.key, time: event.timeStamp }];
+  },
+  true,
+);
+
+/** Keys that act while nobody types; the newest keys win. `g f` is one key after another. */
 export function useKeys(keys: Keys): void {
   const held = useRef(keys);
   held.current = keys;
@@ -145,15 +160,15 @@ export function useKeys(keys: Keys): void {
       if (document.querySelector("dialog[open]")) return; // it has its own
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
       const target = event.target as HTMLElement;
-      const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable;
-      if (typing) {
+      if (isField(target)) {
         if (event.key === "Escape") target.blur(); // what was typed stays
         return;
       }
       // A dialog that was closed a moment ago may still have the focus; a button of it cannot be pressed.
       const pressed = target.closest("a, button, summary");
       if (event.key === "Enter" && pressed && !pressed.closest("dialog:not([open])")) return; // it is pressed itself
-      const act = held.current[event.key];
+      const second = before.key === FIRST && event.timeStamp - before.time < NEXT;
+      const act = held.current[second ? `${FIRST} ${event.key}` : event.key];
       if (!act) return;
       event.preventDefault();
       act();

@@ -10,9 +10,9 @@ import { Empty, Sorry, Text } from "../parts/bits";
 import { plain } from "../parts/blocks";
 
 export default function DiffPage() {
-  const { query } = useRoute();
-  const a = query.get("a") ?? "";
-  const b = query.get("b") ?? "";
+  const { parts, query } = useRoute();
+  const a = query.get("a") ?? parts[1] ?? "";
+  const b = query.get("b") ?? parts[2] ?? "";
   const runs = useAnswer(address("/api/runs", { limit: 500 }), "never");
   const path = a && b ? address("/api/diff", { a, b }) : null;
   const { data, trouble } = useAnswer(path, "never");

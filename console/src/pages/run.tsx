@@ -22,7 +22,7 @@ const VIEWS = ["transcript", "timeline", "stage", "lifecycle", "findings", "tree
 type View = (typeof VIEWS)[number];
 const ILLEGAL = "illegal-transition";
 const LISTED = 1000; // findings
-const PATIENCE = 1000; // milliseconds
+const PATIENCE = 2500; // milliseconds
 const STEADY = 150; // milliseconds between two moments that are asked for while the slider is drawn
 const STAGED = ["world", "belief", "note"]; // what is said on a stage, and nowhere else
 

@@ -6,7 +6,6 @@ import { runHref, setQuery, useRoute } from "../lib/route";
 import { inert, start } from "../lib/text";
 import { useAnswer, useLast, useNow } from "../lib/use";
 import { Empty, Sorry, Text, When } from "../parts/bits";
-import { WINDOWS } from "./fleet";
 
 /** The words of a question, for marking; quotes and stars are the index's own. */
 export function terms(question: string): string[] {
@@ -24,6 +23,7 @@ export function Marked({ text, question }: { text: string; question: string }) {
   );
 }
 
+const WINDOWS = ["1h", "24h", "7d"];
 const FILTERS = ["dialect", "run", "within"];
 const MOST = 100;
 

@@ -27,6 +27,17 @@ export function placeOf({ model, project, branch }: RunRow): string[] {
   return [model, folder, branch].filter((each): each is string => Boolean(each));
 }
 
+/** A model's name; its maker is hidden, but for screen readers. */
+export function Model({ name }: { name: string | null }) {
+  const [, maker = "", rest = ""] = /^((?:[\w.-]+\/)*(?:claude-)?)(.*)$/.exec(name ?? "") ?? [];
+  return (
+    <>
+      {maker && rest ? <span className="unseen">{inert(maker)}</span> : inert(maker)}
+      <Text>{rest}</Text>
+    </>
+  );
+}
+
 export function When({ at, now }: { at: string | null | undefined; now: number }) {
   return (
     <time className="soft small" dateTime={at ?? undefined} title={exact(at)}>

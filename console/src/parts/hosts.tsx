@@ -37,10 +37,15 @@ function Became({ outcome }: { outcome: Outcome }) {
   );
 }
 
+/** The hosts in this collector that can begin a run. */
+export function useOffers(): HostRow[] {
+  const { data } = useAnswer(address("/api/hosts"), "never");
+  return (data ?? []).filter((host) => host.can.includes("start") && host.programs.length);
+}
+
 /** What can be begun here; nothing where no host runs in this collector. */
 export function Begin() {
-  const { data } = useAnswer(address("/api/hosts"), "never");
-  const offers = (data ?? []).filter((host) => host.can.includes("start") && host.programs.length);
+  const offers = useOffers();
   if (!offers.length) return null;
   return (
     <Card title="Start a run">

@@ -10,7 +10,6 @@ import { useAnswer, useNow } from "../lib/use";
 import { aggregateRuns24h } from "../lib/workspace/ralph-runs";
 import { AgentsNow, AgentsOverall } from "./agents";
 import { Card, Text } from "./bits";
-import { Begin } from "./hosts";
 import { type Bar, Plot } from "./plot";
 
 const label = (from: string) => clock(from).slice(0, 5);
@@ -73,9 +72,13 @@ function Figure({ big, beside }: { big: string; beside: string }) {
   );
 }
 
-/** In a home without any run, only what can be begun. */
 export function Panels({ bare }: { bare: boolean }) {
-  return <div className="grid">{bare ? <Begin /> : <All />}</div>;
+  if (bare) return <p className="empty">Nothing was recorded yet.</p>;
+  return (
+    <div className="grid">
+      <All />
+    </div>
+  );
 }
 
 function All() {
@@ -86,7 +89,6 @@ function All() {
   const costs = useAnswer(address("/api/costs", { by: "model" }));
   return (
     <>
-      <Begin />
       <AgentsNow now={now} />
       <RalphRuns />
       <Hours />

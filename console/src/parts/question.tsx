@@ -7,7 +7,7 @@ import { keyOf } from "../lib/inbox";
 import { operator, remember } from "../lib/operator";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
-import { duration } from "../lib/time";
+import { briefly, duration } from "../lib/time";
 import { useAnswer, useNow } from "../lib/use";
 import { Text } from "./bits";
 
@@ -34,15 +34,16 @@ function Before({ question }: { question: InboxRow }) {
   );
 }
 
-/** How long somebody waits, counting on. */
-function Waiting({ seconds }: { seconds: number | null }) {
+/** How long somebody waits, counting on; briefly, or to the second. */
+export function useWaiting(seconds: number | null, brief = false): string {
   useNow(); // it ticks
   const since = useMemo(() => Date.now() - (seconds ?? 0) * 1000, [seconds]);
-  return (
-    <span className="status waiting">
-      waiting {duration(seconds === null ? null : Math.floor((Date.now() - since) / 1000))}
-    </span>
-  );
+  const waited = seconds === null ? null : Math.floor((Date.now() - since) / 1000);
+  return brief ? briefly(waited) : duration(waited);
+}
+
+function Waiting({ seconds }: { seconds: number | null }) {
+  return <span className="status waiting">waiting {useWaiting(seconds)}</span>;
 }
 
 /** An answer, or something that can be answered, as a person reads it. */
@@ -65,7 +66,7 @@ function parsed(text: string): unknown {
 }
 
 /** A question that somebody answered while it was looked at. */
-function Settled({ question }: { question: InboxRow }) {
+export function Settled({ question }: { question: InboxRow }) {
   const who = question.answered_by.join(", ") || "the agent itself";
   const said = inWords(question.answer);
   return (
@@ -76,7 +77,7 @@ function Settled({ question }: { question: InboxRow }) {
 }
 
 /** What was typed and not sent yet: it outlives its box, and a page that is loaded again. */
-function useDraft(key: string): [string, (text: string) => void] {
+export function useDraft(key: string): [string, (text: string) => void] {
   const name = `tracklog.draft.${key}`;
   const [text, setText] = useState(() => sessionStorage.getItem(name) ?? "");
   const keep = (typed: string) => {

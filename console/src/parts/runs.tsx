@@ -1,17 +1,19 @@
-/** The list of runs, of which only a part is held and only what is in view is drawn. */
+/** The table of runs, of which only a part is held and only what is in view is drawn. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
-import type { BoardAnswer, RunRow } from "../lib/answers";
-import { runHref } from "../lib/route";
+import { type CSSProperties, memo, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import type { BoardAnswer, RunRow, TraceRow } from "../lib/answers";
+import { address } from "../lib/api";
+import { COLUMNS, type Column, type FleetView, HELD, natural, shown } from "../lib/fleet";
+import { runHref, setQuery } from "../lib/route";
 import { inert } from "../lib/text";
-import { cost, count, short } from "../lib/time";
-import { useKeys, useNow } from "../lib/use";
-import { outcomeOf, placeOf, StatusMark, Text, When } from "./bits";
+import { ago, briefly, cost, count, exact, short } from "../lib/time";
+import { useAnswer, useKeys, useLast, useNow } from "../lib/use";
+import { Model, outcomeOf, Text } from "./bits";
+import { Icon, StatusGlyph } from "./icons";
 
-const PART = 50; // runs; a list is asked for in parts that begin at multiples of it
-export const HELD = 2 * PART; // runs of one answer
-const ROW = 42; // pixels, until one was drawn
+const PART = HELD / 2; // runs; a list is asked for in parts that begin at multiples of it
+const ROW = 32; // pixels, until one was drawn
 
 const keyOf = (run: RunRow): string => `${run.family}:${run.run}`;
 
@@ -20,131 +22,317 @@ export function partOf(row: number): number {
   return Math.max(Math.floor((row - PART / 2) / PART), 0) * PART;
 }
 
-export function Runs({ board, look }: { board: BoardAnswer; look: (after: number) => void }) {
-  const { runs, after, matching } = board;
+type Group = BoardAnswer["groups"][number];
+type Item = { readonly group: Group } | { readonly place: number };
+
+/** What stands in a line of the table: the head of a group, or the run at a place of the list. */
+export function itemAt(groups: readonly Group[], line: number): Item {
+  let [left, place] = [line, 0];
+  for (const group of groups) {
+    if (left === 0) return { group };
+    left -= 1;
+    const rows = group.closed ? 0 : group.count;
+    if (left < rows) return { place: place + left };
+    left -= rows;
+    place += rows;
+  }
+  return { place: place + left };
+}
+
+const ATTENTION: Record<string, [RunRow["status"], string]> = {
+  waiting: ["waiting", "Waiting"],
+  working: ["working", "Working"],
+  broken: ["failed", "Failed or lost"],
+  done: ["done", "Done"],
+};
+
+interface Props {
+  readonly board: BoardAnswer;
+  readonly view: FleetView;
+  readonly look: (after: number) => void;
+  readonly close: (group: string) => void;
+}
+
+export function Runs({ board, view, look, close }: Props) {
+  const { runs, after, listed, groups } = board;
   const now = useNow();
-  const box = useRef<HTMLDivElement>(null);
+  const table = useRef<HTMLDivElement>(null);
+  const scroller = useCallback(() => document.getElementById("main"), []);
+  const [margin, setMargin] = useState(0);
+  useLayoutEffect(() => {
+    const [box, main] = [table.current, scroller()];
+    if (box && main) setMargin(box.getBoundingClientRect().top - main.getBoundingClientRect().top + main.scrollTop);
+  });
   // What is marked is a run, not a row: the list may change its order meanwhile.
   const [marked, setMarked] = useState("");
-  const [high, measure] = useHeight();
+  const lines = groups.length + listed;
   const list = useVirtualizer({
-    count: matching,
-    getScrollElement: () => box.current,
-    estimateSize: useCallback(() => high, [high]),
+    count: lines,
+    getScrollElement: scroller,
+    scrollMargin: margin,
+    estimateSize: useCallback(() => ROW, []),
     overscan: 8,
     useFlushSync: false,
     getItemKey: useCallback((row: number) => row, []),
   });
-  useLayoutEffect(() => list.measure(), [list, high]);
-  const shown = list.getVirtualItems();
-  const middle = shown[shown.length >> 1]?.index ?? 0;
+  const drawn = list.getVirtualItems();
+  const places = drawn
+    .map((each) => itemAt(groups, each.index))
+    .flatMap((item) => ("place" in item ? [item.place] : []));
+  const middle = places[places.length >> 1] ?? 0;
   useEffect(() => look(partOf(middle)), [middle, look]);
+  const traces = useTraces(runs);
+  const columns = COLUMNS.filter((each) => !each.extra || view.cols.includes(each.key));
   const step = (by: number) => {
     const here = runs.findIndex((run) => keyOf(run) === marked);
     const next = Math.min(Math.max(here + by, 0), runs.length - 1);
     const run = runs[next];
     if (!run) return;
     setMarked(keyOf(run));
-    list.scrollToIndex(after + next);
+    const line = Array.from({ length: lines }, (_, n) => n).find((n) => {
+      const item = itemAt(groups, n);
+      return "place" in item && item.place === after + next;
+    });
+    if (line !== undefined) list.scrollToIndex(line, { align: "auto" });
+  };
+  const sort = (column: Column | undefined) => {
+    if (!column) return;
+    const flip = column.sort === view.sort ? (view.dir === "asc" ? "desc" : "asc") : natural(column.sort);
+    setQuery({
+      sort: column.sort === "activity" ? "" : column.sort,
+      dir: flip === natural(column.sort) ? "" : flip,
+    });
   };
   useKeys({
     j: () => step(1),
     k: () => step(-1),
     ArrowDown: () => step(1),
     ArrowUp: () => step(-1),
+    s: () => sort(columns[(columns.findIndex((each) => each.sort === view.sort) + 1) % columns.length]),
+    S: () => sort(columns.find((each) => each.sort === view.sort)),
     Enter: () => {
       const run = runs.find((each) => keyOf(each) === marked);
       if (run) location.hash = runHref(run.family, run.run);
     },
   });
   return (
-    <section aria-label="Runs">
-      <p className="soft small" role="status">
-        {matching === board.all ? "" : `${count(matching)} of `}
-        {count(board.all)} {board.all === 1 ? "run" : "runs"}
-      </p>
-      <div className="runs">
-        <div className="run head" aria-hidden="true">
-          <span>status</span>
-          <span>run</span>
-          <span>outcome</span>
-          <span>agents</span>
-          <span className="num">calls</span>
-          <span className="num">tokens</span>
-          <span className="num">cost</span>
-          <span className="num">last activity</span>
-        </div>
-        <div ref={box} className="window" tabIndex={-1}>
-          <div style={{ height: list.getTotalSize(), position: "relative" }}>
-            {shown.map((item, n) => {
-              const run = runs[item.index - after];
-              return (
-                <div
-                  key={item.key}
-                  ref={n ? null : measure}
-                  className="place"
-                  style={{ transform: `translateY(${item.start}px)` }}
-                >
-                  {run ? <Row run={run} now={now} here={keyOf(run) === marked} /> : <div className="run soft">…</div>}
-                </div>
-              );
-            })}
-          </div>
-        </div>
+    <div
+      className="runs"
+      role="table"
+      aria-label="Runs"
+      aria-rowcount={lines + 1}
+      style={{ "--columns": columns.map(({ key }) => `var(--w-${key})`).join(" ") } as CSSProperties}
+    >
+      <div className="run head" role="row">
+        <span role="columnheader" className="unseen">
+          Status
+        </span>
+        {columns.map((column) => {
+          const on = column.sort === view.sort;
+          return (
+            <span
+              key={column.key}
+              role="columnheader"
+              className={`c-${column.key}${column.figure ? " num" : ""}`}
+              aria-sort={on ? (view.dir === "asc" ? "ascending" : "descending") : "none"}
+            >
+              <button className={on ? "on" : ""} onClick={() => sort(column)}>
+                {column.label}
+                {on && <span aria-hidden="true"> {view.dir === "asc" ? "↑" : "↓"}</span>}
+              </button>
+            </span>
+          );
+        })}
       </div>
-    </section>
+      <div ref={table} className="lines" style={{ height: list.getTotalSize() }}>
+        {drawn.map((each) => {
+          const item = itemAt(groups, each.index);
+          const run = "place" in item ? runs[item.place - after] : undefined;
+          return (
+            <div
+              key={each.key}
+              ref={list.measureElement}
+              data-index={each.index}
+              className="place"
+              role="none"
+              style={{ transform: `translateY(${each.start - margin}px)` }}
+            >
+              {"group" in item ? (
+                <GroupHead group={item.group} by={view.group} columns={columns.length + 1} close={close} />
+              ) : run ? (
+                <Row
+                  run={run}
+                  columns={columns}
+                  now={now}
+                  line={each.index + 2}
+                  here={keyOf(run) === marked}
+                  trace={traces.get(keyOf(run))}
+                />
+              ) : (
+                <div className="run soft" role="row" aria-rowindex={each.index + 2}>
+                  <span role="cell">…</span>
+                </div>
+              )}
+            </div>
+          );
+        })}
+      </div>
+    </div>
   );
 }
 
-/** The height of a row, which all share: one is measured, and again when the window changes. */
-function useHeight(): [number, (row: Element | null) => void] {
-  const [high, setHigh] = useState(ROW);
-  const [row, measure] = useState<Element | null>(null);
-  useEffect(() => {
-    if (!row) return;
-    const watch = new ResizeObserver(([entry]) => entry && setHigh(entry.target.getBoundingClientRect().height || ROW));
-    watch.observe(row);
-    return () => watch.disconnect();
-  }, [row]);
-  return [high, measure];
+/** The traces of the runs at hand; those that were there stay while others come. */
+function useTraces(runs: readonly RunRow[]): Map<string, TraceRow> {
+  const keys = runs
+    .filter((run) => run.tool_calls > 0)
+    .map(keyOf)
+    .sort();
+  const { data } = useAnswer(keys.length ? address("/api/traces", { run: keys }) : null, "seldom");
+  const rows = useLast(data) ?? [];
+  return new Map(rows.map((row) => [`${row.family}:${row.run}`, row]));
 }
 
-const Row = memo(function Row({ run, now, here }: { run: RunRow; now: number; here: boolean }) {
+function GroupHead(props: { group: Group; by: string; columns: number; close: (group: string) => void }) {
+  const { group, by, columns, close } = props;
+  const [status, label] = (by === "attention" && ATTENTION[group.key ?? ""]) || [null, null];
+  const name = label ?? (group.key === null ? `no ${by}` : shown(by, group.key));
   return (
-    <a
-      className={here ? "run here" : "run"}
-      href={runHref(run.family, run.run)}
-      aria-current={here ? "true" : undefined}
-    >
-      <StatusMark status={run.status} />
-      <span className="title-cell cut" title={inert(run.title ?? run.run)}>
-        <span className="title">
-          <Text>{run.title ?? run.run}</Text>
-        </span>{" "}
-        <span className="soft small mono">
-          <Text>{[run.title ? run.run : run.dialects.join(", "), ...placeOf(run)].join(" · ")}</Text>
+    <div className={`group${group.closed ? " closed" : ""}`} role="row">
+      <span role="cell" aria-colspan={columns}>
+        <button aria-expanded={!group.closed} onClick={() => close(group.key ?? "(none)")}>
+          <Icon name="down" size={14} />
+          {status && <StatusGlyph status={status} />}
+          <strong title={inert(group.key ?? "")}>
+            <Text>{name}</Text>
+          </strong>
+          <span className="soft"> {count(group.count)}</span>
+        </button>
+      </span>
+    </div>
+  );
+}
+
+/** How busy a run was over its own time, and where it failed. */
+function TraceStrip({ trace, live }: { trace: TraceRow | undefined; live: boolean }) {
+  if (!trace?.calls.length) return null;
+  const most = Math.max(...trace.calls, 1);
+  const high = (n: number) => Math.max((n / most) * 12, 2);
+  return (
+    <svg className="trace" viewBox={`0 0 ${trace.calls.length * 2} 14`} preserveAspectRatio="none" aria-hidden="true">
+      {trace.calls.map((n, place) => {
+        if (!n) return null;
+        const bad = trace.failed[place] ?? 0;
+        const kind = bad ? "bad" : live && place >= trace.calls.length - 2 ? "now" : "";
+        const height = bad ? 14 : high(n);
+        return <rect key={place} className={kind} x={place * 2} y={14 - height} width="1.4" height={height} />;
+      })}
+    </svg>
+  );
+}
+
+interface RowProps {
+  readonly run: RunRow;
+  readonly columns: readonly Column[];
+  readonly now: number;
+  readonly line: number;
+  readonly here: boolean;
+  readonly trace: TraceRow | undefined;
+}
+
+const Row = memo(function Row({ run, columns, now, line, here, trace }: RowProps) {
+  return (
+    <div className={here ? "run here" : "run"} role="row" aria-rowindex={line} aria-current={here ? "true" : undefined}>
+      <span role="cell" className="c-status" title={run.status}>
+        <StatusGlyph status={run.status} />
+        <span className="unseen">{run.status}</span>
+      </span>
+      {columns.map((column) => (
+        <span key={column.key} role="cell" className={`cut c-${column.key}${column.figure ? " num" : ""}`}>
+          <Cell column={column.key} run={run} now={now} trace={trace} />
         </span>
-      </span>
-      <span className="outcome cut" title={inert(outcomeOf(run))}>
-        <Text>{outcomeOf(run)}</Text>
-      </span>
-      <span className="cut soft" title={inert(run.agents.join(", "))}>
-        <Text>{run.agents.join(", ") || "–"}</Text>
-      </span>
-      <span className="num">
-        {count(run.tool_calls)}
-        {run.tool_failures > 0 && (
-          <span className="failed" title={`${run.tool_failures} failed`}>
-            {" "}
-            {run.tool_failures} ✗
-          </span>
-        )}
-      </span>
-      <span className="num">{short(run.tokens)}</span>
-      <span className="num">{cost(run)}</span>
-      <span className="num when">
-        <When at={run.last_activity} now={now} />
-      </span>
-    </a>
+      ))}
+    </div>
   );
 });
+
+function Cell({ column, run, now, trace }: { column: string; run: RunRow; now: number; trace: TraceRow | undefined }) {
+  switch (column) {
+    case "title":
+      return (
+        <a href={runHref(run.family, run.run)} title={inert(run.title ?? run.run)}>
+          <Text>{run.title ?? run.run}</Text>
+          {run.title && (
+            <span className="unseen">
+              {" "}
+              <Text>{run.run}</Text>
+            </span>
+          )}
+        </a>
+      );
+    case "id":
+      return (
+        <span className="mono">
+          <Text>{run.run}</Text>
+        </span>
+      );
+    case "activity":
+      return <TraceStrip trace={trace} live={run.status === "working"} />;
+    case "project":
+      return (
+        <span title={inert([run.project, run.branch].filter(Boolean).join(", "))}>
+          <Text>{run.project ? shown("project", run.project) : ""}</Text>{" "}
+          <span className="soft">
+            <Text>{run.branch}</Text>
+          </span>
+        </span>
+      );
+    case "model":
+      return run.models.length ? (
+        <span className="soft" title={inert(run.models.join(", "))}>
+          <Model name={run.model} />
+          {run.models.length > 1 && ` +${run.models.length - 1}`}
+        </span>
+      ) : (
+        <span className="soft">no model</span>
+      );
+    case "source":
+      return <Text>{run.dialects.join(", ")}</Text>;
+    case "agents":
+      return <Text>{run.agents.join(", ") || "–"}</Text>;
+    case "outcome":
+      return <Text>{outcomeOf(run)}</Text>;
+    case "score":
+      return run.score === null ? "–" : String(Number(run.score.toFixed(3)));
+    case "calls":
+      return (
+        <>
+          {count(run.tool_calls)}
+          {run.tool_failures > 0 && (
+            <span className="failed" title={`${run.tool_failures} failed`}>
+              {" "}
+              {run.tool_failures}✕
+            </span>
+          )}
+        </>
+      );
+    case "tokens":
+      return <span className="soft">{short(run.tokens)}</span>;
+    case "cost":
+      return cost(run);
+    case "took":
+      return <span className="soft">{briefly(run.seconds ?? run.age_seconds)}</span>;
+    default: {
+      const words = ago(run.last_activity, now);
+      return (
+        <time
+          className={run.status === "working" ? "working" : "soft"}
+          dateTime={run.last_activity ?? undefined}
+          title={exact(run.last_activity)}
+        >
+          {words.replace(/ ago$/, "")}
+          {words.endsWith(" ago") && <span className="unseen"> ago</span>}
+        </time>
+      );
+    }
+  }
+}

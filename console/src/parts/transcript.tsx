@@ -10,7 +10,7 @@ import { Empty } from "./bits";
 import { Entry, returns, type Where } from "./entry";
 import { Strip } from "./timeline";
 
-const GUESS = 56; // pixels of a row that was not drawn yet
+const GUESS = 50; // pixels of a row that was not drawn yet
 const NEAR = 80; // pixels from the end that count as the end
 const NONE: readonly FindingRow[] = [];
 

@@ -46,7 +46,7 @@ class State:
     returned_seq: int | None = None
     """None: it did not return."""
     returned_ms: int | None = None
-    """The time, where the duration was not reported."""
+    """The time, where the duration or the call itself was not reported."""
     ok: bool | None = None
     status: str | None = None
     error: str | None = None
@@ -85,7 +85,8 @@ def step(state: State, position: Position, fact: Called | Returned) -> State:
             state.status, state.error = short(fact.status, 120), short(fact.error, 120)
             state.exit_code = fact.exit_code if _is_small(fact.exit_code) else None
             state.micros = whole(fact.seconds, 1_000_000)
-            state.returned_ms = when(position) if state.micros is None else None
+            needed = state.micros is None or state.called_seq is None
+            state.returned_ms = when(position) if needed else None
     return state
 
 

@@ -1,0 +1,206 @@
+/** The frame around every page: where one can go, whether we are live, and the range of time. */
+
+import { type FormEvent, type ReactNode, type RefObject, useRef, useState } from "react";
+import { useLive } from "../lib/live";
+import { RANGES, rangeOf, rangeText } from "../lib/range";
+import { href, setQuery, useRoute } from "../lib/route";
+import { count } from "../lib/time";
+import { useNow } from "../lib/use";
+import { Icon, Logo } from "./icons";
+
+const PAGES = [
+  ["", "Fleet", "fleet"],
+  ["inbox", "Inbox", "inbox"],
+  ["insights", "Insights", "insights"],
+  ["search", "Search", "search"],
+  ["diff", "Compare", "compare"],
+] as const;
+
+function Place(props: { to: (typeof PAGES)[number]; page: string; waiting: number }) {
+  const [to, label, icon] = props.to;
+  const here = props.page === to || (to === "" && props.page === "run");
+  return (
+    <a href={`#/${to}`} aria-current={here ? "page" : undefined}>
+      <Icon name={icon} />
+      <span className="label">{label}</span>
+      {to === "inbox" && props.waiting > 0 && <span className="badge">{props.waiting}</span>}
+      {to === "search" && <kbd>/</kbd>}
+    </a>
+  );
+}
+
+export function SideBar({ page, waiting, children }: { page: string; waiting: number; children: ReactNode }) {
+  return (
+    <header className="side">
+      <a className="name" href="#/">
+        <Logo /> tracklog
+      </a>
+      <nav aria-label="Pages">
+        {PAGES.map((each) => (
+          <Place key={each[1]} to={each} page={page} waiting={waiting} />
+        ))}
+      </nav>
+      <Recorder />
+      <div className="foot">{children}</div>
+    </header>
+  );
+}
+
+/** On a phone, at the bottom of the screen. */
+export function TabBar({ page, waiting, more }: { page: string; waiting: number; more: () => void }) {
+  return (
+    <nav className="tabbar" aria-label="Pages on a small screen">
+      {PAGES.slice(0, 4).map((each) => (
+        <Place key={each[1]} to={each} page={page} waiting={waiting} />
+      ))}
+      <button onClick={more}>
+        <Icon name="keys" />
+        <span className="label">More</span>
+      </button>
+    </nav>
+  );
+}
+
+/** How far the journal goes, and how fast it grows. */
+function Recorder() {
+  const { mark, last } = useLive();
+  const rate = useRate(last);
+  return (
+    <section className="recorder" aria-label="Recorder">
+      <span className={`rec ${mark}`}>{mark === "live" ? "Recording" : mark === "away" ? "Away" : "Connecting"}</span>
+      <span className="soft">{rate === null ? "" : `${count(rate)} a minute`}</span>
+      <span className="soft num">#{count(last)}</span>
+      <span className="soft" title="No witness outside this collector vouches for the chain of hashes.">
+        <Icon name="shield" size={13} /> no witness
+      </span>
+    </section>
+  );
+}
+
+/** Records in the last minute; null until one was watched. */
+function useRate(last: number): number | null {
+  const seen = useRef<[number, number][]>([]);
+  const now = useNow(5_000);
+  if (last > 0) seen.current.push([now, last]);
+  while ((seen.current[1]?.[0] ?? now) < now - 60_000) seen.current.shift();
+  const [at, first] = seen.current[0] ?? [now, last];
+  return now - at < 55_000 ? null : Math.round(((last - first) * 60_000) / (now - at));
+}
+
+/** Whether we are live, and since when not. */
+function Pulse() {
+  const { mark, last } = useLive();
+  const now = useNow();
+  const heard = useRef(now);
+  if (mark === "live") heard.current = now;
+  return (
+    <span className={`pulse ${mark}`} title={`the journal's last record is ${last}`}>
+      <span role="status">
+        {mark === "away" ? "trying again" : mark}
+        {mark === "away" && (
+          <span aria-hidden="true">, last heard {Math.round((now - heard.current) / 1000)} s ago</span>
+        )}
+      </span>
+    </span>
+  );
+}
+
+export function TopBar(props: { crumbs: ReactNode; range: boolean; box: RefObject<HTMLInputElement | null> }) {
+  const { query } = useRoute();
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    location.hash = href(["search"], { q: props.box.current?.value ?? "" });
+  };
+  return (
+    <div className="top">
+      <div className="crumbs cut">{props.crumbs}</div>
+      <Pulse />
+      {props.range && <RangePicker />}
+      <search className="find">
+        <form onSubmit={submit}>
+          <Icon name="search" size={14} />
+          <input
+            ref={props.box}
+            type="search"
+            key={query.get("q") ?? ""}
+            defaultValue={query.get("q") ?? ""}
+            aria-label="Search all texts"
+            placeholder="Search all texts"
+          />
+        </form>
+      </search>
+    </div>
+  );
+}
+
+/** The range of time of a page: four usual ones, or any. */
+function RangePicker() {
+  const { query } = useRoute();
+  const now = useNow(30_000);
+  const range = rangeOf(query);
+  const [open, setOpen] = useState(false);
+  const choose = (since: string, until = "") => {
+    setQuery({ since, until, within: "" });
+    setOpen(false);
+  };
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const given = new FormData(event.currentTarget);
+    const point = (name: string) => {
+      const text = String(given.get(name) ?? "");
+      return text ? new Date(text).toISOString() : "";
+    };
+    choose(point("since"), point("until"));
+  };
+  return (
+    <fieldset className="range">
+      <legend className="unseen">Range of time</legend>
+      <div className="segmented">
+        {RANGES.map(([since, label]) => (
+          <button
+            key={since}
+            aria-pressed={range.since === since && !range.until}
+            onClick={() => choose(range.since === since && !range.until ? "" : since)}
+          >
+            {label}
+          </button>
+        ))}
+      </div>
+      <details
+        className="menu"
+        open={open}
+        onToggle={(event) => setOpen(event.currentTarget.open)}
+        onKeyDown={(event) => {
+          if (event.key === "Escape") setOpen(false);
+        }}
+      >
+        <summary>
+          <Icon name="clock" size={14} />
+          <span className="wide">{rangeText(range, now)}</span>
+          <span className="narrow">
+            {RANGES.find(([since]) => since === range.since)?.[1] ?? rangeText(range, now)}
+          </span>
+        </summary>
+        <form className="sheet" onSubmit={submit}>
+          <div className="usual">
+            {RANGES.map(([since, label]) => (
+              <button key={since} type="button" onClick={() => choose(since)}>
+                Last {label}
+              </button>
+            ))}
+            <button type="button" onClick={() => choose("")}>
+              All time
+            </button>
+          </div>
+          <label>
+            From <input type="datetime-local" name="since" />
+          </label>
+          <label>
+            Until <input type="datetime-local" name="until" />
+          </label>
+          <button className="first">Show this range</button>
+        </form>
+      </details>
+    </fieldset>
+  );
+}
