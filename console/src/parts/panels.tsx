@@ -86,7 +86,7 @@ function All() {
   const tools = useAnswer(address("/api/tools"));
   const audits = useAnswer(address("/api/audits", { window: "7d" }));
   const leaders = useAnswer(address("/api/leaderboard"));
-  const costs = useAnswer(address("/api/costs", { by: "model" }));
+  const costs = useAnswer(address("/api/costs", { by: ["model"] }));
   return (
     <>
       <AgentsNow now={now} />
