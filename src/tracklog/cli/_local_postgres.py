@@ -188,10 +188,6 @@ class LocalPostgres:
         """Make a standby the primary."""
         self.call("pg_ctl", "promote", "-w", "-D", str(self.data))
 
-    def reload(self) -> None:
-        """Read the configuration again."""
-        os.kill(self.pid, signal.SIGHUP)
-
     def remove(self) -> None:
         """Stop the server, and remove its folder."""
         self.stop()

@@ -9,11 +9,8 @@ from typing import Any
 import orjson
 
 from tracklog.journal.journal import Entry, Journal
-from tracklog.journal.stores import Make, Store
+from tracklog.journal.stores import REFUSED_BYTES, Make, Store
 from tracklog.model.event import Refusal
-
-MOST_STORED = 64 << 10
-"""Bytes of a refused line that are stored, in base64; size and hash are of the complete line."""
 
 SEGMENT_SIZE = 4 << 20
 SEGMENTS = 8
@@ -77,6 +74,6 @@ def _entry(line: bytes, refusal: Refusal, size: int, name: str) -> Entry:
         "problems": [problem._asdict() for problem in refusal.problems],
         "size": size,
         "sha256": name,
-        "line": base64.b64encode(line[:MOST_STORED]).decode(),
+        "line": base64.b64encode(line[:REFUSED_BYTES]).decode(),
     }
     return Entry(refusal.dialect or "", "refused", refusal.run or "", orjson.dumps(entry))

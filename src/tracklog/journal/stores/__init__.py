@@ -1,12 +1,9 @@
 """Stores: where a journal's bytes are, one kind of store per file.
 
-To write another: copy `memory.py`, implement the same methods (`first`, `last`, `append`, `read`) and
-their promises, end the file with `store = open_it`, a function from what follows the colon of
-the URL (and options by name) to a `Store`, and pass `tracklog.testing.StoreSuite`.
-The file's name is the URL's scheme: `stores/memory.py` is `memory:`.
-An outside package offers its function under the entry point group `tracklog.stores`.
+To write another: copy `memory.py`, implement the methods of `Store` with their promises, and pass
+`tracklog.testing.StoreSuite`. A storage (see `tracklog.journal.storages`) opens it by URL.
 
-Of a frame a store needs only what `tracklog.frame` reads from it: its number and its run.
+Of a frame a store needs only what `tracklog.journal.frame` reads from it: its number and its run.
 """
 
 import base64
@@ -77,7 +74,7 @@ class Pruning(NamedTuple):
 
 
 REFUSED_BYTES = 64 << 10
-"""Bytes of a refused line that are stored, in base64."""
+"""Bytes of a refused line that are stored, in base64; its size and hash are of the complete line."""
 
 
 def refused_needle(line: bytes) -> bytes:
