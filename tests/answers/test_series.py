@@ -201,7 +201,7 @@ def test_the_length_before_is_compared(tmp_path):
     assert (answer["total"], answer["before"], len(answer["at"])) == (1.0, 3.0, 60)
 
 
-def test_a_turn_lasts_from_the_question_or_the_result_to_what_is_said_next(tmp_path):
+def test_a_turn_lasts_from_the_question_or_the_result_to_the_next_answer(tmp_path):
     facts = [
         ("r", "05T10:00:00", said("user")),
         ("r", "05T10:00:04", said("assistant", model="m")),
