@@ -34,6 +34,14 @@ GIVEN: dict[str, dict[str, Any]] = {
     "search": {"query": "the"},
     "why": {"run": RUN, "seq": None},
     "diff": {"a": RUN, "b": "kahn:agent-coder-2"},
+    "traces": {"run": [RUN]},
+    "series": {
+        "metric": ["calls"],
+        "by": "tool",
+        "since": "2026-05-01",
+        "until": "2026-05-20",
+        "tz": "UTC",
+    },
     "query": {"sql": "SELECT run FROM runs ORDER BY run"},
 }
 """What a question is asked with."""
@@ -88,8 +96,10 @@ def on_the_command_line(question: Question) -> list[str]:
     given = GIVEN.get(question.name, {})
     for param in question.params:
         if param.python in given:
-            words += [] if param.required else [f"--{param.name}"]
-            words.append(str(given[param.python]))
+            value = given[param.python]
+            for each in value if isinstance(value, list) else [value]:
+                words += [] if param.required else [f"--{param.name}"]
+                words.append(str(each))
     return words
 
 

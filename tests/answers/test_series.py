@@ -59,7 +59,7 @@ def recorded(path, facts):
     return home
 
 
-def said(role, **more):
+def says(role, **more):
     return Said(role=role, blocks=({"type": "text", "text": "x"},), **more)
 
 
@@ -201,14 +201,14 @@ def test_the_length_before_is_compared(tmp_path):
     assert (answer["total"], answer["before"], len(answer["at"])) == (1.0, 3.0, 60)
 
 
-def test_a_turn_lasts_from_the_question_or_the_result_to_the_next_answer(tmp_path):
+def test_a_turn_lasts_from_the_question_or_the_result_to_the_next_message(tmp_path):
     facts = [
-        ("r", "05T10:00:00", said("user")),
-        ("r", "05T10:00:04", said("assistant", model="m")),
+        ("r", "05T10:00:00", says("user")),
+        ("r", "05T10:00:04", says("assistant", model="m")),
         ("r", "05T10:00:05", Called(tool="Bash", call_id="1")),
         ("r", "05T10:00:20", Returned(call_id="1", ok=True)),
-        ("r", "05T10:00:21", said("assistant", model="m")),
-        ("r", "05T10:09:00", said("assistant", model="m")),
+        ("r", "05T10:00:21", says("assistant", model="m")),
+        ("r", "05T10:09:00", says("assistant", model="m")),
     ]
     with recorded(tmp_path, facts) as home:
         assert of(home, "turns")["total"] == 2
