@@ -12,8 +12,9 @@ import orjson
 import pytest
 import zstandard
 
+from support import sampling
 from support.asking import ask
-from support.forking import script
+from support.forking import script, tracklog
 from support.sessions import AT, SESSION, claude
 from tracklog.answers.doctor import doctor
 from tracklog.formats import registry
@@ -295,3 +296,15 @@ def test_all_that_a_torn_archive_still_holds_is_read(tmp_path):
     path.write_bytes(gzip.compress(b"".join(lines[:10])) + gzip.compress(b"".join(lines[10:]))[:-8])
     with opened(path) as file:
         assert file.read() == b"".join(lines)
+
+
+def test_a_folder_with_good_odd_and_bad_lines_of_every_dialect_can_be_imported(tmp_path):
+    """Among them a run whose id is empty, which no note can name."""
+    done = tracklog(tmp_path, "import", sampling.ROOT / "dialects")
+    assert done.returncode == 1, done.stderr
+    assert b"Traceback" not in done.stderr
+    with Home(tmp_path, readonly=True) as home:
+        assert ("awf", "") in home.runs()
+        notes = [each for each in home.journal.records() if b'"label":"imported"' in each.line]
+    assert len(notes) > 10
+    assert all(each.run for each in notes)

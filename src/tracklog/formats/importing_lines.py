@@ -207,7 +207,7 @@ def runs_of(home: Home, verdicts: Iterable[Verdict]) -> set[Run]:
 def note_imported(home: Home, path: Path, runs: Set[Run]) -> int:
     """Puts on record, once per run, that lines of it come from a file and may be of any age.
 
-    Called when the lines are stored, so that no note is about lines that are not. Returns the
+    A run whose id is empty gets no note: a native line must name its run. Called when the lines are stored, so that no note is about lines that are not. Returns the
     number of new notes.
     """
     if not runs:
@@ -222,6 +222,7 @@ def note_imported(home: Home, path: Path, runs: Set[Run]) -> int:
             origin={"writer": "import", "fidelity": "observed", "path": spelled},
         )
         for family, run in sorted(runs)
+        if run
     ]
     known = home.intake.admit(lines, native.dialect.name)
     assert not any(verdict.problems for verdict in known)
