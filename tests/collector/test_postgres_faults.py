@@ -193,7 +193,7 @@ def test_a_question_waits_for_the_record_that_its_sender_names(nodes, tmp_path):
         worker.process.send_signal(signal.SIGCONT)
     answer = eventually(lambda: (found := ask(second)).status_code == 200 and found)
     assert {row["run"] for row in answer.json()} == {"first", "second"}
-    assert ask(second + 1).status_code == 503  # there is no such record
+    assert ask(second + 1).status_code == 404  # there is no such record
 
 
 def test_collectors_ask_to_wait_while_the_synchronous_standby_is_away(

@@ -1005,7 +1005,7 @@ def test_a_better_mapping_maps_every_record_again(tmp_path, home):
 
     path = three(tmp_path, "one")
     Importing(home).bring([path])
-    better = replace(registry.importer("claude"), mapping="2")
+    better = replace(registry.importer("claude"), mapping="9")
     summary = Importing(home, [better]).bring([path])
     assert (summary.again, summary.lines) == ({"mapping": 1}, {"accepted": 3})
     home.index.catch_up()

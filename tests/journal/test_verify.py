@@ -221,7 +221,7 @@ def test_an_anchor_of_the_past_still_holds_and_a_rewritten_history_does_not(tmp_
 
 def test_an_anchor_that_is_none_is_refused():
     for text in ("", "9", "9:abc", "x:" + "0" * 64, "9:" + "G" * 64):
-        with pytest.raises(BadFormat, match="no anchor"):
+        with pytest.raises(BadFormat, match="is not an anchor"):
             anchor_of(text)
 
 

@@ -338,11 +338,11 @@ def test_a_followed_file_is_continued_where_it_stopped(tmp_path):
     path = folder / "run.jsonl"
     lines = [tool("r", step=n) for n in range(4)]
 
-    def follow() -> None:
-        assert tracklog(home, "follow", "--once", folder).returncode == 0
+    def follow(code: int = 0) -> None:
+        assert tracklog(home, "follow", "--once", folder).returncode == code
 
-    path.write_bytes(b"\n".join(lines[:2]) + b"\n" + lines[2][:20])  # half a line is not read
-    follow()
+    path.write_bytes(b"\n".join(lines[:2]) + b"\n" + lines[2][:20])
+    follow(1)  # half a line is not read, and reported
     assert lines_of(home, "r") == lines[:2]
     path.write_bytes(b"\n".join(lines) + b"\n")
     follow()

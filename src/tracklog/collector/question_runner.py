@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tracklog.index.indexer import BEHIND
 from tracklog.model.errors import IndexUnusable, TracklogError
 from tracklog.web import logs
+from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
     from tracklog.home.home import Home
@@ -68,7 +69,7 @@ class QuestionRunner:
         """The result of a function that reads the index, once the index is up to date.
 
         With `indexed` it is enough that this record is in the index; where it is not within a few
-        seconds, the client is asked to come again.
+        seconds, the client is asked to come again. A record that does not exist is a 404.
 
         Where it cannot be brought up to date, as on a full disk, the answer comes from the current
         index, and `AS_OF` says how far that goes. Where there is no index yet, it raises.
@@ -90,8 +91,10 @@ class QuestionRunner:
             AS_OF.set(known)
         elif indexed is not None and (await self.run(self._known) or 0) < indexed:
             last = self.home.journal.last
-            raise IndexUnusable(
-                f"there is no record {indexed} yet, the last is {last}", "ask again"
+            raise Trouble(
+                404,
+                f"there is no record {indexed}: the last one is {last}",
+                "give the `last_seq` of the response to your POST",
             )
         return await self.run(question)
 

@@ -22,6 +22,8 @@ INDEXED = whole(
     least=0,
 )
 
+NO_RECORD = "There is no record of the number in `indexed`."
+
 
 def routes() -> tuple[Route, ...]:
     """The routes of all questions, in the order of their names."""
@@ -35,6 +37,7 @@ def _route(question: Question, path: str) -> Route:
     if not in_path and len(question.routes) > 1:
         params = tuple(each for each in params if not each.run)
     needs_run = in_path or any(each.run for each in params)
+    missing = [NO_RUN] * needs_run + [NO_RECORD] * question.fresh
     return Route(
         method="GET",
         path=path,
@@ -42,7 +45,7 @@ def _route(question: Question, path: str) -> Route:
         endpoint=_endpoint(question),
         params=params,
         result=question.result,
-        answers=({404: NO_RUN} if needs_run else {}) | dict(question.refusals),
+        answers=({404: " ".join(missing)} if missing else {}) | dict(question.refusals),
     )
 
 

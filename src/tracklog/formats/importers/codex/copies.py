@@ -11,6 +11,7 @@ from tracklog.formats.importers import remember
 from tracklog.formats.importers._fact_bodies import said
 from tracklog.formats.importers.codex.record import CodexRecord
 from tracklog.model.event import Body
+from tracklog.model.fact import blob_of
 
 if TYPE_CHECKING:
     from tracklog.formats.importers.codex.reader import CodexReader
@@ -27,7 +28,7 @@ def copy(line: CodexRecord, event: Body) -> bool | None:
     """An event with the text of a response item."""
     kind = str(event.get("type"))
     text = event.get("message") or event.get("text")
-    if not text:
+    if not text or not (isinstance(text, str) or blob_of(text)):
         line.ignore(_why(kind))
         return None
     key = digest(text)

@@ -86,7 +86,8 @@ class CodexReader(Reader):
         CodexRecord(self, said, at).write(_meaning_of(said))
 
     def finish(self) -> None:
-        write_waiting(self)
+        if self.final:
+            write_waiting(self)
 
     def _is_copy(self, value: Body, own: Body) -> bool:
         """Whether a record at the beginning of this file is a copy from the parent."""
