@@ -3,12 +3,14 @@
 import hashlib
 import json
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.hosting import Host, flow, mock, pairs, put
+from support.hosting import Host, Process, flow, mock, pairs, put
+from support.waiting import eventually
 from tracklog.hosts.openwop.reasoning import cost
 from tracklog.hosts.openwop.redaction import Redactor
 from tracklog.hosts.openwop.settings import Key, Tool, digest
@@ -892,3 +894,61 @@ def test_a_replay_says_where_it_came_out_otherwise(tmp_path):
 def test_hashes_are_made_of_the_canonical_form(value, text):
     numbers = "[1,1e+21,1e-7,0.000001,123456789.125,0,5e-324,100000000000000000000]"
     assert canonical(value) == (text or numbers)
+
+
+def test_a_tool_may_end_without_reading_its_input(tmp_path):
+    programs = {"quick": ["echo", '{"n": 1}'], "fails": ["sh", "-c", "exit 3"]}
+    arguments = {"text": "x" * 300_000}  # more than a pipe holds
+    flows = [
+        flow(
+            name,
+            [
+                {
+                    "id": "t",
+                    "typeId": "core.tool.call",
+                    "config": {"toolId": f"local:{name}", "arguments": arguments},
+                }
+            ],
+            settings={"timeout": 10000, "maxRetries": 1},
+        )
+        for name in programs
+    ]
+    tools = [{"id": f"local:{name}", "command": command} for name, command in programs.items()]
+    config = tmp_path / "host.json"
+    folder = str(put(tmp_path / "flows", *flows)[0])
+    config.write_text(json.dumps({"workflows": [folder], "tools": tools}))
+    with Process(tmp_path / "home", "--config", str(config)) as host:
+        for _ in range(5):
+            (returned,) = host.run("quick", "agent.toolReturned")
+            assert returned["payload"]["result"] == {"n": 1}
+        run = host.start("fails")
+        error = host.until(run, "failed")["error"]
+        assert (error["code"], error["message"]) == ("tool_failed", "it ended with 3")
+        assert len(host.events(run, "agent.toolReturned")) == 2
+        assert len(host.events(run, "node.retried")) == 1
+
+
+@pytest.mark.parametrize("ends", ["cancel", "timeout"])
+def test_a_tool_that_is_cut_off_leaves_no_process_behind(tmp_path, ends):
+    script = f"sleep 300 & echo $! > {tmp_path}/made; mv {tmp_path}/made {tmp_path}/pid; wait"
+    seconds = 300 if ends == "cancel" else 1
+    tool = Tool(id="local:slow", command=("sh", "-c", script), seconds=seconds)
+    node = {"id": "t", "typeId": "core.tool.call", "config": {"toolId": tool.id}}
+    odd = "call-not-returned"
+    with serve(tmp_path, flow("slow", [node]), tools={tool.id: tool}, tolerated=odd) as host:
+        run = host.start("slow")
+        assert eventually((tmp_path / "pid").exists)
+        process = int((tmp_path / "pid").read_text())
+        if ends == "cancel":
+            assert host.http.post(f"/v1/runs/{run}/cancel", json={}).is_success
+        host.until(run, "cancelled", "failed")
+        assert eventually(lambda: not is_alive(process))
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process runs; one that ended and was not waited for does not."""
+    status = Path(f"/proc/{process}/stat")
+    try:
+        return status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import signal
 import time
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -150,6 +152,35 @@ def rate_limited(tool: str) -> Outcome:
     )
 
 
+async def _output(child: asyncio.subprocess.Process, given: bytes) -> tuple[bytes, bytes]:
+    """The output of a program that gets some input; where it is cut off, its processes are ended."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    assert child.stderr is not None
+    try:
+        out, err, _ = await asyncio.gather(
+            child.stdout.read(), child.stderr.read(), _feed(child.stdin, given)
+        )
+        await child.wait()
+    except BaseException:
+        # The program leads a process group; those that it started may outlive it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        await child.wait()
+        raise
+    return out, err
+
+
+async def _feed(stdin: asyncio.StreamWriter, given: bytes) -> None:
+    """Write the input of a program; one that ends without reading it has not failed."""
+    # uvloop raises RuntimeError where asyncio has the errors of the pipe.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError, RuntimeError):
+        stdin.write(given)
+        await stdin.drain()
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError, RuntimeError):
+        stdin.close()
+
+
 async def invoke(tool_id: str, tools: Mapping[str, Tool], arguments: Any) -> Outcome:
     """Run a tool to its end or its timeout."""
     if tool_id == ECHO:
@@ -168,14 +199,9 @@ async def invoke(tool_id: str, tools: Mapping[str, Tool], arguments: Any) -> Out
         )
     try:
         async with asyncio.timeout(tool.seconds):
-            out, err = await child.communicate(orjson.dumps(arguments))
+            out, err = await _output(child, orjson.dumps(arguments))
     except TimeoutError:
         return Outcome("error", error=_retry("tool_timeout", f"it took more than {tool.seconds} s"))
-    finally:
-        if child.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                child.kill()
-            await child.wait()
     if child.returncode:
         output = err.decode(errors="replace").strip()[-500:]
         message = output or f"it ended with {child.returncode}"
