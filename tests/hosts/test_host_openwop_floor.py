@@ -90,6 +90,26 @@ def test_a_gate_is_closed_by_one_veto_or_by_a_majority(tmp_path, policy, rejects
         assert end["payload"]["failedNodeId"] == "gate"
 
 
+def test_a_second_vote_of_a_person_is_checked_and_does_not_change_the_first(tmp_path):
+    keys = tuple(key(name, "approvals:respond", "runs:read") for name in ("ann", "bob"))
+    with serve(tmp_path, flow("two", [gate(requiredApprovals=2)]), keys=keys) as host:
+        ann, bob = host.client("ann"), host.client("bob")
+        run = host.start("two")
+        host.until(run, "waiting-approval")
+        assert bob.answer(run, "gate", {"action": "accept"}).is_success
+        for action in ("garbage", "timeout", 7):
+            vote = bob.answer(run, "gate", {"action": action})
+            assert error_of(vote) == (400, "validation_error")
+        changed = bob.answer(run, "gate", {"action": "reject"})
+        assert error_of(changed) == (409, "run_state_conflict")
+        assert changed.json()["details"] == {"runStatus": "waiting-approval", "vote": "accept"}
+        assert "accept" in changed.json()["message"]
+        assert bob.answer(run, "gate", {"action": "accept"}).status_code == 200
+        assert len(host.events(run, "approval.received")) == 1
+        assert ann.answer(run, "gate", {"action": "accept"}).is_success
+        host.until(run, "completed")
+
+
 def test_votes_are_still_there_after_a_restart(tmp_path):
     flows = (flow("conformance-three", [gate(requiredApprovals=2)]),)
     with serve(tmp_path, *flows) as host:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tracklog import Overtaken
-from tracklog.hosts.openwop.exceptions import BadAnswer, Newer, NotAllowed, Unknown
+from tracklog.hosts.openwop.exceptions import AlreadyVoted, BadAnswer, Newer, NotAllowed, Unknown
 from tracklog.hosts.openwop.questions import Answer
 from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.runlog import CANCEL, PAUSE, REFUSAL, RESUME, RunLog
@@ -118,7 +118,7 @@ class Control:
             await asyncio.shield(answer.taken)
         except Overtaken:
             raise AlreadyResolved from None
-        except NotAllowed:
+        except (NotAllowed, AlreadyVoted):
             raise
         except BadAnswer:
             if interrupt is not None:

@@ -83,6 +83,14 @@ class NotAllowed(BadAnswer):
     """An answer by somebody who may not give it."""
 
 
+class AlreadyVoted(BadAnswer):
+    """Another vote of somebody whose first vote stands."""
+
+    def __init__(self, vote: str) -> None:
+        super().__init__(f"the first vote stands: {vote}")
+        self.vote = vote
+
+
 class Unknown(Exception):
     """There is no such run, or it asks no such question."""
 

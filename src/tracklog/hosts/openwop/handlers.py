@@ -16,16 +16,18 @@ from tracklog.hosts.openwop.control import AlreadyResolved, Conflict, status_of
 from tracklog.hosts.openwop.definitions import Definition, Refused
 from tracklog.hosts.openwop.discovery import etag
 from tracklog.hosts.openwop.engine import Engine
-from tracklog.hosts.openwop.exceptions import BadAnswer, Mismatch, Newer, NotAllowed, Unknown
+from tracklog.hosts.openwop.exceptions import (
+    AlreadyVoted,
+    BadAnswer,
+    Mismatch,
+    Newer,
+    NotAllowed,
+    Unknown,
+)
 from tracklog.hosts.openwop.failures import Failure
 from tracklog.hosts.openwop.forks import forked, started
 from tracklog.hosts.openwop.mock_provider import OPTION, check_provider
-from tracklog.hosts.openwop.options import (
-    BODY,
-    OVERLAY,
-    read_options,
-    refuse_unknown,
-)
+from tracklog.hosts.openwop.options import BODY, OVERLAY, read_options, refuse_unknown
 from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.routes import openapi
 from tracklog.hosts.openwop.run_diff import diff_of
@@ -393,6 +395,9 @@ class Handlers:
             raise Failure("interrupt_already_resolved", text) from None
         except NotAllowed as error:
             raise Failure("forbidden", str(error)) from None
+        except AlreadyVoted as error:
+            details = {"runStatus": status_of(self.engine.known(name)), "vote": error.vote}
+            raise Failure("run_state_conflict", str(error), details) from None
         except Mismatch as error:
             raise Failure("correlation_mismatch", str(error)) from None
         except BadAnswer as error:

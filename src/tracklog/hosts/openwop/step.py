@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tracklog import Body, RecordedAnswer, TapeMiss
 from tracklog.hosts.openwop.agents import Ref, context_key
 from tracklog.hosts.openwop.definitions import Node, Refused
-from tracklog.hosts.openwop.exceptions import Cancelled, NodeFailed, Suspended
+from tracklog.hosts.openwop.exceptions import AlreadyVoted, Cancelled, NodeFailed, Suspended
 from tracklog.hosts.openwop.questions import (
     RATIFY,
     VOTE,
@@ -278,7 +278,7 @@ class Step:
         place = {"nodeId": name, "interruptId": f"int:{key}"}
         self.emit("node.suspended", {**place, "kind": kind, "key": key, **also}, requested)
         while True:
-            given = self._answer(place["interruptId"], kind, requested, ballot)
+            given = self._answer(place["interruptId"], kind, requested, settle, ballot)
             if given.is_timeout:
                 answer: dict[str, Any] = {"action": "reject"}
                 fields: Mapping[str, Any] | None = {"action": "timeout"}
@@ -317,7 +317,7 @@ class Step:
         return self.emit("interrupt.resolved", data, requested)
 
     def _answer(
-        self, interrupt: str, kind: str, requested: Body, ballot: Ballot | None
+        self, interrupt: str, kind: str, requested: Body, settle: Settle, ballot: Ballot | None
     ) -> GivenAnswer:
         """The answer: the recorded one, or the one that is given now; without one the run waits."""
         x = self.x
@@ -341,6 +341,8 @@ class Step:
             if ballot is not None:
                 by = ballot.admit(by, answer.value, is_manual=answer.manual)
                 if by in ballot.votes:  # the same person again: counted once
+                    if settle(answer.value)[0]["action"] != ballot.votes[by]:
+                        raise AlreadyVoted(ballot.votes[by])
                     answer.taken.set_result(None)
                     raise Suspended
             x.tape, x.faithful = None, False  # from here on a replay is a run of its own
