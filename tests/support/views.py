@@ -216,6 +216,8 @@ def _atif(look: Look, key: str, page: dict[str, Any]) -> Said:
     if not any(fact.get("torn") or fact.get("copied") for fact in facts):
         found["calls"] = len(calls)  # else it shows a call that is not counted, or the reverse
     metrics = page["final_metrics"]
+    if page.get("subagent_trajectories"):  # the total is that of the run and of those below it
+        return found | {"cost": metrics.get("extra", {}).get("root_cost_usd")}
     return found | {"cost": metrics.get("total_cost_usd")}
 
 

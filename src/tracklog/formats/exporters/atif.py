@@ -83,7 +83,7 @@ def _outcome(run: ExportRun) -> dict[str, Any]:
 
 
 def _totals(own: dict[str, Any], below: list[dict[str, Any]], steps: int) -> dict[str, Any]:
-    """The totals of the run and all runs below it; the split is written beside them."""
+    """The totals of the run and all runs below it; the split is written beside them, where known."""
     names = {
         "prompt_tokens": "total_prompt_tokens",
         "completion_tokens": "total_completion_tokens",
@@ -95,10 +95,11 @@ def _totals(own: dict[str, Any], below: list[dict[str, Any]], steps: int) -> dic
     for ours, theirs in names.items():
         inner = [each["final_metrics"][theirs] for each in below if theirs in each["final_metrics"]]
         if ours in own or inner:
-            root, inside = own.get(ours, 0), round(sum(inner), DIGITS)
-            totals[theirs] = round(root + inside, DIGITS)
-            if below:
-                split |= {f"root_{ours}": root, f"subagent_{ours}": inside}
+            totals[theirs] = round(own.get(ours, 0) + sum(inner), DIGITS)
+        if ours in own and below:
+            split[f"root_{ours}"] = own[ours]
+        if inner:
+            split[f"subagent_{ours}"] = round(sum(inner), DIGITS)
     totals["total_steps"] = steps
     return totals | ({"extra": split} if split else {})
 
