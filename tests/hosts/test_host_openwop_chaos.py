@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -335,6 +336,20 @@ def test_a_collector_mounts_the_host_and_keeps_its_own_routes(tmp_path):
         # OTLP keeps its paths, though they begin alike.
         response = httpx.post(f"{made.url}/v1/traces", content=b"{}", trust_env=False)
         assert "hint" in response.json() or response.status_code != 404
+        client.http.close()
+
+
+def test_a_host_in_a_collector_without_a_token_makes_a_key(tmp_path):
+    with collector(tmp_path, "--with", "openwop") as made:
+        line = made.process.stdout.readline()
+        made_key = re.fullmatch(r"the key of openwop is (\S{32})\n", line)
+        assert made_key, line
+        body = {"workflowId": "conformance-noop"}
+        for headers in ({}, {"Authorization": "Bearer wrong"}):
+            answer = httpx.post(f"{made.url}/v1/runs", json=body, headers=headers, trust_env=False)
+            assert answer.status_code == 401
+        client = Client(made.url, made_key[1])
+        client.until(client.start("conformance-noop"), "completed")
         client.http.close()
 
 

@@ -101,6 +101,7 @@ def command(
     """Receive lines, store them, show them live and answer questions, until Ctrl-C."""
     from tracklog.collector import server
     from tracklog.collector.app import Collector
+    from tracklog.hosts import Keyed
     from tracklog.web import guard, logs
     from tracklog.web.limits import Limits
 
@@ -131,6 +132,9 @@ def command(
 
         def ready() -> None:
             click.echo(f"tracklog is at {where} and keeps its record in {home}")
+            for name, mounted in collector.hosts.items():
+                if isinstance(mounted, Keyed) and mounted.made_key:
+                    click.echo(f"the key of {name} is {mounted.made_key}")
             logs.log("info", "listening", url=where, home=str(home), durability=durability)
 
         server.serve(collector, bound, ready)

@@ -91,6 +91,14 @@ class Answering(Mounted, Protocol):
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None: ...
 
 
+@runtime_checkable
+class Keyed(Mounted, Protocol):
+    """A mounted host that always asks for a key, also where the collector has no token."""
+
+    made_key: str | None
+    """The key that was made for this start, because the operator had set none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """One program that runs agents."""

@@ -52,6 +52,8 @@ class App:
     ) -> None:
         self.engine, self.guard = engine, guard or Guard()
         self.keys = keys
+        self.made_key: str | None = None
+        """The key that was made at the start, where the operator had set none."""
         self.handlers = Handlers(engine)
         self.held = bodies.Held(Limits(body=engine.settings.max_request_bytes))
         fixtures = engine.workflows.fixtures

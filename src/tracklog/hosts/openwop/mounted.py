@@ -1,5 +1,6 @@
 """Make the host from its settings: alone, or as a part of a collector."""
 
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +15,7 @@ CONFIG = "TRACKLOG_OPENWOP_CONFIG"
 
 
 def mount(journal: Log, guard: Guard, environment: Mapping[str, str], place: Path | None) -> App:
-    """The host as a part of a collector, with the collector's token.
+    """The host as a part of a collector, with the collector's token; without one a key is made.
 
     What it offers is a settings file, or a folder of workflows.
     """
@@ -25,7 +26,12 @@ def mount(journal: Log, guard: Guard, environment: Mapping[str, str], place: Pat
     elif place is not None:
         path = str(place)
     settings = settings_of(Path(path) if path else None, environment, workflows)
-    return app_of(journal, guard, settings, guard.token)
+    if guard.token is not None or settings.keys:
+        return app_of(journal, guard, settings, guard.token)
+    made = secrets.token_urlsafe(24)
+    app = app_of(journal, guard, settings, made)
+    app.made_key = made
+    return app
 
 
 def settings_of(
