@@ -157,8 +157,14 @@ def test_a_gate_that_counts_votes_is_not_opened_from_the_command_line(tmp_path, 
         run = host.start("listed")
         host.until(run, "waiting-approval")
         url = f"/api/inbox/int:gate:0:0/answer?run=openwop:{run}"
-        assert host.http.post(url, json={"answer": "accept", "by": "bob"}).is_success
-        assert eventually(lambda: "with a key" in json.dumps(host.http.get("/api/inbox").json()))
+        refused = httpx.post(
+            host.url + url,
+            json={"answer": "accept", "by": "bob"},
+            headers=host.http.headers,
+            trust_env=False,
+        )
+        assert refused.status_code == 409
+        assert f"/v1/runs/{run}/interrupts/gate with the key" in refused.json()["hint"]
         assert host.snapshot(run)["status"] == "waiting-approval"
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tracklog import Log, hosts
 from tracklog.answers.inbox import InboxRow, inbox
 from tracklog.dialects import tracklog as native
 from tracklog.folds import inbox as inbox_fold
@@ -16,7 +17,13 @@ from tracklog.folds import rows_of
 from tracklog.folds import runs as runs_fold
 from tracklog.home.home import Home
 from tracklog.journal.frame import stamp
-from tracklog.model.errors import AlreadyAnswered, AmbiguousQuestion, NoSuchQuestion, TooLate
+from tracklog.model.errors import (
+    AlreadyAnswered,
+    AmbiguousQuestion,
+    NoSuchQuestion,
+    NotAnswered,
+    TooLate,
+)
 from tracklog.model.fact import Answered
 
 
@@ -73,6 +80,7 @@ def give(
         return asked, _same(home, asked, answer, by)
     _check_open(asked)
     family, name = asked.family, asked.run
+    _check_host(home, family, name)
     now = stamp(home.clock())
     source = orjson.dumps([family, name, id, asked.asked_seq])
     line = native.line(
@@ -98,6 +106,15 @@ def given(home: Home, asked: InboxRow) -> Given | None:
         return None
     assert asked.answered_seq is not None
     return _given(home, asked.answered_seq)
+
+
+def _check_host(home: Home, family: str, run: str) -> None:
+    """Refuse an answer that the host of the run would not accept from here."""
+    for host in map(hosts.host, hosts.host_names()):
+        if host.family == family and host.answered_elsewhere is not None:
+            hint = host.answered_elsewhere(Log(home), run)
+            if hint is not None:
+                raise NotAnswered("this question is decided by the votes of people with keys", hint)
 
 
 def _check_open(asked: InboxRow) -> None:

@@ -116,6 +116,8 @@ class Host:
     """Of the runs that it carries out."""
     end: "Callable[[Log, str, str], int] | None" = None
     """Record the request of a person to end a run; the number of the record."""
+    answered_elsewhere: "Callable[[Log, str], str | None] | None" = None
+    """Where the open question of a run is answered, if the console and the command line cannot."""
     inject: "Callable[[Log, str, str, str | None], int] | None" = None
     """Record a remark of a visitor on the stage of a run, under a label; the number of the record."""
 

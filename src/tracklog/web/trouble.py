@@ -53,6 +53,7 @@ _STATUS: Mapping[type[errors.TracklogError], int] = {
     errors.AmbiguousQuestion: 409,
     errors.KeyReused: 409,
     errors.TooLate: 410,
+    errors.NotAnswered: 409,  # and none of its kinds above
     errors.BadQuery: 400,
     errors.NotAppended: 503,
     errors.IndexUnusable: 503,

@@ -26,10 +26,17 @@ def _end(journal: "Log", run: str, by: str) -> int:
     return ask_to_end(journal, run, by)
 
 
+def _answered_elsewhere(journal: "Log", run: str) -> str | None:
+    from tracklog.hosts.openwop.runlog import answered_by_key  # noqa: PLC0415  # slow to import
+
+    return answered_by_key(journal, run)
+
+
 host = Host(
     name="openwop",
     about="Runs OpenWOP workflows over HTTP: discover, run, stream, answer, cancel, replay, fork.",
     mount=_mount,
     family="openwop",
     end=_end,
+    answered_elsewhere=_answered_elsewhere,
 )

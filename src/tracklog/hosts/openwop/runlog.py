@@ -37,6 +37,19 @@ def ask_to_end(journal: Log, run: str, by: str) -> int:
     return put(journal, log.run, CANCEL, {"by": by})
 
 
+def answered_by_key(journal: Log, run: str) -> str | None:
+    """How a gate is answered that counts votes or lists approvers: each person has a key."""
+    log = RunLog(run)
+    log.refresh(journal)
+    question = log.snapshot.question
+    if question is None or "instance" not in log.snapshot.host:
+        return None
+    data = question["payload"]["data"]
+    if data.get("requiredApprovals", 1) <= 1 and "approversList" not in data:
+        return None
+    return f"POST /v1/runs/{run}/interrupts/{question['nodeId']} with the key of an approver"
+
+
 class Snapshot:
     """The state of a run, computed from its events alone."""
 
