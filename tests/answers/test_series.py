@@ -239,8 +239,19 @@ def test_waits_audits_and_runs(tmp_path):
         assert of(home, "runs", project=["/p"], branch=["main"])["total"] == 1
         assert of(home, "runs", outcome=["failed"])["total"] == 1
         assert of(home, "runs", project=["/p"], outcome=["done"])["total"] is None
-        with pytest.raises(UnknownName, match="runs has no token_kind"):
-            of(home, "runs", by="token_kind")
+        assert keys(of(home, "audits", by="checkpoint")) == {"lint": 1}
+
+
+@pytest.mark.parametrize(
+    ("metric", "by"), [("runs", "token_kind"), ("cost", "token_kind"), ("cost", "tool"),
+                       ("latency_p95", "latency_bucket"), ("audits", "tool")],
+)  # fmt: skip  # one row
+def test_a_metric_is_not_split_by_what_it_does_not_have(tmp_path, metric, by):
+    with (
+        recorded(tmp_path, [("r", "05T10:00:00", spent())]) as home,
+        pytest.raises(UnknownName, match=f"{metric} has no {by}"),
+    ):
+        of(home, metric, by=by)
 
 
 def test_a_run_of_several_agents_counts_for_each_of_them_and_once_in_all(tmp_path):
@@ -351,3 +362,27 @@ def test_the_command_prints_bars_and_totals(tmp_path):
     assert shown.returncode == 0, shown.stderr
     assert "claude-sonnet-4-5" in shown.stdout.decode()
     assert "$3.00" in shown.stdout.decode()
+
+
+def test_costs_by_day_of_nothing_and_of_a_very_old_spend(tmp_path):
+    with recorded(tmp_path / "none", [("r", "05T10:00:00", Began(what="run"))]) as home:
+        assert ask(home, "costs", by=["day", "model"], tz="UTC") == []
+    with Home(tmp_path / "old", durability="os") as home:
+        facts = [("1970-01-01T23:30:00Z", 1.0), ("2026-05-05T10:00:00Z", 2.0)]
+        lines = [
+            line(n, spent(key=f"k{n}", cost_usd=usd), at=at) for n, (at, usd) in enumerate(facts)
+        ]
+        home.intake.admit(lines, "tracklog")
+        home.index.catch_up()
+        for by, begins in {
+            "day": ["1970-01-02", "2026-05-05"],
+            "week": ["1969-12-29", "2026-05-04"],
+            "month": ["1970-01-01", "2026-05-01"],
+        }.items():
+            rows = ask(home, "costs", by=[by], tz="Europe/Zurich")
+            assert [(row["begin"], row["cost_usd"]) for row in rows] == [
+                *zip(begins, (1.0, 2.0), strict=True)
+            ]
+        (row,) = ask(home, "costs", by=["all"], since="2026-05-05", until="2026-05-06", tz="UTC")
+        assert (row["begin"], row["cost_usd"]) == (None, 2.0)
+        assert ask(home, "costs", by=["day"], until="2026-05-05", tz="UTC")[-1]["cost_usd"] == 1.0

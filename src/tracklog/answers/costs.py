@@ -1,23 +1,23 @@
 """Costs: tokens and money per run, project, agent, model or provider."""
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 
 from tracklog.answers import Question, now_of, one_of, text
-from tracklog.answers.buckets import cut, minute_of, time_of, zone
+from tracklog.answers.buckets import time_of, zone
 from tracklog.answers.duplicates import same_conversation
 from tracklog.answers.prices import load
 from tracklog.answers.spends import price_by
-from tracklog.folds import MINUTE, moment
 from tracklog.folds import costs as costs_fold
+from tracklog.folds import moment
 from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
 from tracklog.model.errors import BadQuery
 
 BY = ("run", "project", "agent", "model", "provider", "day", "week", "month", "all")
-BUCKETS = {"day": "1d", "week": "1w", "month": "1mo"}
+BUCKETS = ("day", "week", "month")
 """What costs can be summed up by beside a name."""
 
 
@@ -72,9 +72,7 @@ def costs(
         if name == "project":
             name = "run"
             projects = {key: state.cwd for key, state in home.index.states("runs")}
-        begin = None
-        if since is not None or bucket is not None or until != "now":
-            begin = _begin(spends, since, time_of(until, asked_at), bucket, asked_at)
+        begin = _begin(since, until, bucket, asked_at)
         rows = costs_fold.answer(
             spends, by=name, price=price, duplicates=duplicates, projects=projects, begin=begin
         )
@@ -85,7 +83,7 @@ def _names(by: str | Sequence[str]) -> tuple[str, str | None]:
     """What costs are summed up by: a name, and a day, a week or a month."""
     asked = [by] if isinstance(by, str) else list(by) or ["run"]
     names = [each for each in asked if each not in BUCKETS]
-    times = [BUCKETS[each] for each in asked if each in BUCKETS]
+    times = [each for each in asked if each in BUCKETS]
     if len(names) > 1 or len(times) > 1:
         raise BadQuery(
             f"costs are not kept by {', '.join(asked)}",
@@ -95,29 +93,30 @@ def _names(by: str | Sequence[str]) -> tuple[str, str | None]:
 
 
 def _begin(
-    spends: Iterable[costs_fold.State],
-    since: str | None,
-    until: datetime,
-    bucket: str | None,
-    now: datetime,
+    since: str | None, until: str, bucket: str | None, now: datetime
 ) -> Callable[[int], str | None]:
     """When the day, week or month of a time began; None for a time that was not asked for."""
-    if since is None:
-        first = min((each.at_ms for each in spends), default=0)
-        begin = min(datetime.fromtimestamp(first / 1000, now.tzinfo), until - timedelta(minutes=1))
-    else:
-        begin = time_of(since, now)
-    buckets = cut(begin, until, bucket or "1mo")
-    minutes = [minute_of(each) for each in buckets.edges]
-    names = [each.date().isoformat() for each in buckets.edges]
+    first = None if since is None else time_of(since, now).timestamp() * 1000
+    last = None if until == "now" else time_of(until, now).timestamp() * 1000
 
-    def begun(at_ms: int) -> str | None:
-        minute = at_ms // MINUTE
-        if not buckets.begin <= minute < buckets.end:
+    @cache
+    def begun(quarter: int) -> str:
+        # In every zone a day begins at a full quarter of an hour.
+        day = datetime.fromtimestamp(quarter * QUARTER / 1000, now.tzinfo).date()
+        if bucket == "week":
+            day -= timedelta(days=day.weekday())
+        return (day.replace(day=1) if bucket == "month" else day).isoformat()
+
+    def begin(at_ms: int) -> str | None:
+        if (first is not None and at_ms < first) or (last is not None and at_ms >= last):
             return None
-        return names[bisect_right(minutes, minute) - 1] if bucket else ""
+        return begun(at_ms // QUARTER) if bucket else ""
 
-    return begun
+    return begin
+
+
+QUARTER = 900_000
+"""Milliseconds."""
 
 
 question = Question(

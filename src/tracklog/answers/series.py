@@ -38,13 +38,23 @@ METRICS: Mapping[str, tuple[str, Unit]] = {
 }
 """The kind of the cells of a metric, and its unit."""
 LABELS = ("model", "agent", "project", "branch", "tool", "dialect", "source")
-BY = ("none", *LABELS, "outcome", "token_kind", "latency_bucket", "result")
+PARTS = ("outcome", "token_kind", "latency_bucket", "result")
+"""What a metric is split by that is no name: then each part has a row."""
+BY = ("none", *LABELS, "checkpoint", *PARTS)
 FILTERS = (*LABELS, "outcome")
 TOKEN_KINDS = ("cache read", "input", "cache write", "output")
 
 _SHARES = {"latency_p50": 0.5, "latency_p95": 0.95, "wait_p50": 0.5, "wait_p95": 0.95}
-_ONLY = {"outcome": "runs", "token_kind": "spends", "latency_bucket": "turns", "result": "audits"}
-"""The kind of cells that something can be split by."""
+_CALLS = ("calls", "failures", "failure_share")
+_ONLY = {
+    "outcome": ("runs",),
+    "token_kind": ("tokens",),
+    "latency_bucket": ("turns",),
+    "result": ("audits",),
+    "checkpoint": ("audits",),
+    "tool": _CALLS,
+}
+"""The metrics that can be split by something; by anything else all of them can."""
 _FIRST = ("runs", "spends", "calls", "turns", "questions", "audits")
 _PER_DOUBLING = 12  # buckets of a duration that are one bucket of the heat map
 
@@ -109,6 +119,12 @@ class _Asked:
     @property
     def kind(self) -> str:
         return METRICS[self.metric][0]
+
+    @property
+    def label(self) -> str:
+        """The field of a cell that is the name of a row; a checkpoint stands where tools do."""
+        by = "tool" if self.by == "checkpoint" else self.by
+        return by if by in LABELS else ""
 
     @property
     def bands(self) -> tuple[int, ...] | None:
@@ -210,9 +226,9 @@ def _first(index: Indexer, now: datetime, until: datetime) -> datetime:
 
 
 def _series(asked: _Asked, buckets: Buckets, top: int, head: str) -> Series:
-    if (only := _ONLY.get(asked.by)) is not None and METRICS[asked.metric][0] != only:
-        fit = ", ".join(name for name, (kind, _) in METRICS.items() if kind == only)
-        raise UnknownName(f"{asked.metric} has no {asked.by}", f"ask for {fit} by it")
+    only = _ONLY.get(asked.by)
+    if only is not None and asked.metric not in only:
+        raise UnknownName(f"{asked.metric} has no {asked.by}", f"by it ask for {', '.join(only)}")
     spans = buckets.spans
     rows = _summed(asked, spans)
     recorded = {span for span, _ in rows}
@@ -285,7 +301,7 @@ def _named(
         order = sorted(sums, key=float)
     else:
         order = sorted(sums, key=lambda name: (-_size(asked.metric, sums[name]), name))
-    most = len(order) if asked.by in _ONLY else top
+    most = len(order) if asked.by in PARTS else top
     return {name: (name, False) if n < most else ("", True) for n, name in enumerate(order)}
 
 
@@ -301,7 +317,7 @@ def _summed(asked: _Asked, spans: Spans) -> dict[tuple[int, str], _Sum]:
         for span, name, each in _spends(asked, spans, where):
             sums[span, name].merge(each)
         return sums
-    by = asked.by if asked.by in LABELS else ""
+    by = asked.label
     for row in _rows(asked, spans, by, where):
         name = row.name if by else _part_name(asked, row.part)
         if _has_outcome(asked, row.part):
@@ -346,7 +362,7 @@ def _spends(asked: _Asked, spans: Spans, where: Where) -> Iterator[tuple[int, st
     if asked.where.get("outcome"):
         return
     parts, days, places = _by_price(spans, asked.prices)
-    by = asked.by if asked.by in LABELS else ""
+    by = asked.label
     for model, rows in _by_model(asked, parts, by, where):
         for row in rows:
             each = _Sum()
@@ -431,8 +447,6 @@ def _kinds(asked: _Asked, row: Total, each: _Sum) -> Iterator[tuple[str, _Sum]]:
     if asked.by != "token_kind":
         yield row.name, each
         return
-    if asked.metric != "tokens":
-        raise UnknownName("costs have no kind of tokens", "ask for tokens by it")
     counts = row.amounts
     read, written = counts[_COLUMN["cached_tokens"]], counts[_COLUMN["cache_write_tokens"]]
     output = counts[_COLUMN["output_tokens"]]
