@@ -386,3 +386,15 @@ def test_costs_by_day_of_nothing_and_of_a_very_old_spend(tmp_path):
         (row,) = ask(home, "costs", by=["all"], since="2026-05-05", until="2026-05-06", tz="UTC")
         assert (row["begin"], row["cost_usd"]) == (None, 2.0)
         assert ask(home, "costs", by=["day"], until="2026-05-05", tz="UTC")[-1]["cost_usd"] == 1.0
+
+
+@pytest.mark.parametrize("question", ["series", "costs"])
+def test_an_empty_time_is_refused(tmp_path, question):
+    with recorded(tmp_path, [("r", "05T10:00:00", spent())]) as home, pytest.raises(BadQuery):
+        ask(home, question, since="")
+
+
+def test_the_hint_of_an_empty_series_does_not_repeat_the_question(tmp_path):
+    recorded(tmp_path, [("r", "05T10:00:00", Began(what="run"))]).close()
+    assert b"try --since all" in tracklog(tmp_path, "series").stdout
+    assert b"`tracklog runs`" in tracklog(tmp_path, "series", "--since", "all").stdout

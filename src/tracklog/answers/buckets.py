@@ -80,8 +80,10 @@ def time_of(text: str, now: datetime) -> datetime:
         at = datetime.fromisoformat(text)
         text = (at if at.tzinfo else at.replace(tzinfo=now.tzinfo)).isoformat()
     at_ms = point(text, stamp(now.timestamp()))
+    if at_ms is None:
+        raise BadQuery("a time is empty", f"give {ABOUT}")
     try:
-        return datetime.fromtimestamp((at_ms or 0) / 1000, now.tzinfo)
+        return datetime.fromtimestamp(at_ms / 1000, now.tzinfo)
     except (ValueError, OverflowError, OSError):
         raise BadQuery(f"{text[:50]!r} is too far away", f"give {ABOUT}") from None
 

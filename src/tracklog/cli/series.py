@@ -14,14 +14,14 @@ BARS = "▁▂▃▄▅▆▇█"
 _NARROW = 60  # columns of bars, at most
 
 
-def _show(answer: "Series | list[Series]", _asked: _question.QuestionCall) -> None:
+def _show(answer: "Series | list[Series]", asked: _question.QuestionCall) -> None:
     for number, each in enumerate(answer if isinstance(answer, list) else [answer]):
         if number:
             click.echo()
-        _put(each)
+        _put(each, is_all=asked.given["since"] == "all")
 
 
-def _put(answer: "Series") -> None:
+def _put(answer: "Series", *, is_all: bool) -> None:
     total = _amount(answer.unit, answer.total, answer)
     before = _amount(answer.unit, answer.before)
     click.echo(f"{answer.metric} from {answer.at[0]}: {total}, in the time before: {before}")
@@ -31,7 +31,8 @@ def _put(answer: "Series") -> None:
         _table.Column("over time", lambda key: bars(key.values, highest), rank=1),
         _table.Column(answer.by if answer.by != "none" else "of", _name, cut=24),
     ]
-    _table.put(answer.keys, columns, "nothing was recorded in this time; try --since all")
+    more = "`tracklog runs` shows what was recorded" if is_all else "try --since all"
+    _table.put(answer.keys, columns, f"nothing of this was recorded in this time; {more}")
 
 
 def _name(key: "SeriesKey") -> str | None:
