@@ -25,12 +25,12 @@ from tracklog.intake.resuming import admit_stream
 from tracklog.journal.disk import Disk
 from tracklog.journal.frame import Mark
 from tracklog.journal.journal import Entry, Journal
-from tracklog.journal.offsets import Marks, pack, unpack
+from tracklog.journal.offsets import JournalOffsets, pack, unpack
 from tracklog.journal.refused import SEGMENT_SIZE, SEGMENTS, Refused, line_of
 from tracklog.journal.segments import segment_path
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.stores.memory import MemoryStore
-from tracklog.model.errors import JournalFull, KeyReused, Overtaken, StoreBroken
+from tracklog.model.errors import JournalFull, KeyReused, NotDurable, Overtaken, StoreBroken
 from tracklog.model.event import Refusal
 from tracklog.model.fact import Noted
 from tracklog.model.lines import split
@@ -345,10 +345,10 @@ def test_verdicts_in_a_mark_are_short():
 def test_a_cache_of_marks_is_gone_on_with(tmp_path):
     path = tmp_path / "marks.json"
     with Journal(FileStore(tmp_path)) as journal:
-        intake = Intake(journal, registry.dialects(), marks=Marks(journal, path))
+        intake = Intake(journal, registry.dialects(), offsets=JournalOffsets(journal, path))
         intake.admit([KAHN, KAHN], "kahn-agent", batch="k")
-        intake.marks.save()
-        assert Marks(journal, path)._cursor == 2, "nothing is read again"
+        intake.offsets.save()
+        assert JournalOffsets(journal, path)._cursor == 2, "nothing is read again"
 
 
 @pytest.mark.parametrize(
@@ -370,27 +370,29 @@ def test_a_cache_of_marks_is_gone_on_with(tmp_path):
 def test_an_odd_cache_of_marks_is_made_again(tmp_path, spoil):
     path = tmp_path / "marks.json"
     with Journal(FileStore(tmp_path)) as journal:
-        intake = Intake(journal, registry.dialects(), marks=Marks(journal, path))
+        intake = Intake(journal, registry.dialects(), offsets=JournalOffsets(journal, path))
         intake.admit([KAHN, KAHN], "kahn-agent", batch="k")
         intake.admit([KAHN], "kahn-agent", mark=Mark("file:a", 9))
-        right = intake.marks.place("batch:k")
-        intake.marks.save()
+        right = intake.offsets.place("batch:k")
+        intake.offsets.save()
     path.write_bytes(spoil(path.read_bytes()))
     with Journal(FileStore(tmp_path)) as journal:
-        assert Marks(journal, path).place("batch:k") == right
+        assert JournalOffsets(journal, path).place("batch:k") == right
 
 
 def test_a_cache_of_marks_of_another_history_is_not_believed(tmp_path):
     for name, key in (("one", "a"), ("two", "b")):
         with Journal(FileStore(tmp_path / name)) as journal:
             intake = Intake(
-                journal, registry.dialects(), marks=Marks(journal, tmp_path / name / "marks.json")
+                journal,
+                registry.dialects(),
+                offsets=JournalOffsets(journal, tmp_path / name / "marks.json"),
             )
             intake.admit([KAHN], "kahn-agent", batch=key)
-            intake.marks.save()
+            intake.offsets.save()
     shutil.copy(tmp_path / "one/marks.json", tmp_path / "two/marks.json")
     with Journal(FileStore(tmp_path / "two")) as journal:
-        marks = Marks(journal, tmp_path / "two/marks.json")
+        marks = JournalOffsets(journal, tmp_path / "two/marks.json")
         assert marks.place("batch:a") is None
         assert marks.place("batch:b") is not None
 
@@ -420,17 +422,19 @@ def test_a_damaged_mark_is_reported_and_nothing_is_stored_again(tmp_path, verdic
 
 def test_a_mark_stays_with_its_records(tmp_path):
     with Journal(FileStore(tmp_path)) as journal:
-        intake = Intake(journal, registry.dialects(), marks=Marks(journal, tmp_path / "marks.json"))
+        intake = Intake(
+            journal, registry.dialects(), offsets=JournalOffsets(journal, tmp_path / "marks.json")
+        )
         intake.admit([KAHN, KAHN], "kahn-agent", mark=Mark("file:a", 200))
-        intake.marks.save()
-        place = intake.marks.place("file:a")
+        intake.offsets.save()
+        place = intake.offsets.place("file:a")
         intake.admit([KAHN], "kahn-agent", mark=Mark("file:a", 300), place=place)
         with pytest.raises(Overtaken):
             intake.admit([KAHN], "kahn-agent", mark=Mark("file:a", 400), place=place)
     with Journal(FileStore(tmp_path)) as journal:
-        assert Marks(journal, tmp_path / "marks.json").place("file:a")[:2] == (300, 3)
-        assert Marks(journal).place("file:a")[:2] == (300, 3)
-        assert Marks(journal).place("file:b") is None
+        assert JournalOffsets(journal, tmp_path / "marks.json").place("file:a")[:2] == (300, 3)
+        assert JournalOffsets(journal).place("file:a")[:2] == (300, 3)
+        assert JournalOffsets(journal).place("file:b") is None
 
 
 def test_refused_lines_are_stored_with_their_verdict(journal):
@@ -590,6 +594,78 @@ def test_a_line_that_is_sent_again_is_recorded_once(batches, cold):
     assert kept == list(dict.fromkeys(id for batch in batches for id in batch))
 
 
+lines_of_calls = st.one_of(
+    st.builds(spoke, st.sampled_from("123"), st.sampled_from("ab"), st.sampled_from(["s", "t"])),
+    st.builds(message, st.integers(1, 3), st.sampled_from("ab")),
+    st.sampled_from([KAHN, b"nope"]),
+)
+calls = st.tuples(st.lists(lines_of_calls, max_size=4), st.sampled_from([None, None, "k", "l"]))
+
+
+def of_runs(journal):
+    runs = {}
+    for record in journal.records():
+        runs.setdefault((record.dialect, record.run), []).append(record.line)
+    return runs
+
+
+@given(before=st.lists(lines_of_calls, max_size=3), batches=st.lists(calls, max_size=6))
+def test_calls_that_are_committed_together_are_answered_as_if_one_came_after_the_other(
+    before, batches
+):
+    with Journal(MemoryStore()) as alone, Journal(MemoryStore()) as together:
+        one, other = intake_of(alone), intake_of(together)
+        one.admit(before)
+        other.admit(before)
+        expected = []
+        for lines, key in batches:
+            try:
+                expected.append(one.admit(lines, batch=key))
+            except KeyReused as error:
+                expected.append(error)
+        answers = other.commit([other.check(lines, batch=key) for lines, key in batches])
+        assert list(map(type, answers)) == list(map(type, expected))
+        for (lines, _), answer, wanted in zip(batches, answers, expected, strict=True):
+            if isinstance(answer, KeyReused):
+                continue
+            assert [each.verdict for each in answer] == [each.verdict for each in wanted]
+            assert answer.replayed == wanted.replayed
+            for line, verdict in zip(lines, answer, strict=True):
+                if verdict.seq is not None:
+                    (record,) = together.read(verdict.seq - 1, 1)
+                    assert record.line == line
+        assert of_runs(together) == of_runs(alone)
+
+
+def test_calls_of_different_runs_are_committed_in_one_group_and_each_gets_the_failure(tmp_path):
+    class Failing(Disk):
+        syncs, broken = 0, False
+
+        def sync(self, fd):
+            self.syncs += 1
+            if self.broken:
+                raise OSError(errno.EIO, "broken")
+            super().sync(fd)
+
+    disk = Failing()
+    with Journal(FileStore(tmp_path, disk=disk)) as journal:
+        intake = intake_of(journal)
+        runs = [f"run-{n}" for n in range(5)]
+        before = disk.syncs
+        first = [intake.check([spoke("1", run=run)], batch=run) for run in runs]
+        assert [words(each) for each in intake.commit(first)] == [
+            [("accepted", n)] for n in range(1, 6)
+        ]
+        assert disk.syncs == before + 1
+        second = [intake.check([spoke("2", run=run)], batch=f"{run}-2") for run in runs]
+        disk.broken = True
+        assert {type(each) for each in intake.commit(second)} == {NotDurable}
+        disk.broken = False
+        assert [words(each) for each in intake.commit(second)] == [
+            [("accepted", n)] for n in range(6, 11)
+        ]
+
+
 def test_equal_events_of_threads_are_recorded_once(journal):
     intake = intake_of(journal)
     lines = [spoke(str(n)) for n in range(200)]
@@ -737,6 +813,19 @@ def test_a_stream_goes_on_where_it_stopped_and_another_is_refused_before_any_of_
         verdicts(stream(lines[1]))
     assert journal.last == 5
     assert [record.line for record in journal.read()] == lines[:5]
+
+
+@pytest.mark.parametrize("count", [1, 4, 7, 11])
+def test_a_stream_of_many_reads_goes_on_inside_of_any_of_them(journal, count):
+    """Lines of 100 kB: a read ends inside of a line, and the offset is inside of a read."""
+    lines = [KAHN.replace(b'"t"', b'"%d%b"' % (n, b"x" * 100_000)) for n in range(12)]
+    whole = b"".join(line + b"\n" for line in lines)
+    end = sum(len(line) + 1 for line in lines[:count])
+    intake = intake_of(journal)
+    for text, expected in ((whole[:end], count), (whole[: end + 50_000], 0), (whole, 12 - count)):
+        done = [each for _, some in admit_stream(intake, io.BytesIO(text), "key") for each in some]
+        assert sum(each.verdict == "accepted" for each in done) == expected
+    assert [record.line for record in journal.read()] == lines
 
 
 def test_a_line_is_complete_if_it_has_its_line_end_however_it_is_read():

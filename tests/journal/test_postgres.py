@@ -1,5 +1,6 @@
 """The storage on PostgreSQL passes every suite, and survives lost connections."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -147,6 +148,16 @@ def test_reading_goes_on_over_a_new_connection(through_relay, relay):
     assert relay.cuts == 1
 
 
+@pytest.fixture
+def many_files():
+    """More open files than `select` can wait for."""
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    yield
+    for file in files:
+        os.close(file)
+
+
+@pytest.mark.usefixtures("many_files")
 def test_a_waiting_reader_is_woken_by_another_process(tmp_path, opened):
     one, other = (
         PostgresStorage(store_url(tmp_path).removeprefix("postgresql:"), folders=tmp_path)
@@ -275,6 +286,15 @@ def test_a_closed_store_says_how_far_it_came(tmp_path, opened):
     assert storage.store.last == 2
 
 
+def test_a_store_that_is_closed_while_its_database_is_away_says_so_too(
+    through_relay, relay, opened
+):
+    through_relay.append(frames_of([b"{}", b"{}"]))
+    relay.close()
+    opened[0].close()
+    assert through_relay.last == 2
+
+
 @pytest.mark.parametrize("committed", [True, False])
 def test_refused_lines_are_stored_once_with_their_batch(
     through_relay, relay, opened, tmp_path, monkeypatch, committed
@@ -284,7 +304,7 @@ def test_refused_lines_are_stored_once_with_their_batch(
     journal = Journal(through_relay, Clock())
     refused = Refused(storage.refused, together=storage.refused_together)
     offsets = storage.offsets(journal)
-    intake = Intake(journal, registry.dialects(), refused=refused, marks=offsets)
+    intake = Intake(journal, registry.dialects(), refused=refused, offsets=offsets)
     batch = [kahn_line("one"), b"no json", kahn_line("two")]
     monkeypatch.setattr(store_module, "PATIENCE", -1)
     relay.lets_through, relay.cut_at = committed, b"COMMIT"

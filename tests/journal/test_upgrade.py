@@ -79,7 +79,7 @@ def test_keys_of_format_1_are_compared_with_what_is_there_and_the_rest_is_let_in
         ]  # fmt: skip
         with pytest.raises(KeyReused):
             opened.intake.admit([line(40)], "kahn-ci", batch="k2")
-        assert opened.intake.marks.place("file:a").through == 70
+        assert opened.intake.offsets.place("file:a").through == 70
         kept = [each.line for each in opened.journal.records()]
     assert kept == list(map(line, range(13)))
     assert verify(home).ok

@@ -292,7 +292,8 @@ class Identities:
             return None
         message = f"{event.id!r} came before in this run, with another line"
         hint = "an event cannot be changed: give the new one an identity of its own"
-        return Refusal((Problem("", message, hint),), event.dialect, event.kind, event.run)
+        problem = Problem("", message, hint, "event-changed")
+        return Refusal((problem,), event.dialect, event.kind, event.run)
 
     def _run(self, key: Key) -> KnownIdentities:
         """What is known of a run, read from the journal when it is not in memory."""

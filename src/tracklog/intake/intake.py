@@ -7,9 +7,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from hashlib import sha256
-from itertools import count, repeat
-from operator import itemgetter
-from typing import Literal, NamedTuple
+from itertools import count
+from typing import NamedTuple
 
 from tracklog.dialects import Dialect
 from tracklog.dialects.checking import (
@@ -22,19 +21,21 @@ from tracklog.dialects.recognition import Recogniser
 from tracklog.intake.identities import (
     PENDING,
     UNNUMBERED,
+    Fresh,
     Identities,
     Known,
     Outcome,
     Stretch,
 )
+from tracklog.intake.verdicts import Verdict, Verdicts, replayed, reused, verdicts_of
 from tracklog.journal import offsets
-from tracklog.journal.journal import Journal, Mark, Record
-from tracklog.journal.offsets import Marks, Place, pack, unpack
+from tracklog.journal.journal import Appending, Journal, Mark, Record
+from tracklog.journal.offsets import JournalOffsets, Place, pack
 from tracklog.journal.refused import Refused
 from tracklog.journal.storages import Offsets
 from tracklog.model import problems
-from tracklog.model.errors import KeyReused, Overtaken, StoreBroken
-from tracklog.model.event import Body, Passed, Problem, Refusal
+from tracklog.model.errors import Overtaken
+from tracklog.model.event import Body, Passed, Refusal
 from tracklog.model.lines import CAP, Line
 
 Redact = Callable[[bytes], tuple[bytes, Sequence[str]]]
@@ -42,26 +43,6 @@ Redact = Callable[[bytes], tuple[bytes, Sequence[str]]]
 
 STRIPES = 64
 _NO_LOCK = nullcontext()
-_DIALECT, _RUN, _KIND = itemgetter(0), itemgetter(2), itemgetter(3)
-
-
-class Verdict(NamedTuple):
-    """The verdict on a line: stored under a number, stored before, or refused."""
-
-    verdict: Literal["accepted", "duplicate", "refused"]
-    seq: int | None = None
-    """Its number in the journal; of a duplicate the number of the first, where it is known."""
-    problems: tuple[Problem, ...] = ()
-    dialect: str | None = None
-    kind: str | None = None
-    run: str | None = None
-
-
-class Verdicts(list[Verdict]):
-    """The verdicts of a batch, in the order of its lines."""
-
-    replayed = False
-    """Whether they are those of an earlier call with the same key and the same lines."""
 
 
 def admit(journal: Journal, dialect: Dialect, lines: Iterable[bytes]) -> Verdicts:
@@ -78,13 +59,13 @@ class Intake:
         dialects: Iterable[Dialect],
         *,
         refused: Refused | None = None,
-        marks: Offsets | None = None,
+        offsets: Offsets | None = None,
         redact: Redact | None = None,
         lifecycle: bool = False,
         cap: int = CAP,
     ) -> None:
         self.journal = journal
-        self.marks: Offsets = marks or Marks(journal)
+        self.offsets: Offsets = offsets or JournalOffsets(journal)
         self.cap = cap
         self._refused = refused
         self._redact = redact
@@ -120,15 +101,45 @@ class Intake:
         and have a mark: those without an identity are duplicates. On return the accepted lines are
         as durable as the journal promises.
         """
+        checked = self.check(lines, dialect, batch=batch, bodies=bodies)
+        if mark is not None or repeated:
+            checked = checked._replace(mark=mark, place=place, repeated=repeated)
+        return self.commit_one(checked)
+
+    def check(
+        self,
+        lines: Iterable[bytes],
+        dialect: str | None = None,
+        *,
+        batch: str | None = None,
+        bodies: Sequence[Body | None] | None = None,
+    ) -> "Checked":
+        """The first half of `admit`, which needs no lock and stores nothing; `commit` is the other."""
         lines = list(lines)
         key = _Key(f"batch:{batch}", _digest(dialect, lines)) if batch else None
         results = self._judged(lines, self._checks[dialect], bodies)
         redacted = self._redacted(results) if self._redact else {}
         events: list[Passed] = [result for result in results if type(result) is Passed]
-        stretches = self._identities.stretches(events)
-        work = _Work(lines, results, events, stretches, redacted, key, mark, place)
-        with self._alone(stretches, key.source if key else mark and mark.source):
-            return self._admit(work, repeated=repeated)
+        return Checked(lines, results, events, self._identities.stretches(events), redacted, key)
+
+    def commit_one(self, call: "Checked") -> Verdicts:
+        """The second half of `admit`: stores the lines of one call, and returns their verdicts."""
+        with self._alone((call,)):
+            return self._admit(call)
+
+    def commit(self, calls: "Sequence[Checked]") -> "list[Verdicts | Exception]":
+        """Stores the lines of several calls under one sync; for each its verdicts, or its error.
+
+        Calls that share a run or a key are stored one after the other, in their order.
+        """
+        results: dict[int, Verdicts | Exception] = {}
+        with self._alone(calls):
+            left = list(range(len(calls)))
+            while left:
+                apart, left = self._apart(calls, left)
+                admitted = self._admit_all([calls[n] for n in apart])
+                results.update(zip(apart, admitted, strict=True))
+        return [results[n] for n in range(len(calls))]
 
     def close(self) -> None:
         """Close the files of the identities; the journal is closed by its owner."""
@@ -159,13 +170,13 @@ class Intake:
         return Verdict("refused", None, refusal.problems)
 
     def _refused_lines(
-        self, work: "_Work", decided: list[Outcome | None], stored: set[int]
+        self, call: "Checked", decided: list[Outcome | None], stored: set[int]
     ) -> dict[int, tuple[bytes, Refusal]]:
         """The refused lines that are not stored yet, by their place in the batch."""
         refused: dict[int, tuple[bytes, Refusal]] = {}
-        left = iter(zip(work.events, decided, strict=True))
-        for n, result in enumerate(work.results):
-            line: bytes = work.lines[n]
+        left = iter(zip(call.events, decided, strict=True))
+        for n, result in enumerate(call.results):
+            line: bytes = call.lines[n]
             refusal: object = result
             if isinstance(result, Passed):
                 event, refusal = next(left)
@@ -210,17 +221,21 @@ class Intake:
             place += 1
         return taken
 
-    def _alone(
-        self, stretches: list[Stretch], source: str | None
-    ) -> AbstractContextManager[object]:
-        """Nobody else admits to the same runs, or from the same source, meanwhile."""
+    def _locked(self, call: "Checked") -> set[object]:
+        """The runs that a call adds to, and its source: what nobody else may use meanwhile."""
         named = self._identities.named
-        names = {key[1:] for key, _ in stretches if key[0] in named}
-        if source:
-            names.add(("source", source))
-        if not names:
+        names: set[object] = {key[1:] for key, _ in call.stretches if key[0] in named}
+        if call.key is not None:
+            names.add(("source", call.key.source))
+        elif call.mark is not None:
+            names.add(("source", call.mark.source))
+        return names
+
+    def _alone(self, calls: "Sequence[Checked]") -> AbstractContextManager[object]:
+        """Nobody else admits to the same runs, or from the same source, meanwhile."""
+        numbers = {hash(name) % STRIPES for call in calls for name in self._locked(call)}
+        if not numbers:
             return _NO_LOCK
-        numbers = {hash(name) % STRIPES for name in names}
         if len(numbers) == 1:
             return self._stripes[numbers.pop()]
         stack = ExitStack()
@@ -228,88 +243,152 @@ class Intake:
             stack.enter_context(self._stripes[number])
         return stack
 
-    def _admit(self, work: "_Work", *, repeated: bool) -> Verdicts:
+    def _apart(self, calls: "Sequence[Checked]", left: list[int]) -> tuple[list[int], list[int]]:
+        """The calls that share nothing with one before them, and the others."""
+        apart: list[int] = []
+        rest: list[int] = []
+        used: set[object] = set()
+        for n in left:
+            names = self._locked(calls[n])
+            (apart if used.isdisjoint(names) else rest).append(n)
+            used |= names
+        return apart, rest
+
+    def _admit(self, call: "Checked", decision: "_Decision | None" = None) -> Verdicts:
         """The part of `admit` that needs the locks of its runs and its key."""
-        stored: set[int] = set()
-        if repeated:  # what is malformed was refused before
-            stored = {n for n, each in enumerate(work.results) if isinstance(each, Refusal)}
+        stored = decision.stored if decision else set()
         while True:
-            known: dict[int, int] = {}
-            place = work.place
-            if work.key is not None and (place := self.marks.place(work.key.source)):
-                if place.sha256:
-                    return _replayed(work, place)
-                known = self._stored_by_format_1(work.events, place)
-            if repeated:
-                known = dict.fromkeys(range(len(work.events)), UNNUMBERED)
+            decided = self._decided(call, stored)
+            if isinstance(decided, Verdicts):
+                return decided
             try:
-                return _verdicts(work.results, self._append(work, known, place, stored))
+                (seqs,) = self._append([decided])
+                return self._settled(call, decided, seqs)
             except Overtaken as error:
-                if work.mark is not None and self.marks.place(work.mark.source) != place:
-                    raise
-                # Check again, with the records that were appended meanwhile.
-                self._identities.catch_up(work.stretches, error.runs)
+                self._catch_up(call, decided, error)
 
-    def _append(
-        self, work: "_Work", known: dict[int, int], place: Place | None, stored: set[int]
-    ) -> list[Outcome]:
-        """Append the new events; `known` has the numbers of those stored under the same key.
+    def _admit_all(self, calls: "list[Checked]") -> "list[Verdicts | Exception]":
+        """The same for several calls that share nothing."""
+        decisions: list[_Decision | Verdicts | Exception] = []
+        for call in calls:
+            try:
+                decisions.append(self._decided(call, set()))
+            except Exception as error:  # noqa: BLE001  # each caller gets its own
+                decisions.append(error)
+        numbers = iter(self._append([each for each in decisions if isinstance(each, _Decision)]))
+        results: list[Verdicts | Exception] = []
+        for call, decision in zip(calls, decisions, strict=True):
+            if not isinstance(decision, _Decision):
+                results.append(decision)
+                continue
+            try:
+                results.append(self._settled_or_again(call, decision, next(numbers)))
+            except Exception as error:  # noqa: BLE001  # each caller gets its own
+                results.append(error)
+        return results
 
-        It stops if the key, or the source of the mark, is not at `place` any more. Refused lines are
-        committed with the events; where the store cannot do that, or there are no new events, they
-        are stored before, and their places are added to `stored`, so that they are stored once.
+    def _settled_or_again(
+        self, call: "Checked", decision: "_Decision", seqs: range | Exception
+    ) -> Verdicts:
+        try:
+            return self._settled(call, decision, seqs)
+        except Overtaken as error:
+            self._catch_up(call, decision, error)
+            return self._admit(call, decision)
+
+    def _decided(self, call: "Checked", stored: set[int]) -> "_Decision | Verdicts":
+        """What is to be appended for a call; its first answer where its key came before.
+
+        Refused lines are committed with the events; where the store cannot do that, or there are
+        no new events, they are stored now, and their places are added to `stored`, so that they
+        are stored once.
         """
-        identities, events = self._identities, work.events
-        decided, fresh = identities.decide(events, work.stretches)
+        known: dict[int, int] = {}
+        place = call.place
+        if call.key is not None and (place := self.offsets.place(call.key.source)):
+            if place.sha256:
+                return replayed(call.results, call.key.sha256, place)
+            known = self._stored_by_format_1(call.events, place)
+        if call.repeated:  # what is malformed was refused before
+            known = dict.fromkeys(range(len(call.events)), UNNUMBERED)
+            stored |= {n for n, each in enumerate(call.results) if isinstance(each, Refusal)}
+        identities, events = self._identities, call.events
+        decided, fresh = identities.decide(events, call.stretches)
         try:
             for n, seq in known.items():
                 if events[n].dialect not in identities.named:
                     decided[n] = Known(seq)
-            entries, taken = _new(events, decided, work.redacted)
+            entries, taken = _new(events, decided, call.redacted)
             together = None
-            if self._refused is not None and len(entries) < len(work.results):
-                refused = self._refused_lines(work, decided, stored)
+            if self._refused is not None and len(entries) < len(call.results):
+                refused = self._refused_lines(call, decided, stored)
                 if refused and entries and self._refused.together:
                     together = self._refused.make(refused.values())
                 elif refused:
                     self._refused.keep(refused.values())
                     stored |= refused.keys()
-            mark = work.mark
-            if work.key is not None:
-                mark = self._mark(work, work.key, decided, entries)
-            seqs = self.journal.append(
+            mark = call.mark
+            if call.key is not None:
+                mark = self._mark(call, call.key, decided, entries)
+            asked = Appending(
                 entries,
-                lifecycle=self._lifecycle and self._lives(entries),
-                redacted=taken,
-                mark=mark,
-                expected=identities.expected(fresh),
-                guard=self._unmoved(mark.source, place) if mark else None,
-                refused=together,
+                self._lifecycle and self._lives(entries),
+                taken,
+                mark,
+                identities.expected(fresh),
+                self._unmoved(mark.source, place) if mark else None,
+                together,
             )
         except BaseException:
             identities.give_up(fresh)
             raise
-        self.marks.note(seqs, mark)
-        return identities.settle(events, decided, fresh, seqs)
+        return _Decision(decided, fresh, asked, place, stored)
+
+    def _append(self, decisions: "list[_Decision]") -> list[range | Exception]:
+        try:
+            return self.journal.append_all([each.asked for each in decisions])
+        except BaseException:
+            for each in decisions:
+                self._identities.give_up(each.fresh)
+            raise
+
+    def _settled(self, call: "Checked", decision: "_Decision", seqs: range | Exception) -> Verdicts:
+        """The verdicts, now that the new events have their numbers, or did not get any."""
+        if isinstance(seqs, Exception):
+            self._identities.give_up(decision.fresh)
+            raise seqs
+        self.offsets.note(seqs, decision.asked.mark)
+        outcomes = self._identities.settle(call.events, decision.decided, decision.fresh, seqs)
+        return verdicts_of(call.results, outcomes)
+
+    def _catch_up(self, call: "Checked", decision: "_Decision", error: Overtaken) -> None:
+        """Read the records that another process appended meanwhile, so that the call is decided
+        again; where it moved the source of the mark, the call is not made again.
+        """
+        if call.mark is not None and self.offsets.place(call.mark.source) != decision.place:
+            raise error
+        self._identities.catch_up(call.stretches, error.runs)
 
     def _unmoved(self, source: str, place: Place | None) -> Callable[[int], bool]:
         """Whether the source is still at its offset; called when nobody else can append."""
-        return lambda first: self.marks.is_at(source, place, first)
+        return lambda first: self.offsets.is_at(source, place, first)
 
     def _mark(
-        self, work: "_Work", key: "_Key", decided: list[Outcome | None], entries: list[Passed]
+        self, call: "Checked", key: "_Key", decided: list[Outcome | None], entries: list[Passed]
     ) -> Mark:
         """The mark of the batch, which is stored with its first new record."""
         count = len(entries)
-        if count == len(work.results):
+        if count == len(call.results):
             return Mark(key.source, count, key.sha256, f"a{count}")
-        return Mark(key.source, count, key.sha256, pack(self._outcomes(work, decided)))
+        return Mark(key.source, count, key.sha256, pack(self._outcomes(call, decided)))
 
-    def _outcomes(self, work: "_Work", decided: list[Outcome | None]) -> Iterator[offsets.Outcome]:
+    def _outcomes(
+        self, call: "Checked", decided: list[Outcome | None]
+    ) -> Iterator[offsets.Outcome]:
         numbers = count()
         relative = [next(numbers) if each is None else each for each in decided]
-        left = iter(zip(work.events, relative, strict=True))
-        for result in work.results:
+        left = iter(zip(call.events, relative, strict=True))
+        for result in call.results:
             if isinstance(result, Refusal):
                 yield "refused", 0
                 continue
@@ -319,7 +398,7 @@ class Intake:
             elif isinstance(outcome, Refusal):
                 yield "refused", 0
             elif outcome.seq == PENDING:
-                yield "inside", self._identities.first(event, work.events, relative)
+                yield "inside", self._identities.first(event, call.events, relative)
             else:
                 yield "duplicate", outcome.seq
 
@@ -337,7 +416,7 @@ class Intake:
                 places[n] = record.seq
                 record = next(records, None)
         if not places:
-            raise _reused(place)
+            raise reused(place)
         return places
 
     def _lives(self, events: list[Passed]) -> bool:
@@ -370,80 +449,30 @@ class _Key(NamedTuple):
     sha256: str
 
 
-class _Work(NamedTuple):
-    """One call of `admit`."""
+class Checked(NamedTuple):
+    """The lines of one call, checked and not stored yet."""
 
     lines: list[bytes]
     results: list[Passed | Refusal]
     events: list[Passed]
     stretches: list[Stretch]
     redacted: dict[int, Sequence[str]]
-    key: _Key | None
-    mark: Mark | None
+    key: _Key | None = None
+    mark: Mark | None = None
+    place: Place | None = None
+    repeated: bool = False
+
+
+class _Decision(NamedTuple):
+    """What is to be appended for a call, and what became of its other lines."""
+
+    decided: list[Outcome | None]
+    fresh: Fresh
+    asked: Appending
     place: Place | None
+    stored: set[int]
 
 
 def _digest(dialect: str | None, lines: list[bytes]) -> str:
     """SHA-256 of the dialect and the lines as they were received."""
     return sha256(b"\n".join([(dialect or "").encode(), *lines])).hexdigest()
-
-
-def _reused(place: Place) -> KeyReused:
-    return KeyReused(
-        f"this batch key was used before, for other lines: see record {place.seq}",
-        "give every new batch a key of its own; nothing of this one was kept",
-    )
-
-
-def _replayed(work: _Work, place: Place) -> Verdicts:
-    """The answer that the batch got the first time."""
-    if work.key is None or place.sha256 != work.key.sha256:
-        raise _reused(place)
-    number = count(place.seq)
-    outcomes = list(unpack(place.verdicts))
-    if len(outcomes) != len(work.results):
-        raise StoreBroken(
-            f"record {place.seq}, which says what became of this batch, is damaged",
-            "run `tracklog verify`; to record these lines again, send them under another key",
-        )
-    verdicts = Verdicts()
-    for result, (fate, seq) in zip(work.results, outcomes, strict=True):
-        what = (result.dialect, result.kind, result.run)
-        if fate == "refused":
-            why = result.problems if isinstance(result, Refusal) else (_REFUSED_BEFORE,)
-            verdicts.append(Verdict("refused", None, why, *what))
-        elif fate == "accepted":
-            verdicts.append(Verdict("accepted", next(number), (), *what))
-        else:
-            known = place.seq + seq if fate == "inside" else seq
-            verdicts.append(Verdict("duplicate", known, (), *what))
-    verdicts.replayed = True
-    return verdicts
-
-
-_REFUSED_BEFORE = Problem(
-    "",
-    "this line was refused when its batch was first sent",
-    "send it in a batch of its own, under another key",
-)
-
-
-def _verdicts(results: Sequence[Passed | Refusal], outcomes: list[Outcome]) -> Verdicts:
-    """The verdict of each line; many lines that are all new, the common case, take no loop."""
-    if 1 < len(outcomes) == len(results) and set(map(type, outcomes)) <= {int}:
-        what = (map(part, results) for part in (_DIALECT, _KIND, _RUN))
-        rows = zip(repeat("accepted"), outcomes, repeat(()), *what)
-        return Verdicts(map(tuple.__new__, repeat(Verdict), rows))
-    left = iter(outcomes)
-    return Verdicts(
-        _verdict(each, next(left) if isinstance(each, Passed) else each) for each in results
-    )
-
-
-def _verdict(result: Passed | Refusal, outcome: Outcome) -> Verdict:
-    what = (result.dialect, result.kind, result.run)
-    if isinstance(outcome, Refusal):
-        return Verdict("refused", None, outcome.problems, *what)
-    if isinstance(outcome, Known):
-        return Verdict("duplicate", outcome.seq if outcome.seq > 0 else None, (), *what)
-    return Verdict("accepted", outcome, (), *what)

@@ -5,7 +5,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from tracklog.intake.intake import Intake, Verdicts
+from tracklog.intake.intake import Intake
+from tracklog.intake.verdicts import Verdicts
 from tracklog.journal.frame import Mark
 from tracklog.journal.offsets import Place
 from tracklog.model.errors import KeyReused, Overtaken
@@ -18,18 +19,25 @@ _BLOCK = 1 << 20
 
 
 def admit_stream(
-    intake: Intake, stream: ByteSource, source: str | None, dialect: str | None = None
+    intake: Intake,
+    stream: ByteSource,
+    source: str | None,
+    dialect: str | None = None,
+    *,
+    compared: bool = False,
 ) -> Iterator[tuple[list[Line], Verdicts]]:
     """Admits the lines of a stream as they come; each group leaves its place in the journal.
 
     `source` names the stream; its place is how many bytes were admitted, with their SHA-256. The
-    same bytes under the same name are duplicates, other bytes raise `KeyReused`. A stream without
-    a name has no offset: lines without an identity are stored again when it is sent again.
+    same bytes under the same name are duplicates, other bytes raise `KeyReused`. No line is called
+    a duplicate before all bytes up to the place were compared, here or, if `compared`, before. A
+    stream without a name has no offset: lines without an identity are stored again when it is sent
+    again.
     """
-    resumed = _Resumed(intake, stream, source, dialect)
+    resumed = _Resumed(intake, stream, source, dialect, compared=compared)
     for group in groups(resumed, intake.cap):
         yield from resumed.admit(group)
-    resumed.compare()
+    yield from resumed.compare()
 
 
 def starts_alike(path: Path, place: Place) -> bool:
@@ -65,13 +73,22 @@ class _Resumed:
     """A stream that is read and hashed, and the place up to which the journal has it."""
 
     def __init__(
-        self, intake: Intake, stream: ByteSource, source: str | None, dialect: str | None
+        self,
+        intake: Intake,
+        stream: ByteSource,
+        source: str | None,
+        dialect: str | None,
+        *,
+        compared: bool,
     ) -> None:
         self._intake, self._stream = intake, stream
         self._source, self._dialect = source, dialect
-        self._place = intake.marks.place(source) if source else None
+        self._place = intake.offsets.place(source) if source else None
         self._is_other = self._place is not None
         """Whether another call left the place, of bytes that were not compared yet."""
+        self._waits = not compared
+        self._waiting: list[tuple[list[Line], Verdicts]] = []
+        """The results of lines before the place, until they are compared; without their bytes."""
         self._ahead = bytearray()
         self._hash, self._done = sha256(), 0
 
@@ -86,24 +103,34 @@ class _Resumed:
             place = self._place
             known = [line for line in lines if place and _end(line) <= place.through]
             if known and place:
-                yield known, self._intake.admit_lines(known, self._dialect, repeated=True)
+                verdicts = self._intake.admit_lines(known, self._dialect, repeated=True)
+                if self._is_other and self._waits:
+                    self._waiting.append(([line._replace(data=b"") for line in known], verdicts))
+                else:
+                    yield known, verdicts
                 lines = lines[len(known) :]
                 self._pass(min(_behind(known[-1]), place.through))
                 continue
-            self.compare()
-            if (verdicts := self._admit_new(lines)) is not None:
-                yield lines, verdicts
+            yield from self.compare()
+            if (new := self._admit_new(lines)) is not None:
+                yield lines, new
                 return
 
-    def compare(self) -> None:
-        """Raises `KeyReused` if the stream does not begin with what was admitted before."""
+    def compare(self) -> Iterator[tuple[list[Line], Verdicts]]:
+        """The results that waited for the comparison with what was admitted before.
+
+        Raises `KeyReused` if the stream does not begin with that.
+        """
         place = self._place
         if place is not None and self._is_other and self._through(place.through) != place.sha256:
             raise KeyReused(
-                f"this key was used before, for other lines: see record {place.seq}",
+                f"this key was used before, for {place.through:,} bytes that this stream does not "
+                f"begin with: see record {place.seq}",
                 "give a new stream a key of its own",
             )
         self._is_other = False
+        waiting, self._waiting = self._waiting, []
+        yield from waiting
 
     def _admit_new(self, lines: list[Line]) -> Verdicts | None:
         """Admits lines behind the place; None if another process has moved it meanwhile."""
@@ -115,7 +142,7 @@ class _Resumed:
             verdicts = self._intake.admit_lines(lines, self._dialect, mark=mark, place=self._place)
         except Overtaken:
             verdicts = None
-        self._place = self._intake.marks.place(source)
+        self._place = self._intake.offsets.place(source)
         if verdicts is None:
             self._is_other = self._place is not None
             return None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tracklog.journal.archive.reader import ArchiveReader
 from tracklog.journal.blobs import Blobs as FileBlobs
+from tracklog.journal.checkpoints import trees
 from tracklog.journal.copying import FolderReceiver, Progress, copy, copy_blobs
 from tracklog.journal.disk import Disk, write_file
 from tracklog.journal.merkle import Head
@@ -96,6 +97,9 @@ def _copy(source: Storage, folder: Path, progress: Progress | None) -> Head:
             shutil.copytree(path, folder / path.name)
         elif path.exists():
             shutil.copyfile(path, folder / path.name)
+    if (hashes := source.folder / trees.FILE).exists():  # those of pruned records are only here
+        with trees.Trees(hashes, readonly=True) as known:
+            known.copy(folder / trees.FILE)
     return _finish(folder, format, head)
 
 

@@ -155,8 +155,12 @@ class Comparing:
                 return
             if leaves[place][:short] != expected:
                 seq = seq_of(group[place])
-                moved = f"was removed or moved: record {seq} stands in its place"
-                self.fault(at, "was changed" if seq in (0, at) else moved)
+                why = "was changed"
+                if seq not in (0, at):
+                    why = f"was removed or moved: record {seq} stands in its place"
+                elif self.before and merkle.is_proven(link, self.before, leaves):
+                    why = "its entry in the chain was changed"  # what proves it was not
+                self.fault(at, why)
                 return
         if len(group) > link.through - start + 1:
             self.fault(link.through, "is followed by a line that was never recorded")

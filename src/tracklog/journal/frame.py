@@ -32,7 +32,7 @@ class Mark(NamedTuple):
     sha256: str = ""
     """Of the dialect and the lines as received, or of the file up to there; format 1 had none."""
     verdicts: str = ""
-    """What became of each line of the batch, as `tracklog.marks.pack` writes it."""
+    """What became of each line of the batch, as `journal.offsets.pack` writes it."""
 
 
 class Erased(NamedTuple):

@@ -50,6 +50,24 @@ class Entry(NamedTuple):
     """One JSON object, no line end; the check is the caller's."""
 
 
+class Appending(NamedTuple):
+    """Lines to be kept, all or none, and what must be true of the journal then."""
+
+    entries: Sequence[Appendable]
+    lifecycle: bool = False
+    """Whether something begins or ends in them."""
+    redacted: Mapping[int, Sequence[str]] | None = None
+    """What the intake removed from which of them, by position."""
+    mark: Mark | None = None
+    """Stored with the first of them."""
+    expected: Mapping[Run, int] | None = None
+    """The record up to which each run was known when the lines were judged."""
+    guard: Callable[[int], bool] | None = None
+    """Called with the number of the first line, when nobody else can append any more."""
+    refused: Make | None = None
+    """Makes the group of the refused lines that are committed with them, where the store can."""
+
+
 class Journal:
     """Numbers and stores records; any number of threads may append and read.
 
@@ -63,8 +81,8 @@ class Journal:
         self._clock = clock
         self._heads: dict[tuple[str, str, str], bytes] = {}
         self._mutex = threading.Lock()
-        self._waiting: deque[_Batch] = deque()
-        self._leader: _Batch | None = None
+        self._waiting: deque[_Call] = deque()
+        self._leader: _Call | None = None
         self._hoped = 0
         self._gathered = threading.Lock()
         self._gathered.acquire()
@@ -97,41 +115,58 @@ class Journal:
         guard: Callable[[int], bool] | None = None,
         refused: Make | None = None,
     ) -> range:
-        """Keeps these lines, all or none, and returns their numbers.
+        """Keeps these lines, all or none, and returns their numbers; `Appending` has the options.
 
         On return they are as durable as the store is set to; an error means that none of them
-        was acknowledged. `lifecycle`: something began or ended in them. `redacted` has what the
-        intake removed from which of them, by position in `entries`. `mark` is
-        stored with the first of them. `expected` is the record up to which each run was known when
-        the lines were judged, and `guard` is asked with the number of the first line, once nobody
-        else can append any more: if a run has records behind that, or the guard says no, none is
-        stored, and `Overtaken` is raised. `refused` makes the group of the refused lines that are
-        committed with them, where the store can do that.
+        was acknowledged. If a run has records behind what is expected, or the guard says no, none
+        is stored, and `Overtaken` is raised.
         """
         if not entries:
             return range(0)
-        batch = self._batch(entries, redacted, lifecycle, mark and Mark(*mark))
-        batch.expected, batch.guard, batch.refused = expected or {}, guard, refused
-        try:
-            if not self._queue(batch):
-                batch.turn.acquire()  # until it is written, or until it is its turn to lead
-            if not batch.done:
-                self._lead(batch)
-        except BaseException:
-            while True:
-                try:
-                    self._withdraw(batch)
-                except BaseException:  # noqa: BLE001, S112  # the first interruption is raised
-                    continue  # also one at the entry of the function, before any of its lines
-                break
-            raise
+        named = mark and Mark(*mark)
+        asked = Appending(entries, lifecycle, redacted, named, expected, guard, refused)
+        batch = self._batch(asked)
+        self._commit([batch])
         if batch.error is not None:
             raise batch.error
         return range(batch.first, batch.first + len(batch.lines))
 
+    def append_all(self, asked: Sequence["Appending"]) -> "list[range | Exception]":
+        """The same for several, in one group: each has its numbers, or the error that it alone got.
+
+        A run of one of them is in no other.
+        """
+        batches = [self._batch(each) if each.entries else None for each in asked]
+        self._commit([batch for batch in batches if batch is not None])
+        return [
+            range(0)
+            if batch is None
+            else batch.error or range(batch.first, batch.first + len(batch.lines))
+            for batch in batches
+        ]
+
+    def _commit(self, batches: "list[_Batch]") -> None:
+        """Write them, together with those of other threads; each has its number then, or its error."""
+        if not batches:
+            return
+        call = _Call(batches)
+        try:
+            if not self._queue(call):
+                call.turn.acquire()  # until it is written, or until it is its turn to lead
+            if not call.done:
+                self._lead(call)
+        except BaseException:
+            while True:
+                try:
+                    self._withdraw(call)
+                except BaseException:  # noqa: BLE001, S112  # the first interruption is raised
+                    continue  # also one at the entry of the function, before any of its lines
+                break
+            raise
+
     def make(self, entries: Sequence[Appendable]) -> Make:
         """What makes a group of these lines, for a store that commits it with that of another journal."""
-        batch = self._batch(entries, None, False, None)
+        batch = self._batch(Appending(entries))
         return lambda first: self._group(first, [batch])
 
     def read(self, after: int = 0, limit: int = 1000, run: Run | None = None) -> list[Record]:
@@ -206,13 +241,8 @@ class Journal:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _batch(
-        self,
-        entries: Sequence[Appendable],
-        redacted: Mapping[int, Sequence[str]] | None,
-        lifecycle: bool,
-        mark: Mark | None,
-    ) -> "_Batch":
+    def _batch(self, asked: Appending) -> "_Batch":
+        entries, redacted, mark = asked.entries, asked.redacted, asked.mark
         lines = list(map(_LINE, entries))
         heads: list[tuple[bytes, int]] = []
         runs: list[tuple[Run, int]] = []
@@ -233,7 +263,7 @@ class Journal:
                 sent = mark if place == 0 else None
                 each[place] = frame.head(entry.dialect, entry.family, entry.run, names, sent)
             heads = [(head, 1) for head in each]
-        return _Batch(heads, lines, runs, lifecycle, mark)
+        return _Batch(asked, heads, lines, runs)
 
     def _head(self, names: tuple[str, str, str]) -> bytes:
         if len(self._heads) >= 1 << 16:
@@ -241,49 +271,49 @@ class Journal:
         made = self._heads[names] = frame.head(*names)
         return made
 
-    def _queue(self, batch: "_Batch") -> bool:
+    def _queue(self, call: "_Call") -> bool:
         """Whether it is the first of those that wait, and so the one that writes them all."""
         with self._mutex:
-            self._waiting.append(batch)
+            self._waiting.append(call)
             if self._leader is None:
-                self._leader = batch
+                self._leader = call
             elif self._hoped and len(self._waiting) >= self._hoped:
                 self._hoped = 0
                 self._gathered.release()
-            return self._leader is batch
+            return self._leader is call
 
-    def _withdraw(self, batch: "_Batch") -> None:
+    def _withdraw(self, call: "_Call") -> None:
         """An interrupted producer must not leave the others without a leader.
 
         It is called again if it is interrupted: every step may be done twice.
         """
         with self._mutex:
-            for each in (batch, *batch.group):
+            for each in (call, *call.group):
                 if each in self._waiting:
                     self._waiting.remove(each)
-        for each in batch.group:
-            if each.first == 0 and each.error is None:
-                each.error = _interrupted()
-        self._hand_over(batch)
-        self._wake(batch)
+        for batch in _batches(call.group):
+            if batch.first == 0 and batch.error is None:
+                batch.error = _interrupted()
+        self._hand_over(call)
+        self._wake(call)
 
-    def _lead(self, own: "_Batch") -> None:
+    def _lead(self, own: "_Call") -> None:
         """Writes what is waiting, wakes its owners, and hands over to the next that came."""
         self._gather()
-        group = self._take(own)
+        batches = _batches(self._take(own))
         try:
             began = time.perf_counter()
-            first = self._write(group)
+            first = self._write(batches)
             self._took = time.perf_counter() - began
-            for batch in group:
+            for batch in batches:
                 if batch.error is None:
                     batch.first = first
                     first += len(batch.lines)
         except Exception as error:  # noqa: BLE001 - every owner is told, each in its own thread
-            for batch in group:
+            for batch in batches:
                 batch.error = error
         except BaseException:
-            for batch in group:
+            for batch in batches:
                 batch.error = _interrupted()
             raise
         self._hand_over(own)
@@ -294,12 +324,14 @@ class Journal:
         try:
             return self.store.append(
                 lambda first: self._group(first, group),
-                lifecycle=any(batch.lifecycle for batch in group),
+                lifecycle=any(batch.asked.lifecycle for batch in group),
             )
         except Overtaken as error:
             left: list[_Batch] = []
             for batch in group:
-                moved = {run: error.runs[run] for run in batch.expected if run in error.runs}
+                moved = {
+                    run: error.runs[run] for run in batch.asked.expected or () if run in error.runs
+                }
                 batch.error = overtaken(moved) if moved else None
                 left += () if moved else (batch,)
             if len(left) == len(group):
@@ -320,32 +352,32 @@ class Journal:
                 else:
                     self._gathered.acquire()
 
-    def _take(self, own: "_Batch") -> "list[_Batch]":
+    def _take(self, own: "_Call") -> "list[_Call]":
         size, group = 0, []
         with self._mutex:
-            for batch in self._waiting:
+            for call in self._waiting:
                 if size >= _GROUP:
                     break
-                group.append(batch)
-                size += len(batch.lines)
+                group.append(call)
+                size += call.lines
             own.group = group[:]
             for _ in group:
                 self._waiting.popleft()
         return group
 
-    def _hand_over(self, own: "_Batch") -> None:
+    def _hand_over(self, own: "_Call") -> None:
         """Ends the lead of one and gives it to the next that waits, if any."""
         with self._mutex:
             if self._leader is not own:
                 return
             self._together = len(own.group) + len(self._waiting)
-            for batch in own.group:
-                batch.done = True
+            for call in own.group:
+                call.done = True
             own.after = self._waiting[0] if self._waiting else None
             self._leader = own.after  # at once: who is interrupted before does all of it again
 
     @staticmethod
-    def _wake(own: "_Batch") -> None:
+    def _wake(own: "_Call") -> None:
         """Wakes those whom a leader owes an answer or the lead, however often it is interrupted."""
         while own.group:
             try:
@@ -370,20 +402,22 @@ class Journal:
         seq = first
         for batch in batches:
             batch.error = None
-            if seen and (moved := batch.expected.keys() & seen):
+            asked = batch.asked
+            known = asked.expected or {}
+            if seen and (moved := known.keys() & seen):
                 batch.error = overtaken(dict.fromkeys(moved, seq - 1))
                 continue
-            if batch.guard is not None and not batch.guard(seq):
+            if asked.guard is not None and not asked.guard(seq):
                 batch.error = Overtaken("another writer was quicker", "judge the lines again")
                 continue
-            expected |= batch.expected
+            expected |= known
             runs += batch.runs
             if len(batches) > 1:
                 seen.update(run for run, _ in batch.runs)
-            if batch.mark is not None:
-                marks[len(frames)] = batch.mark
-            if batch.refused is not None:
-                refused.append(batch.refused)
+            if asked.mark is not None:
+                marks[len(frames)] = asked.mark
+            if asked.refused is not None:
+                refused.append(asked.refused)
             lines = iter(batch.lines)
             for head, count in batch.heads:
                 if count == 1:
@@ -420,45 +454,41 @@ def _stretches(entries: Sequence[Appendable]) -> list[tuple[tuple[str, str, str]
 
 
 class _Batch:
-    """What one caller waits for."""
+    """Lines that are kept together, ready to be numbered."""
 
-    __slots__ = (
-        "after",
-        "done",
-        "error",
-        "expected",
-        "first",
-        "group",
-        "guard",
-        "heads",
-        "lifecycle",
-        "lines",
-        "mark",
-        "refused",
-        "runs",
-        "turn",
-    )
+    __slots__ = ("asked", "error", "first", "heads", "lines", "runs")
 
     def __init__(
         self,
+        asked: Appending,
         heads: list[tuple[bytes, int]],
         lines: list[bytes],
         runs: list[tuple[Run, int]],
-        lifecycle: bool,
-        mark: Mark | None,
     ) -> None:
-        self.heads, self.lines, self.runs = heads, lines, runs
-        self.lifecycle, self.mark = lifecycle, mark
+        self.asked, self.heads, self.lines, self.runs = asked, heads, lines, runs
         self.first = 0
+        self.error: Exception | None = None
+
+
+class _Call:
+    """What one thread waits for: its batches, and those of others while it is their leader."""
+
+    __slots__ = ("after", "batches", "done", "group", "lines", "turn")
+
+    def __init__(self, batches: list[_Batch]) -> None:
+        self.batches = batches
+        self.lines = sum([len(batch.lines) for batch in batches])
         self.done = False
-        self.error: BaseException | None = None
-        self.expected: Mapping[Run, int] = {}
-        self.guard: Callable[[int], bool] | None = None
-        self.refused: Make | None = None
-        self.group: list[_Batch] = []
-        self.after: _Batch | None = None
+        self.group: list[_Call] = []
+        self.after: _Call | None = None
         self.turn = threading.Lock()
         self.turn.acquire()
+
+
+def _batches(calls: list[_Call]) -> list[_Batch]:
+    if len(calls) == 1:
+        return calls[0].batches
+    return [batch for call in calls for batch in call.batches]
 
 
 def _interrupted() -> NotAppended:

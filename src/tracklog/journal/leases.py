@@ -1,5 +1,6 @@
 """Leases: named locks over all processes that use one journal."""
 
+import errno
 import fcntl
 import os
 import threading
@@ -18,11 +19,42 @@ _RETRY = 0.01  # seconds between two attempts to take a lease that another proce
 class _Table:
     """The file of leases as this process has it open: the kernel's locks belong to the process."""
 
-    def __init__(self, path: Path) -> None:
-        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def __init__(self, path: Path, *, readonly: bool) -> None:
+        self.fd, self.how = _opened(path, readonly=readonly)
         self.users = 0
         self.held: set[int] = set()
         self.mutex = threading.Lock()
+
+    def lock(self, place: int) -> bool:
+        """Lock the byte of a name against other processes, unless one of them has it."""
+        try:
+            if self.fd is not None:
+                fcntl.lockf(self.fd, self.how | fcntl.LOCK_NB, 1, place)
+        except (BlockingIOError, PermissionError):  # POSIX allows both
+            return False
+        return True
+
+    def unlock(self, place: int) -> None:
+        if self.fd is not None:
+            fcntl.lockf(self.fd, fcntl.LOCK_UN, 1, place)
+
+
+def _opened(path: Path, *, readonly: bool) -> tuple[int | None, int]:
+    """The file of leases, and how it is locked.
+
+    Where a folder that is only read cannot be written, a lock for reading still keeps out everyone
+    who can write; and where there is no file, nobody who can write has ever taken a lease.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), fcntl.LOCK_EX
+    except OSError as error:
+        if not readonly or error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_SH
+    except FileNotFoundError:
+        return None, 0
 
 
 _TABLES: dict[Path, _Table] = {}
@@ -56,14 +88,12 @@ class Leases(Protocol):
 class FileLeases:
     """Leases in a folder: each name stands for one byte of a file, and a lease is a lock on it."""
 
-    def __init__(self, place: str | Path) -> None:
-        folder = Path(place).expanduser() / "hosts"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._path = folder.resolve() / "leases"
+    def __init__(self, place: str | Path, *, readonly: bool = False) -> None:
+        self._path = (Path(place).expanduser() / "hosts").resolve() / "leases"
         with _OPENING:
             # Opened once in a process: closing any descriptor of a file releases all its locks.
             if self._path not in _TABLES:
-                _TABLES[self._path] = _Table(self._path)
+                _TABLES[self._path] = _Table(self._path, readonly=readonly)
             self._table = _TABLES[self._path]
             self._table.users += 1
         self._mine: set[int] = set()
@@ -87,7 +117,7 @@ class FileLeases:
         place, table = _place(name), self._table
         with table.mutex:
             if place in self._mine:
-                fcntl.lockf(table.fd, fcntl.LOCK_UN, 1, place)
+                table.unlock(place)
                 table.held.discard(place)
                 self._mine.discard(place)
 
@@ -99,13 +129,14 @@ class FileLeases:
                 return
             self._closed = True
             for place in self._mine:
-                fcntl.lockf(table.fd, fcntl.LOCK_UN, 1, place)
+                table.unlock(place)
             table.held -= self._mine
             self._mine.clear()
             table.users -= 1
             if not table.users:
                 del _TABLES[self._path]
-                os.close(table.fd)
+                if table.fd is not None:
+                    os.close(table.fd)
 
     def __enter__(self) -> Self:
         return self
@@ -118,9 +149,7 @@ class FileLeases:
         with table.mutex:
             if self._closed or place in table.held:
                 return False
-            try:
-                fcntl.lockf(table.fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
-            except (BlockingIOError, PermissionError):  # POSIX allows both
+            if not table.lock(place):
                 return False
             table.held.add(place)
             self._mine.add(place)

@@ -151,6 +151,12 @@ def is_link(link: Link, before: bytes | None, leaves: Sequence[bytes]) -> bool:
     return link._replace(synced=True) == group_link(before, link.through, leaves)
 
 
+def is_proven(link: Link, before: bytes, leaves: Sequence[bytes]) -> bool:
+    """Whether the root and the chain of a group's link are those of these leaves."""
+    top = root(leaves)
+    return (link.root, link.chain) == (top, chain_after(before, link.through, top))
+
+
 def group_link(before: bytes, through: int, leaves: Sequence[bytes]) -> Link:
     """The link of a commit group."""
     top = root(leaves)

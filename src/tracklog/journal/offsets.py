@@ -1,6 +1,6 @@
 """Batch keys and file offsets: how a retry is recognised.
 
-The marks stand in the journal, with the records they belong to; the file beside it is a cache.
+They are marks in the journal, on the records that they belong to; the file beside it is a cache.
 """
 
 import contextlib
@@ -73,8 +73,8 @@ class Place(NamedTuple):
     verdicts: str = ""
 
 
-class Marks:
-    """The marks of a journal, caught up when asked."""
+class JournalOffsets:
+    """The batch keys and file offsets of a journal, read from its marks when asked for."""
 
     def __init__(self, journal: Journal, path: Path | None = None) -> None:
         self._journal = journal

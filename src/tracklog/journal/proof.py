@@ -1,18 +1,24 @@
 """The proof of an exported run, which can be checked without the journal."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NotRequired
 
-import orjson
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
 from tracklog.journal import merkle
+from tracklog.journal.checkpoints.completeness import (
+    Completeness,
+    check_completeness,
+    completeness,
+)
+from tracklog.journal.checkpoints.notes import Note, Verifier
 from tracklog.journal.comparing import Fault
 from tracklog.journal.frame import EVENT, Run, leaf_of, record, seq_of
 from tracklog.journal.merkle import Head, Link
+from tracklog.journal.storages import Storage
 from tracklog.journal.stores import Store
-from tracklog.model.errors import BadFormat, NoSuchRecord, NotProven
+from tracklog.model.errors import BadCheckpoint, NoSuchRecord, NotProven
 
 _FORMAT = 1
 """Of proofs."""
@@ -54,6 +60,18 @@ class Proof(TypedDict):
     links: list[ProofLink]
     head: ChainHead
     records: list[ProofRecord]
+    complete: NotRequired[Completeness]
+    """That no record of the run is missing up to a checkpoint, where there is one."""
+
+
+def prove_all(storage: Storage, run: Run, anchor: Head | None = None) -> Proof:
+    """The proof of a run, with that of its completeness if a checkpoint was made."""
+    proof = prove(storage.store, run, anchor)
+    numbers = [each["seq"] for each in proof["records"]]
+    complete = completeness(storage, run, numbers, proof["head"]["through"])
+    if complete is not None:
+        proof["complete"] = complete
+    return proof
 
 
 def prove(store: Store, run: Run, anchor: Head | None = None) -> Proof:
@@ -143,21 +161,36 @@ def _paths(
 
 
 def check_proof(
-    proof: Mapping[str, Any], run_lines: Iterable[bytes], anchor: Head | None = None
+    proof: Mapping[str, Any],
+    run_lines: Iterable[bytes],
+    anchor: Head | None = None,
+    checkpoint: Note | None = None,
+    keys: Sequence[Verifier] = (),
 ) -> list[Fault]:
     """What does not fit between an exported run's lines, its proof and an anchor; nothing when all does.
 
-    The lines are those of the run in order, without those that were erased.
+    The lines are those of the run in order, without those that were erased. With a checkpoint, or
+    with keys that must have signed that of the proof, the proof must show that the run is complete.
     """
     try:
-        return list(_check_proof(proof, list(run_lines), anchor))
+        leaves: list[tuple[int, bytes]] = []
+        faults = list(_check_proof(proof, list(run_lines), anchor, leaves))
+        run = proof["family"], proof["run"]
+        complete = proof.get("complete")
+        return faults + list(check_completeness(complete, run, leaves, checkpoint, keys))
+    except BadCheckpoint as error:
+        return [Fault(0, error.message)]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return [Fault(0, f"the proof cannot be read: {error!r}")]
 
 
 def _check_proof(
-    proof: Mapping[str, Any], run_lines: list[bytes], anchor: Head | None
+    proof: Mapping[str, Any],
+    run_lines: list[bytes],
+    anchor: Head | None,
+    leaves: list[tuple[int, bytes]],
 ) -> Iterator[Fault]:
+    """What does not fit; `leaves` gets the leaf of each record, by its number."""
     chained, through = bytes.fromhex(proof["before"]["chain"]), proof["before"]["through"]
     groups: list[tuple[int, int, bytes]] = []
     stones: set[tuple[int, bytes, bytes]] = set()
@@ -196,6 +229,7 @@ def _check_proof(
             begin = entry["head"].encode()
             frame = line if line.startswith(begin) else begin + line + b"}"
             leaf = merkle.leaf(frame)
+        leaves.append((seq, leaf))
         tombstone = record(frame)
         if tombstone is None or (tombstone.seq, tombstone.family, tombstone.run) != (
             seq,
@@ -213,14 +247,3 @@ def _check_proof(
             yield Fault(seq, "was changed")
     if next(rest, None) is not None:
         yield Fault(proof["records"][-1]["seq"], "is followed by a line that is not proven")
-
-
-def load_proof(text: bytes) -> dict[str, Any]:
-    """A proof as it was written."""
-    try:
-        proof = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise BadFormat(f"the proof is no JSON: {error}", "export the run again") from error
-    if not isinstance(proof, dict) or proof.get("format") != _FORMAT:
-        raise BadFormat("this is no proof that this version knows", "export the run again")
-    return proof

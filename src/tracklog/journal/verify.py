@@ -15,6 +15,7 @@ from tracklog.journal.segments import (
     complete_groups,
     firsts,
     lines,
+    next_path,
     orphans,
     pruned,
     quarantine,
@@ -143,7 +144,12 @@ class _Verifying(Comparing):
             self._tail(frames)
         elif frames.take(None) or frames.torn:
             self.fault(self.through, "is followed by bytes that were never recorded")
-        if last and sealed:
+        if last and sealed and next_path(self.folder, self.through + 1).exists():
+            self.report.notes.append(
+                f"no segment begins behind record {self.through} yet, as a crash or a full disk "
+                "leaves it: the next command that writes to the home begins one"
+            )
+        elif last and sealed:
             self.fault(self.through + 1, "the segment that begins with it is missing")
         if not last and not sealed:
             self.fault(self.through, "ends a segment that was not sealed")

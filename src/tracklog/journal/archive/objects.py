@@ -26,8 +26,11 @@ class Objects(Protocol):
     def has(self, name: str) -> bool:
         """Whether there is a value of that name."""
 
-    def list(self, folder: str) -> list[str]:
-        """The names in a folder, in order, without those in folders below it."""
+    def delete(self, name: str) -> None:
+        """Delete a value, if it is there."""
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """The names in a folder, in order, without those in folders below it; each with its bytes."""
 
 
 def open_objects(place: str) -> Objects:
@@ -85,14 +88,20 @@ class FolderObjects:
     def has(self, name: str) -> bool:
         return (self._folder / name).exists()
 
-    def list(self, folder: str) -> list[str]:
+    def delete(self, name: str) -> None:
         try:
-            names = [each.name for each in (self._folder / folder).iterdir() if each.is_file()]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+            (self._folder / name).unlink(missing_ok=True)
         except OSError as error:
             raise self._trouble(error) from error
-        return sorted(names)
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        try:
+            files = sorted((self._folder / folder).iterdir())
+            return {each.name: each.stat().st_size for each in files if each.is_file()}
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except OSError as error:
+            raise self._trouble(error) from error
 
     def _trouble(self, error: OSError) -> StoreBroken:
         return StoreBroken(

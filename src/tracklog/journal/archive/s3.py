@@ -68,12 +68,24 @@ class S3Objects:
             raise self._trouble(error) from error
         return True
 
-    def list(self, folder: str) -> list[str]:
+    def delete(self, name: str) -> None:
         try:
-            found = obstore.list_with_delimiter(self._store, folder.rstrip("/") + "/")
+            obstore.delete(self._store, name)
+        except FileNotFoundError:
+            pass  # some services say so
         except _ERRORS as error:
             raise self._trouble(error) from error
-        return sorted(str(each["path"]).rpartition("/")[2] for each in found["objects"])
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        try:
+            listing = obstore.list_with_delimiter(self._store, folder.rstrip("/") + "/")
+        except _ERRORS as error:
+            raise self._trouble(error) from error
+        return dict(
+            sorted(
+                (str(each["path"]).rpartition("/")[2], each["size"]) for each in listing["objects"]
+            )
+        )
 
     def _trouble(self, error: Exception) -> StoreBroken:
         return StoreBroken(

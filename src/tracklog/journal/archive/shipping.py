@@ -7,14 +7,23 @@ import zstandard
 
 from tracklog.journal import merkle
 from tracklog.journal.archive.objects import Objects, open_objects
-from tracklog.journal.archive.reader import BLOBS, ArchiveReader, name_of
+from tracklog.journal.archive.reader import (
+    BLOBS,
+    CHAIN,
+    PRUNED,
+    RECORDS,
+    TOMBSTONES,
+    ArchiveReader,
+    name_of,
+    size_line,
+)
 from tracklog.journal.copying import Part, check_link
 from tracklog.journal.frame import record, seq_of
 from tracklog.journal.leases import lease
 from tracklog.journal.merkle import Head
-from tracklog.journal.storages import Storage
+from tracklog.journal.storages import Moved, Storage, Tiered
 from tracklog.journal.stores import Store
-from tracklog.model.errors import BadBackup, NoSuchBlob, Overtaken
+from tracklog.model.errors import BadBackup, NoSuchBlob, Overtaken, TracklogError
 
 NAME = "archive"
 """The lease of whoever archives a journal."""
@@ -33,7 +42,7 @@ class Archiver:
     """
 
     def __init__(self, storage: Storage, objects: Objects) -> None:
-        self._store, self._blobs = storage.store, storage.blobs
+        self._storage, self._store, self._blobs = storage, storage.store, storage.blobs
         self._objects = objects
         self._reader = ArchiveReader(objects)
         if self._reader.shipments:
@@ -47,6 +56,10 @@ class Archiver:
     def behind(self) -> int:
         """How many records are not archived yet."""
         return max(0, self._store.last - self.head.through)
+
+    def lost(self) -> list[str]:
+        """The objects of the archive that are missing or do not have their size."""
+        return self._reader.lost()
 
     def ship(self) -> int:
         """Archive what is new, and return how many records that were."""
@@ -64,6 +77,15 @@ class Archiver:
         if parts:
             known = self._put(known, parts)
         return known.through - before.through
+
+    def move_old(self, before: str) -> Moved:
+        """Move what was stored before that time out of the storage, which then reads it from here."""
+        if not isinstance(self._storage, Tiered):
+            raise TracklogError(
+                "only a record in PostgreSQL can be read from an archive",
+                "`tracklog prune --archive` deletes old records of a folder that the archive has",
+            )
+        return self._storage.move_old(self._reader, before)
 
     def _known(self) -> Head:
         return self._reader.head() if self._reader.shipments else self._store.origin()
@@ -86,7 +108,8 @@ class Archiver:
         self._check(groups, parts[-1].link.through)
         self._put_blobs(frame for frames in groups for frame in frames)
         if groups:
-            name, data = name_of(number, "jsonl.zst"), packed(groups)
+            name, data = name_of(number, RECORDS), packed(groups)
+            lines.insert(0, size_line(len(data)))
             self._objects.put(name, data)
             if self._objects.get(name) != data:
                 raise BadBackup(
@@ -94,10 +117,10 @@ class Archiver:
                 )
         if tombstones:
             data = b"".join(frame + b"\n" for frame in tombstones)
-            self._objects.put(name_of(number, "tombstones"), data)
-        if not self._objects.create(name_of(number, "chain"), b"".join(lines)):
+            self._objects.put(name_of(number, TOMBSTONES), data)
+        if not self._objects.create(name_of(number, CHAIN), b"".join(lines)):
             raise Overtaken("another process archives to the same place", "one is enough")
-        self._reader = ArchiveReader(self._objects)
+        self._reader.add(number)
         self._scrub(self._reader.shipments[-1].erased)
         return self._reader.head()
 
@@ -114,7 +137,7 @@ class Archiver:
             raise Overtaken(f"record {min(stones)} was erased meanwhile", "archive again")
 
     def _put_blobs(self, frames: Iterable[bytes]) -> None:
-        for name in _named(frames):
+        for name in blobs_in(frames):
             if not self._objects.has(f"{BLOBS}/{name}"):
                 try:
                     content = self._blobs.get(name)
@@ -131,12 +154,48 @@ class Archiver:
             )
             if shipment is None or shipment.before.through >= seq:
                 continue  # it was pruned before
+            if shipment.number <= self._reader.pruned:
+                continue  # from the archive, too
             frames = self._reader.stored_frames(shipment.number)
             (stone,) = self._reader.read(seq - 1, 1)
             if stone in frames:
                 continue
             put = [stone if seq_of(frame) == seq else frame for frame in frames]
-            self._objects.put(name_of(shipment.number, "jsonl.zst"), packed([put]))
+            self._objects.put(name_of(shipment.number, RECORDS), packed([put]))
+
+
+def prune_archive(store: Store, objects: Objects, before: str) -> int:
+    """Delete the records from an archive that the journal does not have any more, if they were
+    received before that time; returns how many. Their chain stays.
+
+    Killed at any moment, it leaves an archive that verifies: what is deleted is named before.
+    """
+    reader = ArchiveReader(objects)
+    pruned, first = reader.pruned, store.origin().through
+    for shipment in reader.shipments[pruned:]:
+        if shipment.after.through > first:
+            break
+        frames = reader.stored_frames(shipment.number)
+        newest = record(frames[-1]) if frames else None
+        if newest is not None and newest.received >= before:
+            break
+        pruned = shipment.number
+    through = reader.shipments[pruned - 1].after.through if pruned else 0
+    count = max(0, through - reader.origin().through)
+    if not pruned:
+        return 0
+    objects.put(PRUNED, b"%d" % pruned)
+    named = blobs_in(
+        frame
+        for shipment in reader.shipments[pruned:]
+        for frame in reader.stored_frames(shipment.number)
+    )
+    for shipment in reader.shipments[:pruned]:  # also those that a killed process left
+        objects.delete(name_of(shipment.number, RECORDS))
+    for name in reader.blobs():
+        if name not in named:
+            objects.delete(f"{BLOBS}/{name}")
+    return count
 
 
 def archive(storage: Storage, place: str) -> tuple[Archiver, int]:
@@ -157,7 +216,8 @@ def packed(groups: Iterable[Sequence[bytes]]) -> bytes:
     return b"".join(compress(b"".join(frame + b"\n" for frame in group)) for group in groups)
 
 
-def _named(frames: Iterable[bytes]) -> set[str]:
+def blobs_in(frames: Iterable[bytes]) -> set[str]:
+    """The large values that frames refer to."""
     return {
         name.decode()
         for frame in frames
@@ -199,7 +259,7 @@ def _behind(store: Store, known: Head, head: Head) -> Iterator[Part]:
 
 def _frames(store: Store, after: int, through: int) -> list[bytes]:
     frames: list[bytes] = []
-    while after < through and (found := store.read(after, through - after)):
-        frames += found
-        after = seq_of(found[-1])
+    while after < through and (page := store.read(after, through - after)):
+        frames += page
+        after = seq_of(page[-1])
     return frames

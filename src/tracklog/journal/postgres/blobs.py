@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 
+from tracklog.journal.postgres.cold import ColdGroups
 from tracklog.journal.postgres.connections import Database
 from tracklog.model.errors import BlobDamaged, NoSuchBlob
 
@@ -18,6 +19,8 @@ class PostgresBlobs:
 
     def __init__(self, database: Database, schema: str) -> None:
         self._database, self._table = database, f"{schema}.blobs"
+        self._places = f"{schema}.cold_blobs"
+        self._cold = ColdGroups()
 
     def put_all(self, contents: Iterable[bytes]) -> None:
         """Store them all; on return they are durable."""
@@ -43,6 +46,8 @@ class PostgresBlobs:
         rows = self._database.ask(ask, (_digest(name),))
         if not rows:
             raise NoSuchBlob(f"there is no blob {name}", "it was removed, or never stored here")
+        if rows[0][0] is None:
+            return self._cold.blob(self._place(name), name)
         content = bytes(rows[0][0])
         if sha256(content).hexdigest() != name:
             raise BlobDamaged(
@@ -50,6 +55,11 @@ class PostgresBlobs:
                 "bring it back from a backup, or remove it and import its source again",
             )
         return content
+
+    def _place(self, name: str) -> str:
+        """The archive that has a value which is no longer in the database."""
+        ask = f"SELECT place FROM {self._places} WHERE sha256 = %b"
+        return str(self._database.ask(ask, (_digest(name),))[0][0])
 
     def size(self, name: str) -> int | None:
         """In bytes; None if there is no such value."""

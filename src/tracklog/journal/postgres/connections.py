@@ -29,6 +29,11 @@ _IDLE = 8  # connections that are kept open
 _LOST = ("08", "57P", "25006", "25P03")
 # No connection; the server stops or starts; it became a standby; we held the lock too long.
 _TENANT = re.compile(r"[a-z][a-z0-9]{0,29}")
+_TAKE_ROLE = (
+    "SELECT set_config('role', rolname, false) FROM pg_roles WHERE rolname = %s"
+    " AND pg_has_role(oid, 'MEMBER')"
+)
+"""A tenant with a role of its own is read and written as that role, which can reach no other."""
 _DEFAULTS = {
     "application_name": "tracklog",
     "connect_timeout": "5",
@@ -66,6 +71,16 @@ class Address:
         """The schema of the journal; its refused lines and its index have schemas beside it."""
         return f"tracklog_{self.tenant}_0"
 
+    @property
+    def owner(self) -> str:
+        """The role that owns the schemas of this tenant, where it has one."""
+        return f"tracklog_{self.tenant}_owner"
+
+    @property
+    def asker(self) -> str:
+        """The role that `query` has: it can read the views of the index, and nothing else."""
+        return f"tracklog_{self.tenant}_query"
+
 
 class Database:
     """A pool of connections; safe to use from many threads."""
@@ -85,6 +100,11 @@ class Database:
         """A new connection, which belongs to the caller."""
         made = psycopg.connect(make_conninfo(self.address.url, **self._options), autocommit=True)
         made.prepare_threshold = 2
+        try:
+            made.execute(_TAKE_ROLE, (self.address.owner,))
+        except BaseException:
+            made.close()
+            raise
         return made
 
     @contextlib.contextmanager

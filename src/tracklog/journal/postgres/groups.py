@@ -10,6 +10,8 @@ from tracklog.journal.frame import Mark, Run, record
 from tracklog.journal.merkle import Link
 from tracklog.model.errors import StoreBroken
 
+COLD = "a"
+"""The codec of a group whose frames are in an archive."""
 _LEVEL = 1
 _SMALL = 200  # bytes that are not worth compressing
 
@@ -59,11 +61,11 @@ def row_of(frames: Sequence[bytes], first: int, leaves: Sequence[bytes]) -> Grou
 
 def firsts(runs: Iterable[tuple[Run, int]], first: int) -> dict[Run, int]:
     """The first record of each run in a group."""
-    found: dict[Run, int] = {}
+    by_run: dict[Run, int] = {}
     for run, count in runs:
-        found.setdefault(run, first)
+        by_run.setdefault(run, first)
         first += count
-    return found
+    return by_run
 
 
 def columns(runs: Mapping[Run, int]) -> tuple[list[bytes], list[bytes], list[int]]:

@@ -60,15 +60,23 @@ class Listener:
             except (psycopg.Error, OSError):
                 pass  # it is made again; readers look by themselves meanwhile
             if not self._closed:
-                select.select([self._wake], [], [], _PAUSE)
+                _wait([self._wake], _PAUSE)
 
     def _listen(self, connection: Connection) -> None:
         connection.execute(f"LISTEN {self._channel}".encode())
         self._ready.set()
         while True:
-            select.select([connection.fileno(), self._wake], [], [])
+            _wait([connection.fileno(), self._wake])
             if self._closed:
                 return
             for notice in connection.notifies(timeout=0):
                 if notice.payload.isdigit():
                     self.note(int(notice.payload))
+
+
+def _wait(files: list[int], seconds: float | None = None) -> None:
+    """Wait until one of them can be read; by `poll`, because `select` takes none above 1023."""
+    poll = select.poll()
+    for file in files:
+        poll.register(file, select.POLLIN)
+    poll.poll(None if seconds is None else seconds * 1000)

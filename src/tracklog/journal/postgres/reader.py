@@ -9,8 +9,9 @@ from typing import Any
 
 from tracklog.journal.frame import Run, run_of, seq_of
 from tracklog.journal.merkle import Head, Link
+from tracklog.journal.postgres.cold import ColdGroups
 from tracklog.journal.postgres.connections import PATIENCE, Database, Row
-from tracklog.journal.postgres.groups import columns, link_of, name, text, unpacked
+from tracklog.journal.postgres.groups import columns, link_of, name, text
 from tracklog.journal.postgres.listening import Listener
 from tracklog.model.errors import StoreBroken
 
@@ -25,6 +26,7 @@ class PostgresReader:
 
     def __init__(self, database: Database, schema: str) -> None:
         self.database, self.schema = database, schema
+        self.cold = ColdGroups()
         self._closed = False
         self._known: Row | None = None
         """The head as it was asked for last."""
@@ -75,15 +77,15 @@ class PostgresReader:
         where = "through > %s" if run is None else "p.family = %b AND p.run = %b AND through > %s"
         # Rows are read until they are large enough; the bytes of the others are not touched.
         rows = self._ask(
-            "SELECT through, size, codec, frames, version FROM (SELECT through, size, codec, frames,"
-            " version, sum(size) OVER (ORDER BY through) AS total FROM (SELECT through, size,"
+            "SELECT through, first, size, codec, frames, leaves, version FROM (SELECT *,"
+            " sum(size) OVER (ORDER BY through) AS total FROM (SELECT through, g.first, size, leaves,"
             f" codec::text AS codec, frames, g.xmin::text AS version FROM {of} WHERE {where} ORDER BY through"
             f" LIMIT {min(limit, _GROUPS)}) AS part) AS summed WHERE total - size < {_BYTES}"
             " ORDER BY through",
             values,
         )
-        for through, size, codec, data, version in rows:
-            frames = unpacked(codec, data, size)
+        for through, first, size, codec, data, leaves, version in rows:
+            frames = self.cold.frames(codec, data, size, (first, through), leaves)
             if len(frames) > limit:
                 self._hold(through, version, frames)
             yield through, frames

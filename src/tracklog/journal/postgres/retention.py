@@ -8,7 +8,7 @@ from tracklog.journal import merkle
 from tracklog.journal.frame import Run, record, seq_of, tombstone
 from tracklog.journal.postgres import schema as tables
 from tracklog.journal.postgres.connections import Connection
-from tracklog.journal.postgres.groups import columns, name, packed, unpacked
+from tracklog.journal.postgres.groups import columns, name, packed
 from tracklog.journal.stores import Erasure, Pruning, refused_needle
 from tracklog.model.errors import NoSuchRecord
 
@@ -25,7 +25,7 @@ class Retention:
     def erase(self, seq: int, *, reason: str, by: str, at: str, id: str | None) -> Erasure:
         """Replace one record with a tombstone, chain that, and take it out of refused lines."""
         store = self._store
-        with store.writing() as (connection, (_, last, chain, _, _)):
+        with store.writing() as (connection, (_, last, chain, *_)):
             frame = self._find(connection, seq)[1]
             old = record(frame)
             if old is None:
@@ -60,18 +60,18 @@ class Retention:
 
     def _find(self, connection: Connection, seq: int) -> tuple[tuple[int, int, list[bytes]], bytes]:
         """The group of a record (its last and first record, its frames), and the record's frame."""
-        found = connection.execute(
-            "SELECT through, first, codec::text, frames, size FROM"
+        row = connection.execute(
+            "SELECT through, first, codec::text, frames, size, leaves FROM"
             f" {self._store.schema}.groups WHERE through >= %s ORDER BY through LIMIT 1".encode(),
             (seq,),
             binary=True,
         ).fetchone()
-        if seq < 1 or found is None or found[1] > seq:
+        if seq < 1 or row is None or row[1] > seq:
             raise NoSuchRecord(
                 f"there is no record {seq}", "`tracklog tail` shows the numbers that there are"
             )
-        through, first, codec, data, size = found
-        frames = unpacked(codec, data, size)
+        through, first, codec, data, size, leaves = row
+        frames = self._store.cold.frames(codec, data, size, (first, through), leaves)
         return (through, first, frames), frames[seq - first]
 
     def _scrub(self, line: bytes, reason: str, by: str, at: str) -> tuple[str, ...]:
@@ -151,10 +151,10 @@ class Retention:
             (before,),
             binary=True,
         )
-        found: dict[int, set[Run]] = {}
+        by_group: dict[int, set[Run]] = {}
         for through, family, run in rows:
-            found.setdefault(through, set()).add((name(family), name(run)))
-        return found
+            by_group.setdefault(through, set()).add((name(family), name(run)))
+        return by_group
 
     def _runs_behind(self, connection: Connection, runs: set[Run], through: int) -> set[Run]:
         """Those of the runs that have a record behind that number."""

@@ -10,7 +10,8 @@ from tracklog.journal.merkle import ORIGIN
 from tracklog.journal.postgres.connections import Address, Connection, Database
 from tracklog.model.errors import BadFormat
 
-FORMAT = 1
+FORMAT = 2
+"""The newest format: some groups are in an archive. Tables without such groups have format 1."""
 PARTITION = 5_000_000
 """Records of one partition."""
 _LOCK = 7_236_871_001  # the advisory lock of whoever makes tables
@@ -25,7 +26,7 @@ CREATE TABLE IF NOT EXISTS {schema}.head (
   chain bytea NOT NULL,                 -- the end of the chain
   origin bytea NOT NULL,                -- the chain before the first record
   bytes bigint NOT NULL DEFAULT 0,      -- of all frames, decompressed
-  archived bigint NOT NULL DEFAULT 0
+  archived bigint NOT NULL DEFAULT 0    -- the last record that is in an archive and not here
 ) WITH (fillfactor = 10);
 CREATE TABLE IF NOT EXISTS {schema}.groups (   -- one row for each commit group
   through bigint PRIMARY KEY,           -- its last record
@@ -35,8 +36,8 @@ CREATE TABLE IF NOT EXISTS {schema}.groups (   -- one row for each commit group
   root bytea NOT NULL, chain bytea NOT NULL,
   synced bool NOT NULL,
   size int NOT NULL,                    -- of the frames, decompressed
-  codec "char" NOT NULL,                -- z zstd, r raw
-  frames bytea NOT NULL                 -- separated by line ends
+  codec "char" NOT NULL,                -- z zstd, r raw, a in an archive
+  frames bytea NOT NULL                 -- separated by line ends; of an archive: where they are
 ) PARTITION BY RANGE (through);
 CREATE TABLE IF NOT EXISTS {schema}.erasures (
   n bigserial, through bigint NOT NULL, seq bigint NOT NULL,
@@ -101,7 +102,7 @@ def make(database: Database, schema: str) -> None:
             connection.execute(
                 f"INSERT INTO {schema}.head(format, shards, shard, chain, origin)"
                 " VALUES(%s, 1, 0, %s, %s) ON CONFLICT DO NOTHING".encode(),
-                (FORMAT, ORIGIN, ORIGIN),
+                (1, ORIGIN, ORIGIN),
             )
     check(database, schema)
     through = int(database.ask(f"SELECT last FROM {schema}.head")[0][0])

@@ -4,7 +4,9 @@
 from dataclasses import dataclass
 
 from tracklog.journal.postgres.connections import Address, Database
+from tracklog.journal.postgres.groups import COLD
 from tracklog.journal.postgres.schema import check, index_prefix, refused_schema
+from tracklog.journal.postgres.tenants import Quota, quota_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,13 @@ class StoreStatus:
     """Of the records, decompressed."""
     table_bytes: int
     """Of the tables of the journal, on the server's disk."""
+    archived: int
+    """Records that were moved to an archive, and are read from there."""
     refused: int
     """Refused lines that are stored."""
     blobs: int
     indexes: list[IndexStatus]
+    quota: Quota | None
     standbys: list[Standby]
     warnings: list[str]
 
@@ -64,8 +69,10 @@ def status(address: Address) -> StoreStatus:
         first, last, chain, size, shards = database.ask(
             f"SELECT first, last, chain, bytes, shards FROM {schema}.head"
         )[0]
-        groups, runs, blobs, aside = database.ask(
-            f"SELECT (SELECT count(*) FROM {schema}.groups), (SELECT count(*) FROM {schema}.runs),"
+        groups, archived, runs, blobs, aside = database.ask(
+            f"SELECT (SELECT count(*) FROM {schema}.groups), (SELECT coalesce(sum(through - first + 1),"
+            f" 0)::bigint FROM {schema}.groups WHERE codec = '{COLD}'),"
+            f" (SELECT count(*) FROM {schema}.runs),"
             f" (SELECT count(*) FROM {schema}.blobs),"
             f" (SELECT last - first + 1 FROM {refused}.head)"
         )[0]
@@ -75,6 +82,7 @@ def status(address: Address) -> StoreStatus:
             (schema,),
         )[0]
         indexes = _indexes(database, last)
+        quota = quota_of(database, schema)
         version, names, fsync, full_pages = database.ask(
             "SELECT current_setting('server_version'), current_setting('synchronous_standby_names'),"
             " current_setting('fsync'), current_setting('full_page_writes')"
@@ -101,9 +109,11 @@ def status(address: Address) -> StoreStatus:
         runs,
         size,
         on_disk,
+        archived,
         aside,
         blobs,
         indexes,
+        quota,
         standbys,
         _warnings(names, fsync, full_pages, standbys),
     )
@@ -116,24 +126,26 @@ def _indexes(database: Database, last: int) -> list[IndexStatus]:
         " IS NOT NULL ORDER BY 2",
         (index_prefix(database.address),),
     )
-    found: list[IndexStatus] = []
+    statuses: list[IndexStatus] = []
     for quoted, schema in schemas:
         ask = f"SELECT value::bigint FROM {quoted}.meta WHERE name = 'cursor'"
-        found += [IndexStatus(schema, cursor, last - cursor) for (cursor,) in database.ask(ask)]
-    return found
+        statuses += [IndexStatus(schema, cursor, last - cursor) for (cursor,) in database.ask(ask)]
+    return statuses
 
 
 def _warnings(names: str, fsync: str, full_pages: str, standbys: list[Standby]) -> list[str]:
-    found: list[str] = []
+    warnings: list[str] = []
     if not names:
-        found.append(
+        warnings.append(
             "no synchronous standby (synchronous_standby_names is empty): acknowledged records"
             " survive a crash of the server, and not the loss of its machine or its disk"
         )
     elif not any(each.sync in ("sync", "quorum") for each in standbys):
-        found.append(
+        warnings.append(
             "the synchronous standby is not there: nothing is acknowledged until it is back"
         )
     if fsync == "off" or full_pages == "off":
-        found.append("fsync or full_page_writes is off: the loss of power can destroy the database")
-    return found
+        warnings.append(
+            "fsync or full_page_writes is off: the loss of power can destroy the database"
+        )
+    return warnings

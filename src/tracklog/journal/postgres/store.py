@@ -17,6 +17,7 @@ from tracklog.journal.frame import Run
 from tracklog.journal.merkle import Head
 from tracklog.journal.offsets import MOST_SOURCES
 from tracklog.journal.postgres import schema as tables
+from tracklog.journal.postgres import tenants
 from tracklog.journal.postgres.connections import PATIENCE, Connection, Database, Row, is_lost
 from tracklog.journal.postgres.groups import (
     GroupRow,
@@ -82,6 +83,7 @@ class PostgresStore(PostgresReader):
             tables.check(database, schema)
         else:
             tables.make(database, schema)
+        self._head()  # known from now on: a server that stops names its last record
 
     def append(self, make: Make, *, lifecycle: bool = False) -> int:
         with self._mutex:
@@ -100,7 +102,7 @@ class PostgresStore(PostgresReader):
         connection = self.writer()
         sync = self.durability == "sync" or (lifecycle and self.durability == "lifecycle")
         try:
-            _, last, chain, *_ = self.lock(connection, sync=sync)
+            _, last, chain, *_, limited = self.lock(connection, sync=sync)
             first = int(last) + 1
             if self._through != last:
                 self._foreign = last
@@ -112,6 +114,8 @@ class PostgresStore(PostgresReader):
                 return first
             leaves = merkle.leaves(group.frames)
             row = row_of(group.frames, first, leaves)
+            if limited:
+                tenants.take(connection, self.schema, len(group.frames), row.size)
             after = merkle.chain_after(chain, row.through, row.root)
             self._make_room(connection, row.through)
             for refused in group.refused:
@@ -230,10 +234,10 @@ class PostgresStore(PostgresReader):
                 ask = (
                     f"SELECT root = %b FROM {self.schema}.groups WHERE through = %s AND first = %s"
                 )
-                found = connection.execute(
+                answer = connection.execute(
                     ask.encode(), (row.root, row.through, row.first)
                 ).fetchone()
-                if not (found and found[0]):
+                if not (answer and answer[0]):
                     connection.execute("ROLLBACK")
                     return False
                 self._doubted = False
@@ -252,11 +256,14 @@ class PostgresStore(PostgresReader):
                 time.sleep(0.1)
 
     def lock(self, connection: Connection, *, sync: bool) -> Row:
-        """Begin a transaction, and lock the head: first, last, chain, origin, bytes."""
+        """Begin a transaction, and lock the head: first, last, chain, origin, bytes, and whether
+        there is a quota.
+        """
         # As one text, not as a pipeline: behind a pipeline the server does not watch for `STUCK`.
         local = "SET LOCAL synchronous_commit = on;" if sync and self.durability != "sync" else ""
         asked = connection.execute(
-            f"BEGIN; {local} SELECT first, last, chain, origin, bytes FROM {self.schema}.head"
+            f"BEGIN; {local} SELECT first, last, chain, origin, bytes,"
+            f" to_regclass('{self.schema}.quota') IS NOT NULL FROM {self.schema}.head"
             " FOR UPDATE".encode(),
             prepare=False,
         )
@@ -340,6 +347,9 @@ class PostgresStore(PostgresReader):
             if not self._closed:
                 with contextlib.suppress(TracklogError):
                     self._head(patience=0)
+            if self._known is not None:  # of a server that is gone, as far as it is known here
+                first, last, *rest = self._known
+                self._known = (first, max(last, self._through), *rest)
             self._closed = True
             self.drop_writer()
         self.stop_listening()

@@ -62,6 +62,14 @@ def chain_path(folder: Path, first: int) -> Path:
     return folder / f"{first:020d}.chain"
 
 
+def next_path(folder: Path, first: int) -> Path:
+    """An empty file that is there from before a seal until the segment behind it is made.
+
+    It tells a crash or a full disk between the two from a segment that somebody removed.
+    """
+    return folder / f"{first:020d}.next"
+
+
 def runs_path(folder: Path, first: int) -> Path:
     return folder / f"{first:020d}.runs"
 

@@ -212,13 +212,13 @@ class Reader:
         while limit > 0 and room > 0 and after < bound:
             block = os.pread(fd, span, offset)
             frames = block.split(b"\n", min(limit, bound - after))
-            taken = len(block) - len(frames.pop())
+            length = len(block) - len(frames.pop())
             if not frames:
                 if len(block) < span:
                     break
                 span *= 4
                 continue
-            offset, room = offset + taken, room - taken
+            offset, room = offset + length, room - length
             if seq_of(frames[0]) != after + 1 or seq_of(frames[-1]) != after + len(frames):
                 clean = False  # a bad line: each is looked at, and what is not committed is left
                 frames = [frame for frame in frames if after < seq_of(frame) <= bound]

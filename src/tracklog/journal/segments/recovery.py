@@ -21,6 +21,7 @@ from tracklog.journal.segments import (
     last_line,
     last_link,
     lines,
+    next_path,
     orphans,
     place,
     pruned,
@@ -95,6 +96,8 @@ class OpenSegment:
             self.durable = max(self.durable, self.first - 1)
             if sealed:
                 self._create(self.through + 1, self.chain)
+            for path in self.folder.glob("*.next"):  # of a segment that was not sealed after all
+                self.disk.remove(path)
         except BaseException:
             self._let_go()
             raise
@@ -136,6 +139,8 @@ class OpenSegment:
         path = segment_path(self.folder, first)
         self.disk.close(self.disk.open(path, os.O_WRONLY | os.O_CREAT))
         self.disk.sync_folder(self.folder)
+        with contextlib.suppress(FileNotFoundError):
+            self.disk.remove(next_path(self.folder, first))
         self._open(first)
         self._end, self._chain_end = 0, len(header)
         self.through, self.chain = first - 1, before
@@ -305,11 +310,11 @@ class OpenSegment:
         to quarantine. Where the chain is `damaged`, what follows may have been acknowledged: it
         stays, and each line of it counts as a record.
         """
-        begun, end, made = self.through + 1, start, bytearray()
+        begun, end, links = self.through + 1, start, bytearray()
         through, chained = self.through, self.chain
         for group in complete_groups(self._segment, start, self._end, through, self.format):
             line, chained = merkle.group(chained, group.through, group.leaves)
-            made += line
+            links += line
             through, end = group.through, group.end
         if rest:
             self._cut_chain(rest, through)
@@ -332,15 +337,15 @@ class OpenSegment:
             through += damaged
         self.disk.sync(self._segment)
         self._end = end
-        if not made:
+        if not links:
             self.through = through
             return
         try:
-            write_all(self.disk, self._links, bytes(made))
+            write_all(self.disk, self._links, bytes(links))
         except BaseException:
             self._take_back()
             raise
-        self._chain_end += len(made)
+        self._chain_end += len(links)
         self.through, self.chain = through, chained
         # Their writer may have died of a failed sync, which this process cannot know.
         self._synced, self._doubtful = start, True

@@ -14,7 +14,14 @@ from pathlib import Path
 from tracklog.journal import merkle
 from tracklog.journal.disk import Disk, make_folders, write_all, write_file
 from tracklog.journal.frame import Run, seq_of
-from tracklog.journal.segments import FORMAT, check_format, last_line, last_link, last_records
+from tracklog.journal.segments import (
+    FORMAT,
+    check_format,
+    last_line,
+    last_link,
+    last_records,
+    next_path,
+)
 from tracklog.journal.segments.recovery import OpenSegment
 from tracklog.model.errors import JournalFull, NotAppended, NotDurable, StoreBroken
 
@@ -117,6 +124,11 @@ class Writer(OpenSegment):
         """Chains an erasure, on disk on return; call it inside `exclusive`."""
         line, after = merkle.erased(self.chain, self.through, seq, leaf, tombstone)
         self.sync()
+        self._append_link(line)
+        self.chain = after
+
+    def _append_link(self, line: bytes) -> None:
+        """Writes a line of the chain, on disk on return."""
         try:
             write_all(self.disk, self._links, line)
             self.disk.sync(self._links)
@@ -124,7 +136,6 @@ class Writer(OpenSegment):
             self._take_back()
             raise
         self._chain_end += len(line)
-        self.chain = after
 
     @property
     def full(self) -> bool:
@@ -135,14 +146,10 @@ class Writer(OpenSegment):
         """Seals the open segment, on disk, and begins the next; call it inside `exclusive`."""
         self._sync_segment(self._end)
         self.durable = self.through
-        line = merkle.sealed(self.through, self.chain)
-        try:
-            write_all(self.disk, self._links, line)
-            self.disk.sync(self._links)
-        except BaseException:
-            self._take_back()
-            raise
-        self._chain_end += len(line)
+        coming = next_path(self.folder, self.through + 1)
+        self.disk.close(self.disk.open(coming, os.O_WRONLY | os.O_CREAT))
+        self.disk.sync_folder(self.folder)
+        self._append_link(merkle.sealed(self.through, self.chain))
         try:
             self._create(self.through + 1, self.chain)
         except BaseException:

@@ -9,7 +9,7 @@ An outside package offers its function under the entry point group `tracklog.sto
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from tracklog.journal.comparing import Report
 from tracklog.journal.frame import Mark
@@ -18,6 +18,9 @@ from tracklog.journal.leases import Leases
 from tracklog.journal.merkle import Head
 from tracklog.journal.offsets import Place
 from tracklog.journal.stores import Store
+
+if TYPE_CHECKING:
+    from tracklog.journal.archive.reader import ArchiveReader
 
 
 class Blobs(Protocol):
@@ -96,3 +99,20 @@ class Storage(Protocol):
 
     def close(self) -> None:
         """Release everything; may be called twice."""
+
+
+class Moved(NamedTuple):
+    """What was moved out of a storage into an archive."""
+
+    records: int
+    bytes: int
+    """Of the records, decompressed."""
+    blobs: int
+
+
+@runtime_checkable
+class Tiered(Protocol):
+    """A storage that can read records and large values from an archive instead of storing them."""
+
+    def move_old(self, reader: "ArchiveReader", before: str) -> Moved:
+        """Move what was received before that time, if the archive has the same bytes."""

@@ -8,7 +8,7 @@ from tracklog.journal.comparing import Report
 from tracklog.journal.journal import Journal
 from tracklog.journal.leases import FileLeases
 from tracklog.journal.merkle import Head
-from tracklog.journal.offsets import Marks
+from tracklog.journal.offsets import JournalOffsets
 from tracklog.journal.refused import SEGMENT_SIZE, SEGMENTS
 from tracklog.journal.stores import Durability
 from tracklog.journal.stores.file import SEGMENT_SIZE as LARGE
@@ -51,14 +51,14 @@ class FileStorage:
     def blobs(self) -> Blobs:
         return Blobs(self.folder)
 
-    def offsets(self, journal: Journal) -> Marks:
-        return Marks(journal, self.folder / "marks.json")
+    def offsets(self, journal: Journal) -> JournalOffsets:
+        return JournalOffsets(journal, self.folder / "marks.json")
 
     def verify(self, anchor: Head | None = None) -> Report:
         return verify(self.folder, anchor)
 
     def leases(self) -> FileLeases:
-        return FileLeases(self.folder)
+        return FileLeases(self.folder, readonly=self._readonly)
 
     def close(self) -> None:
         if "refused" in self.__dict__:

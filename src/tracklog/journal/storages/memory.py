@@ -11,7 +11,7 @@ from tracklog.journal.comparing import Report, verify_store
 from tracklog.journal.journal import Journal
 from tracklog.journal.leases import FileLeases
 from tracklog.journal.merkle import Head
-from tracklog.journal.offsets import Marks
+from tracklog.journal.offsets import JournalOffsets
 from tracklog.journal.stores import Durability
 from tracklog.journal.stores.memory import MemoryStore
 from tracklog.model.errors import NoSuchBlob
@@ -49,8 +49,8 @@ class MemoryStorage:
     def folder(self) -> Path:
         return Path(self._folder.name)
 
-    def offsets(self, journal: Journal) -> Marks:
-        return Marks(journal)
+    def offsets(self, journal: Journal) -> JournalOffsets:
+        return JournalOffsets(journal)
 
     def verify(self, anchor: Head | None = None) -> Report:
         return verify_store(self.store, anchor)

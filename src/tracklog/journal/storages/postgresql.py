@@ -7,17 +7,23 @@ import re
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tracklog.journal.comparing import Report, verify_store
 from tracklog.journal.journal import Journal
 from tracklog.journal.merkle import Head
 from tracklog.journal.postgres.blobs import PostgresBlobs
 from tracklog.journal.postgres.connections import Address, Database
+from tracklog.journal.postgres.cooling import move_old
 from tracklog.journal.postgres.leases import PostgresLeases
 from tracklog.journal.postgres.offsets import PostgresOffsets
 from tracklog.journal.postgres.schema import refused_schema
 from tracklog.journal.postgres.store import PostgresStore
+from tracklog.journal.storages import Moved
 from tracklog.journal.stores import Durability
+
+if TYPE_CHECKING:
+    from tracklog.journal.archive.reader import ArchiveReader
 
 REFUSED = 32 << 20
 """Bytes of refused lines that are stored; then the oldest are dropped."""
@@ -95,6 +101,9 @@ class PostgresStorage:
 
     def verify(self, anchor: Head | None = None) -> Report:
         return verify_store(self.store, anchor)
+
+    def move_old(self, reader: "ArchiveReader", before: str) -> Moved:
+        return move_old(self.database, self.address.schema, reader, before)
 
     def leases(self) -> PostgresLeases:
         return PostgresLeases(self.database, self.address.schema)
