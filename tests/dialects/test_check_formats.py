@@ -70,7 +70,7 @@ def test_github_shows_a_line_per_finding_and_nothing_of_a_line_gets_out_of_it():
     assert "::notice" in out
     sly = tracklog("check", "--format", "github", given=SLY).stdout.decode()
     assert len(sly.splitlines()) == 1
-    assert sly.startswith("::error line=1,title=refused::/agent_id: ")
+    assert sly.startswith("::error line=1,title=wrong-pattern::/agent_id: ")
     assert "%25" in sly
 
 
@@ -103,7 +103,7 @@ def test_sarif_has_the_shape_of_2_1_0(tmp_path):
         assert (uri.scheme, unquote(uri.path)) == ("file", str(path))
         assert place.get("region", {"startLine": 1})["startLine"] >= 1
     found = {result["ruleId"]: result["level"] for result in run["results"]}
-    assert found == {"illegal-transition": "error", "refused": "error", "no-end": "note"}
+    assert found == {"illegal-transition": "error", "wrong-pattern": "error", "no-end": "note"}
 
 
 def test_sarif_of_nothing_and_of_a_file_that_is_not_there_is_still_a_log():

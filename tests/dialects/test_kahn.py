@@ -385,7 +385,7 @@ def test_clarification_is_one_of_three_fleet_powers():
     assert listed["kahn-agent"]["powers"] == list(kahn_agent.FLEET_POWERS)
     assert "powers" not in listed["kahn-ci"]
     words = tracklog("dialects").stdout.decode()
-    assert f"powers of its agents: {', '.join(kahn_agent.FLEET_POWERS)}" in words
+    assert f"features of its agents: {', '.join(kahn_agent.FLEET_POWERS)}" in words
 
 
 @requirement("KAHN-49", "KAHN-50")

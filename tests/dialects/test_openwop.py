@@ -13,9 +13,7 @@ from support import sampling as samples
 from tracklog.dialects import Scene
 from tracklog.dialects.checking import checker
 from tracklog.dialects.openwop import catalog, state
-from tracklog.dialects.openwop.discovery import gate
 from tracklog.dialects.openwop.manifest import AgentManifest, check_manifest
-from tracklog.dialects.openwop.rules import rules_given
 from tracklog.dialects.openwop.spelling import same
 from tracklog.dialects.openwop.writing import redacted
 from tracklog.dialects.rules import Lint
@@ -104,18 +102,18 @@ def without(payload, *keys):
     return {key: value for key, value in payload.items() if key not in keys}
 
 
-def findings(bodies, rules=dialect.rules) -> list[Finding]:
+def findings(bodies) -> list[Finding]:
     state, found = None, []
     for each in bodies:
         event = heard(each)
-        state, more = rules(state, event)
+        state, more = dialect.rules(state, event)
         found += [*event.odd, *more]
     return found + dialect.rest(state)
 
 
-def names(bodies, rules=dialect.rules) -> list[str]:
+def names(bodies) -> list[str]:
     """The findings that weigh something."""
-    return [each.name for each in findings(bodies, rules) if each.level != "info"]
+    return [each.name for each in findings(bodies) if each.level != "info"]
 
 
 def facts(said):
@@ -343,7 +341,6 @@ def test_a_manifest_is_closed_and_has_one_prompt(change):
 @requirement("WOP-38", "WOP-91", "WOP-100")
 def test_the_five_reasoning_events_are_in_the_catalog_under_their_own_names():
     five = {"agent.reasoned", "agent.toolCalled", "agent.toolReturned", "agent.handoff", "agent.decided"}  # fmt: skip
-    assert five == catalog.REASONING
     assert five <= catalog.TYPES
     assert five <= dialect.kinds.keys()
     assert len(catalog.TYPES) == 107
@@ -839,9 +836,8 @@ def test_two_actions_on_one_decision_are_one_too_many():
 
 
 def test_every_finding_of_the_rules_has_an_odd_sample():
-    """not-advertised needs a discovery document, so no log alone can show it."""
     marks = {samples.mark_of(p) for p in samples.of("odd") if samples.dialect_of(p) == "openwop"}
-    assert set(state.LEVELS) - {"not-advertised"} <= marks
+    assert set(state.LEVELS) <= marks
 
 
 @pytest.mark.parametrize("name", sorted(LOGS))
@@ -875,81 +871,20 @@ def test_what_is_left_over_can_be_asked_at_any_time(name, data):
     assert [each for each in found if each.level != "info"] == []
 
 
-# What is known beside the log
-
-
 @pytest.mark.parametrize(
     ("configurable", "confidence", "found"),
     [
-        (None, 0.85, ["escalation-missing"]),
-        (None, 0.9, []),
-        ({"escalationThreshold": 0.2}, 0.85, []),
-        ({"escalationThreshold": "high"}, 0.85, ["escalation-missing"]),
-        ({"escalationThreshold": 7}, 0.9, []),
+        (None, 0.7, []),
+        (None, 0.6, ["escalation-missing"]),
+        ({"escalationThreshold": 0.2}, 0.6, []),
+        ({"escalationThreshold": 0.9}, 0.85, ["escalation-missing"]),
+        ({"escalationThreshold": "high"}, 0.6, ["escalation-missing"]),
+        ({"escalationThreshold": 7}, 0.7, []),
     ],
 )
-def test_a_manifests_threshold_goes_before_the_default_and_the_runs_before_both(
-    configurable, confidence, found
-):
-    given_rules = rules_given([{**MANIFEST, "confidence": {"defaultThreshold": 0.9}}])
+def test_the_threshold_of_a_run_goes_before_the_default(configurable, confidence, found):
     decided = ("agent.decided", {**DECIDED, "confidence": confidence})
-    assert names(log(decided, configurable=configurable), given_rules) == found
-    assert names(log(("agent.decided", {**DECIDED, "confidence": 0.7}))) == []
-
-
-FLAGS = {
-    "reasoningEvents": ("agent.reasoned", REASONED),
-    "toolEvents": ("agent.toolCalled", CALLED),
-    "handoffEvents": ("agent.handoff", HANDED),
-    "decisionEvents": ("agent.decided", DECIDED),
-}
-
-
-def advertised(**flags):
-    return {"capabilities": {"agents": {**dict.fromkeys(FLAGS, True), **flags}}}
-
-
-@pytest.mark.parametrize("flag", FLAGS)
-def test_a_type_that_is_not_advertised_is_found(flag):
-    event = heard(body(*FLAGS[flag]))
-    assert gate(advertised())(event) == []
-    assert gate({"agents": {"supported": True}})(event) == []
-    for discovery in (
-        advertised(**{flag: False}),
-        advertised(**{flag: "yes"}),
-        advertised(**{flag: False}) | {"agents": {"supported": True}},
-        {},
-        {"capabilities": None, "agents": []},
-    ):
-        (found,) = gate(discovery)(event)
-        assert (found.name, found.level) == ("not-advertised", "error")
-    others = [body(*each) for name, each in FLAGS.items() if name != flag]
-    assert [f for e in others for f in gate(advertised(**{flag: False}))(heard(e))] == []
-
-
-def test_deltas_need_streaming_and_memory_needs_a_backend():
-    delta = heard(body("agent.reasoning.delta", {"agentId": AGENT, "delta": "", "sequence": 0}))
-    assert gate(advertised(reasoning={"streaming": True}))(delta) == []
-    assert [f.name for f in gate(advertised())(delta)] == ["not-advertised"]
-    pinned = heard(log(agent={**REF, "memoryRef": "m"})[1])
-    assert gate(advertised(memoryBackends=["longTerm"]))(pinned) == []
-    assert [f.name for f in gate(advertised())(pinned)] == ["not-advertised"]
-
-
-@requirement("WOP-77")
-def test_a_host_that_advertises_nothing_is_fine_without_agents():
-    given_rules = rules_given(discovery={"protocolVersion": "1.0"})
-    assert names(log(agent=None), given_rules) == []
-    assert "not-advertised" in names(log(("agent.decided", DECIDED)), given_rules)
-
-
-def test_the_advertised_token_limit_bounds_a_summary():
-    said = log(("agent.reasoned", {**REASONED, "reasoning": "x" * 41}))
-    limited = advertised(reasoning={"tokenLimit": 10})
-    assert names(said, rules_given(discovery=limited)) == ["summary-too-long"]
-    full = advertised(reasoning={"tokenLimit": 10, "verbosity": "full"})
-    assert names(said, rules_given(discovery=full)) == []
-    assert names(said) == []
+    assert names(log(decided, configurable=configurable)) == found
 
 
 # Secrets

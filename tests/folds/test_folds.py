@@ -19,7 +19,7 @@ from tracklog.answers.tools import Calls
 from tracklog.dialects.checking import checker
 from tracklog.folds import (
     Position,
-    moment,
+    epoch_ms,
     number,
     quantile,
     row_key,
@@ -114,7 +114,7 @@ def tools_of(states, since=None, until=None):
     tools = {}
     for cell, amounts in cells_of(states):
         at = cell.minute * 60_000
-        if (since and at < moment(since)) or (until and at >= moment(until)):
+        if (since and at < epoch_ms(since)) or (until and at >= epoch_ms(until)):
             continue
         if cell.kind == "calls":
             each = tools.setdefault(cell.tool, Calls())
@@ -158,7 +158,8 @@ def sample(name, seq=1):
 
 
 def runs_after(history, now=NOW, lost_after=900.0):
-    return runs_.answer(play(runs_.fold, history).values(), now, lost_after)
+    states = sorted(play(runs_.fold, history).values(), key=runs_.last_active, reverse=True)
+    return [runs_.row(state, now, lost_after) for state in states]
 
 
 def run_after(history, now=NOW, lost_after=900.0):
@@ -1108,15 +1109,6 @@ def test_the_leaderboard_shows_the_winner_of_the_last_end():
     (row,) = leaderboard_.answer(contest(BUDGET, WON))
     assert (row["winner"], row["tokens"]) == ("herd", 242)
     assert leaderboard_.answer(contest(WON, BUDGET)) == []
-    assert leaderboard_.standings(contest(WON)) == [
-        {"model": "model://bex", "wins": 1},
-        {"model": "model://cara", "wins": 1},
-    ]
-    both = [*contest(WON), *contest(WON | {"winning_models": ["model://cara", "model://cara"]})]
-    assert leaderboard_.standings(both) == [
-        {"model": "model://cara", "wins": 2},
-        {"model": "model://bex", "wins": 1},
-    ]
 
 
 @pytest.mark.parametrize(
@@ -1196,7 +1188,7 @@ def test_names_within_a_key_are_not_mistaken_for_each_other(names):
     ],
 )
 def test_times_are_read_however_a_dialect_spells_them(spelled, milliseconds):
-    assert moment(spelled) == milliseconds
+    assert epoch_ms(spelled) == milliseconds
 
 
 def test_any_value_has_a_text():
@@ -1309,16 +1301,13 @@ def answer_of(fold):
 
 
 ANSWERS = {fold.name: answer_of(fold) for fold in FOLDS} | {
+    "runs": lambda states: [runs_.row(states[key], NOW) for key in sorted(states)],
     "agents": lambda states: [agents_.answer(states.values()), agents_.in_runs(states.values())],
     "tools": lambda states: [tools_of(states), tools_of(states, NOW)],
     "tree": tree_.answer,
     "audits": lambda states: audits_.answer(states.values(), "7d", NOW),
     "steps": lambda states: {key: steps_.summary(states[key]) for key in sorted(states)},
     "stage": lambda states: {key: stage_.answer(states[key]) for key in sorted(states)},
-    "leaderboard": lambda states: [
-        leaderboard_.answer(states.values()),
-        leaderboard_.standings(states.values()),
-    ],
     "costs": lambda states: [costs_.answer(states.values(), by=by) for by in costs_.GROUPS],
     "loops": lambda states: loops_.answer(states.values(), 1),
 }
@@ -1626,7 +1615,7 @@ def test_turns_of_one_step_are_one_step():
 
 @pytest.mark.parametrize(("window", "hours"), [("24h", 24), ("7d", 168)])
 def test_a_window_of_audits_is_exact_to_the_millisecond(window, hours):
-    now = moment(NOW)
+    now = epoch_ms(NOW)
     for before, counted in ((0, True), (-1, False), (hours * 3_600_000 - 1, True),
                             (hours * 3_600_000, False)):  # fmt: skip
         state = audits_.State(checkpoint="c", result="pass", at_ms=now - before)

@@ -25,7 +25,8 @@ from tracklog.dialects.checking import checker
 from tracklog.folds import Fold, Position, conversation, row_key, run_key
 from tracklog.home import registry
 from tracklog.home.home import Home
-from tracklog.index.indexer import Indexer, fingerprint
+from tracklog.index.fingerprint import fingerprint
+from tracklog.index.indexer import Indexer
 from tracklog.index.search_text import marked, searchable_text, terms
 from tracklog.intake.intake import Intake
 from tracklog.journal.journal import Entry, Journal
@@ -562,7 +563,8 @@ def test_a_changed_plug_or_version_means_a_rebuild_with_a_word_about_it(
     elif change == "dialect":
         dialects = [each for each in DIALECTS if each.name != EVENTS[0].dialect]
     else:
-        monkeypatch.setattr("tracklog.index.indexer.__version__", "99.0")
+        for module in ("fingerprint", "indexer"):
+            monkeypatch.setattr(f"tracklog.index.{module}.__version__", "99.0")
     index = Indexer(journal, opened_index(f"sqlite:{place}"), dialects, folds)
     news = index.catch_up()
     assert [each.name for each in news] == ["index-rebuilt"]

@@ -72,6 +72,15 @@ def test_every_view_over_http_agrees(journal):
             assert differences_served(home, served.http) == []
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_every_view_agrees_on_a_call_that_gets_a_second_name_after_it_has_ended(tmp_path, order):
+    """One run, sent twice by programs that count anew: the second names the provider's id too."""
+    samples = [SAMPLES / "dialects" / "awf" / "good" / f"{name}.jsonl"
+               for name in ("a-whole-run", "both-seams-tell-one-call")]  # fmt: skip  # one list
+    with made(tmp_path / "home", [("sample", path) for path in samples[::order]]) as home:
+        assert disagreements(home) == []
+
+
 def test_every_view_is_listed():
     """What shows numbers of runs stands in the list of views, and what is new shows none."""
     for each in questions():
@@ -256,10 +265,10 @@ def test_a_newer_mapping_counts_though_only_it_knows_the_key_of_a_record(tmp_pat
 # Files at rest
 
 
-def tracklog(home, verb, *arguments):
+def tracklog(home, verb, *arguments, code=0):
     """What a verb prints, in a process of its own."""
     done = forked(home, verb, *arguments)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done.stdout.decode()
 
 
@@ -483,7 +492,7 @@ def test_a_torn_tail_is_found_until_the_rest_of_the_line_has_arrived(tmp_path, c
     for n in (12, len(lines) - 1):
         until = b"".join(lines[:n])
         path.write_bytes(until + lines[n][: max(1, len(lines[n]) - 1 - cut)])
-        tracklog(home, "import", path)
+        tracklog(home, "import", path, code=1)
         assert "torn-tail" in tracklog(home, "findings", "--json")
         path.write_bytes(until + lines[n])
         tracklog(home, "import", path)
@@ -524,7 +533,7 @@ def test_a_torn_record_without_facts_is_no_finding_when_it_is_complete(tmp_path)
     n = next(n for n, each in enumerate(lines) if b'"type":"user_message"' in each)
     path, home = tmp_path / "rollout-x.jsonl", tmp_path / "home"
     path.write_bytes(b"".join(lines[:n]) + lines[n][:-20])
-    tracklog(home, "import", path)
+    tracklog(home, "import", path, code=1)
     assert "torn-tail" in tracklog(home, "findings", "--json")
     path.write_bytes(b"".join(lines[: n + 1]))
     tracklog(home, "import", path)

@@ -244,7 +244,7 @@ def _loads(line: bytes) -> tuple[Any, tuple[Finding, ...]]:
         return orjson.loads(repaired), (HALVES,)
 
 
-HALVES = Finding("surrogate", "half a surrogate pair stands here, read as U+FFFD", "info")
+HALVES = Finding("surrogate", "the line has half a surrogate pair, which is read as U+FFFD", "info")
 
 
 def _explain(dialect: Dialect, validators: "_Validators", line: bytes) -> Event | Refusal:
@@ -310,6 +310,7 @@ def upcast(dialect: Dialect, body: Body) -> Body | Problem:
             problems.pointer([key]),
             f"version {version} is newer than {dialect.current}, the newest known here",
             "update tracklog to read it",
+            "newer-version",
         )
     while version < dialect.current and version in dialect.upcasts:
         body = dialect.upcasts[version](body)

@@ -45,7 +45,8 @@ def check_document(document: Document, data: bytes) -> Iterator[LineVerdict | Lo
         body: Any = orjson.loads(data.removeprefix(BOM))
     except orjson.JSONDecodeError as error:
         message = f"not JSON: {error.msg}, line {error.lineno} column {error.colno}"
-        fault = Problem("", message, f"a {name} is one JSON object in a file of its own")
+        hint = f"a {name} is one JSON object in a file of its own"
+        fault = Problem("", message, hint, "not-json")
         yield LineVerdict(error.lineno, Refusal((fault,), dialect.name, name))
         return
     schema = _schema(document)

@@ -64,7 +64,7 @@ def tolerate(body: Body) -> tuple[Body, list[Finding]]:
         # K23: the kind may stand under `type`; it is never written there.
         body = {("event" if key == "type" else key): value for key, value in body.items()}
         body["event"] = FRAMES.get(text(body["event"]) or "", body["event"])
-        findings.append(Finding("type-alias", "the kind stands under type, not event", "info"))
+        findings.append(Finding("type-alias", "the kind is under the key type, not event", "info"))
     kind = text(body.get("event")) or ""
     absent = [key for key in EXCUSED.get(kind, ()) if key not in body]
     if absent and not (kind == "node_transition" and "outcome" not in body):
@@ -227,7 +227,7 @@ def write(fact: Fact, scene: Scene) -> Body | None:
 
 dialect = Dialect(
     name="ralph",
-    about="Prompt runs written as CI transitions, with extra keys of their own.",
+    about="Runs of prompts, in the format of kahn-ci with some keys of its own.",
     family="kahn",
     policy=Policy(kinds="closed", fields="open", redactable=False),
     kind_key="event",

@@ -25,15 +25,15 @@ def recognise(
     best = claims[0][0] if claims else 0
     fitting = [dialect for claim, _, dialect in claims if claim == best]
     if best < 0.5:
-        message = "no dialect is recognised in this object"
+        code, message = "unrecognised", "no dialect is recognised in this object"
         hint = f"name it:  {option.format('NAME')}; `tracklog dialects` lists them"
     elif len(fitting) > 1:
         names = sorted(dialect.name for dialect in fitting)
-        message = f"ambiguous: this could be {' or '.join(names)}"
+        code, message = "ambiguous", f"ambiguous: this could be {' or '.join(names)}"
         hint = f"name one, for example {option.format(names[0])}"
     else:
         return fitting[0]
-    return Refusal((Problem("", message, hint),))
+    return Refusal((Problem("", message, hint, code),))
 
 
 class Recogniser:

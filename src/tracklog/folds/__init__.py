@@ -39,7 +39,7 @@ class Position(NamedTuple):
     id: str | None
     cause: str | None
     dialect: str
-    """To be shown, never to be switched on."""
+    """For display only: no fold depends on it."""
     withdrawn: bool = False
     """A later record withdrew it: shown, and not counted as a message."""
     writer: str = ""
@@ -60,23 +60,24 @@ class Fold(Generic[S]):
     State: type[S]
     """A dataclass of JSON values, all with defaults; `State()` is the state before any fact."""
     facts: tuple[type[Fact], ...]
-    """The facts that it listens to."""
+    """The facts that it uses."""
     key: Callable[[Position, Any], str | None]
-    """The state that a fact belongs to, by `run_key` or `row_key`; None when it belongs to none.
-    A state belongs to one run, so that a run can be folded again when its source is read better."""
+    """The key of the state that a fact belongs to, by `run_key` or `row_key`; None to ignore the fact.
+    A state belongs to one run, so that a run can be folded again when an importer is improved."""
     step: Callable[[S, Position, Any], S]
-    """The state after the fact; owns the state. Sums are integers, so that order changes nothing."""
+    """Returns the state after the fact; it may change the state that it gets. Sums are integers, so
+    that their order does not matter."""
     listed: bool = False
-    """Whether the states that changed last are asked for."""
+    """Whether answers read the states that changed last, so that the index stores their order."""
     rewound: bool = False
     """Whether past states of a run are stored now and then, so that `show --at` is fast."""
     sums: Callable[[str, S], "Sums"] | None = None
-    """What a state adds, and its key, to the rows that all runs share, by the row's key: the index
-    stores the sum, so that a question about many runs reads few rows."""
+    """From the key of a state and the state, what it adds to rows that all runs share, by the key of
+    the row. The index stores the sums, so that a question about many runs reads few rows."""
     shared: bool = False
-    """Whether rows that several runs add to are asked for, without the others."""
+    """Whether answers read only the rows that several runs add to."""
     cells: Callable[[S], "Cells"] | None = None
-    """What a state adds to what happened in each minute, over all runs: the index stores the sum."""
+    """What a state adds to the counts of each minute, over all runs; the index stores the sums."""
 
 
 Sums = Mapping[str, Mapping[str, int]]
@@ -99,18 +100,18 @@ def _nonzero(row: Mapping[str, int]) -> dict[str, int]:
 
 
 def run_key(position: Position) -> str:
-    """The key of a run: a family has no colon in its name, so it can be cut apart again."""
+    """The key of a run, `family:run`. A family has no colon in its name, so `run_of` can split it."""
     return f"{position.family}:{position.run}"
 
 
 def run_of(key: str) -> tuple[str, str]:
-    """The family and the run of such a key."""
+    """The family and the run of a `run_key`."""
     family, _, run = key.partition(":")
     return family, run
 
 
 def row_key(position: Position, *names: str) -> str:
-    """The key of one row among many of a run; names are cut apart by a mark that none holds."""
+    """The key of one row among many of a run; the names are separated by `MARK`."""
     key = MARK.join([run_key(position), *names])
     if key.count(MARK) == len(names) and "\x1b" not in key:  # no name holds a mark, as usual
         return key
@@ -146,7 +147,7 @@ def _mask(name: str) -> str:
 
 
 def word(value: Any) -> str | None:
-    """A name as text, whatever came in its place; None stays None."""
+    """A name as text, whatever type it has; None stays None."""
     return value if value is None or isinstance(value, str) else text_of(value)
 
 
@@ -216,17 +217,17 @@ def number(value: Any) -> float | None:
 
 
 MOST = 2**53
-"""Beyond it a number is not exact in every language, and no count is honest."""
+"""Greater numbers are not exact in JavaScript, and no count is that large."""
 
 
-def whole(value: Any, scale: int = 1) -> int | None:
+def integer(value: Any, scale: int = 1) -> int | None:
     """An amount in integer units, `scale` to the one; None for what is no amount."""
     given = number(value)
     return None if given is None or given < 0 else min(round(given * scale), MOST)
 
 
 def model_name(name: str | None) -> str | None:
-    """A model's name; what stands in its place where no model spoke is none."""
+    """A model's name; None for the placeholders that stand for no model, such as `<synthetic>`."""
     model = word(name)
     return None if model is None or model[:1] in ("", "<") else model
 
@@ -237,7 +238,7 @@ def add(one: int, other: int | None) -> int:
 
 
 @lru_cache(maxsize=4096)
-def moment(spelled: str | None) -> int | None:
+def epoch_ms(spelled: str | None) -> int | None:
     """A time in milliseconds since 1970; None where there is none that can be read."""
     try:
         at = datetime.fromisoformat(spelled or "")
@@ -247,50 +248,50 @@ def moment(spelled: str | None) -> int | None:
 
 
 READ = ("reconstructed", "inferred")
-"""How a fact is known that was read from a file, however old it is."""
+"""The fidelity of facts that were read from a file, which may be old."""
 
 
 def is_read(position: Position, fact: Fact) -> bool:
-    """Whether a fact was read from a file, which may be at rest for years."""
+    """Whether a fact was read from a file, so that its time of receipt says nothing."""
     return position.read or fact.fidelity in READ
 
 
 IMPORTED = "imported"
 """The label of the note that lines of a run were imported from a file of its dialect."""
 NO_SIGN = ("source-gone", "erasure", "pruned", "completed", IMPORTED)
-"""Notes on the record of a run, made by us: no sign of life of the run."""
+"""Notes that tracklog itself adds to a run: they do not show that the run is active."""
 
 
 def last_sign(before: str, position: Position, fact: Fact) -> str:
-    """When there was a sign of life last: "" as long as that is not known.
+    """The time of the last activity; "" as long as that is not known.
 
-    A live event is one at the time of receipt. An event from a file is one at its own time: a file
-    without a clock may be of any age.
+    For a live event that is the time of receipt. For an event from a file it is the event's own
+    time: a file without times may be of any age.
     """
     if isinstance(fact, Noted) and fact.label in NO_SIGN:
         return before
     if not is_read(position, fact):
         return position.received
     sign, received = position.at, position.received
-    at, arrived = moment(sign), moment(received)
+    at, arrived = epoch_ms(sign), epoch_ms(received)
     if at is None and not position.read and not before:
         return received
     if sign is None or at is None or fact.copied is True:
         return before
     if arrived is not None and at > arrived:  # a clock that is ahead
         sign, at = received, arrived
-    known = moment(before)
+    known = epoch_ms(before)
     return before if known is not None and known > at else sign
 
 
 def when(position: Position) -> int:
     """The time of an event: by the emitter's clock, else the time of receipt."""
-    at = moment(position.at)
-    return at if at is not None else moment(position.received) or 0
+    at = epoch_ms(position.at)
+    return at if at is not None else epoch_ms(position.received) or 0
 
 
 def quantile(values: Sequence[float], share: float) -> float | None:
-    """By linear interpolation between the two nearest of some sorted values."""
+    """The quantile of sorted values, by linear interpolation between the two nearest."""
     if not values:
         return None
     place = (len(values) - 1) * share
@@ -301,7 +302,7 @@ def quantile(values: Sequence[float], share: float) -> float | None:
 
 def silence(received: str, now: str) -> float:
     """The seconds between the last record and `now`; 0 when either cannot be read."""
-    arrived, asked = moment(received), moment(now)
+    arrived, asked = epoch_ms(received), epoch_ms(now)
     return 0.0 if arrived is None or asked is None else max(0, asked - arrived) / 1000
 
 
@@ -309,7 +310,7 @@ RANKS = {"observed": 0, "reported": 1, "reconstructed": 2, "inferred": 3}
 
 
 def rank(fact: Fact) -> int:
-    """How far a fact is from having been seen: of two copies the lower counts."""
+    """How directly a fact was observed, 0 first: of two copies the lower rank counts."""
     fidelity = fact.fidelity
     known = fidelity if isinstance(fidelity, str) else text_of(fidelity)
     return RANKS.get(known, len(RANKS))

@@ -1,9 +1,10 @@
 """Tool calls: several reports of one call, joined."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tracklog.folds import MOST, UNREPORTED, Position, end_rank, rank, text_of, when, whole, word
+from tracklog.folds import MOST, UNREPORTED, Position, end_rank, integer, rank, text_of, when, word
 from tracklog.model.fact import Called, Returned
 
 
@@ -76,45 +77,38 @@ def join_call(
     calls: Calls,
     position: Position,
     fact: Called | Returned,
+    count: Callable[[Call, int], None],
     *,
     places: bool = False,
     model: str | None = None,
-) -> tuple[list[Call], list[Call]]:
-    """Merge one more report of a call: returns what no longer counts, and what counts instead.
+) -> None:
+    """Merge one more report of a call: `count` gets -1 and the call as it counted before, then 1 and
+    the call as it counts now.
 
-    Copies are known by their call id or by the provider's; of two tellings the one that was
-    seen counts, whichever came first. A made-up id is forgotten once it has returned.
+    Copies are known by their call id or by the provider's; of two reports the observed one counts,
+    whichever came first. A made-up id is forgotten once it has returned.
     With `places` it is noted which records of the call count, whose it is, and the model.
     """
     own_name = call_name(position, fact)
     name, original = original_call(calls, own_name)
-    if (name != own_name) if original is None else is_settled(original):
-        return [], []  # nothing can change it, or it has returned and was forgotten
-    before = [Call(*original)] if original else []
     made_up = fact.synthetic_id is True
-    call = (
-        Call(*original)
-        if original
-        else Call(
-            at=when(position),
-            made_up=made_up,
-            unnamed=made_up or position.unnamed,
-            agent=word(fact.agent),
-            model=model,
-        )
-    )
+    if original is None:
+        if name != own_name:
+            return  # it has returned and was forgotten
+        call = Call(None, UNREPORTED, when(position))
+        call.made_up, call.unnamed, call.model = made_up, made_up or position.unnamed, model
+    elif is_settled(original):
+        if isinstance(fact, Called):
+            _join_settled(calls, name, fact, count)
+        return
+    else:
+        call = Call(*original)
+        count(call, -1)
     call.agent = call.agent or word(fact.agent)
     if isinstance(fact, Called):
         _called(call, position, fact)
-        copy = f"={provider}" if (provider := word(fact.provider_call_id)) else name
-        if copy != name and not isinstance(known := calls.get(copy), str):
-            if is_settled(known):
-                calls[name] = copy
-                return before, []
-            if known:
-                before.append(Call(*known))
-                _merge(call, before[-1])
-            calls[copy] = name
+        if fact.provider_call_id is not None and _is_copied(calls, name, call, fact, count):
+            return
     else:
         _returned(call, position, fact)
     if made_up and not call.open:
@@ -127,7 +121,43 @@ def join_call(
             calls[name] += [call.made_up, call.unnamed]
         if places:
             calls[name] += [call.called_seq, call.returned_seq, call.agent, call.model]
-    return before, [call]
+    count(call, 1)
+
+
+def _is_copied(
+    calls: Calls, name: str, call: Call, fact: Called, count: Callable[[Call, int], None]
+) -> bool:
+    """Join the report under the provider's id; whether the call is only a copy of that one."""
+    copy = _copy_name(fact, name)
+    if copy == name or isinstance(known := calls.get(copy), str):
+        return False
+    if is_settled(known):
+        calls[name] = copy
+        return True
+    if known:
+        other = Call(*known)
+        count(other, -1)
+        _merge(call, other)
+    calls[copy] = name
+    return False
+
+
+def _join_settled(
+    calls: Calls, name: str, fact: Called, count: Callable[[Call, int], None]
+) -> None:
+    """What comes under the provider's id is a copy of a call that nothing can change any more."""
+    copy = _copy_name(fact, name)
+    known = calls.get(copy)
+    if copy == name or isinstance(known, str) or is_settled(known):
+        return
+    if known:
+        count(Call(*known), -1)
+    calls[copy] = name
+
+
+def _copy_name(fact: Called, name: str) -> str:
+    """The name under which the provider reports a call; its own where there is none."""
+    return f"={provider}" if (provider := word(fact.provider_call_id)) else name
 
 
 def _called(call: Call, position: Position, fact: Called) -> None:
@@ -143,7 +173,7 @@ def _returned(call: Call, position: Position, fact: Returned) -> None:
     if call.open or end_rank(far, ok) < end_rank(call.returned, call.ok):
         call.returned, call.ok = far, ok
         call.returned_seq = position.seq
-        call.micros = whole(fact.seconds, 1_000_000)
+        call.micros = integer(fact.seconds, 1_000_000)
         if call.micros is None and call.called != UNREPORTED and when(position) > call.at:
             call.micros = min((when(position) - call.at) * 1000, MOST)
 

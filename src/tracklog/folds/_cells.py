@@ -1,6 +1,8 @@
-"""Cells: what happened within a minute, under some names, as a run adds it to the sums of all runs."""
+"""Cells: the amounts that one run adds, minute by minute and name by name, to the sums of all runs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from operator import add
 from typing import NamedTuple
 
 from tracklog.folds import MARK, MINUTE
@@ -38,6 +40,8 @@ class Cells(NamedTuple):
 
 MOST_AMOUNTS = 14
 """A cell has so many amounts at most."""
+AMOUNTS = {"calls": 3, "spends": MOST_AMOUNTS}
+"""How many amounts the cells of a kind have; all others have one."""
 
 
 def cell_key(
@@ -50,16 +54,69 @@ def cell_key(
     *more: str,
 ) -> str:
     """The key of a cell within its run; `more` tells apart what the run itself must not add up."""
-    names = MARK.join((agent or "", model or "", tool or ""))
-    if names.count(MARK) != 2:
-        names = MARK.join((name or "").replace(MARK, " ") for name in (agent, model, tool))
-    return MARK.join((kind, str(at_ms // MINUTE), names, str(part), *more))
+    return _cell_key(kind, at_ms // MINUTE, agent, model, tool, part, *more)
+
+
+@lru_cache(maxsize=4096)  # most events of a minute are of a few cells
+def _cell_key(
+    kind: str,
+    minute: int,
+    agent: str | None,
+    model: str | None,
+    tool: str | None,
+    part: int,
+    *more: str,
+) -> str:
+    names = ((name or "").replace(MARK, " ") for name in (agent, model, tool))
+    return MARK.join((kind, str(minute), *names, str(part), *more))
 
 
 def cell_of(key: str, names: RunNames) -> Cell:
     """The cell of such a key."""
     kind, minute, agent, model, tool, part, *_ = key.split(MARK)
     return Cell(kind, int(minute), agent, model, tool, int(part), *names)
+
+
+LENGTHS = (1440, 60)
+"""The index adds cells up by day and by hour, too; in minutes, the longest first."""
+
+
+def longer(kind: str, length: int) -> str:
+    """The kind of the cells that are the sums over so many minutes of the cells of a kind."""
+    return f"{kind}/{length}"
+
+
+def with_sums(cells: Mapping[Cell, Sequence[int]]) -> dict[Cell, Sequence[int]]:
+    """Cells, and what they add to those of the hour and of the day."""
+    sums = dict(cells)
+    for cell, amounts in cells.items():
+        for length in LENGTHS:
+            begin = cell.minute // length * length
+            sum_of = Cell(longer(cell.kind, length), begin, *cell[2:])
+            known = sums.get(sum_of)
+            sums[sum_of] = amounts if known is None else [*map(add, known, amounts)]
+    return sums
+
+
+def in_pieces(spans: Sequence[tuple[int, int]]) -> dict[int, list[tuple[int, tuple[int, int]]]]:
+    """Spans cut into whole days, whole hours and minutes: by length, the number of the span and the
+    piece.
+    """
+    pieces: dict[int, list[tuple[int, tuple[int, int]]]] = {}
+    rest = list(enumerate(spans))
+    for length in LENGTHS:
+        left = []
+        for number, (first, last) in rest:
+            begin, end = -(-first // length) * length, last // length * length
+            if begin < end:
+                pieces.setdefault(length, []).append((number, (begin, end)))
+                left += [(number, (first, begin)), (number, (end, last))]
+            else:
+                left.append((number, (first, last)))
+        rest = [(number, piece) for number, piece in left if piece[0] < piece[1]]
+    if rest:
+        pieces[1] = rest
+    return pieces
 
 
 def changed_cells(before: Cells, after: Cells) -> Iterator[tuple[Cell, list[int]]]:

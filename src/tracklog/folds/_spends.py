@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tracklog.folds import Position, add, text_of, whole
+from tracklog.folds import Position, add, integer, text_of
 from tracklog.model.fact import Spent
 
 TOKENS = (
@@ -21,7 +21,9 @@ DOLLAR = 10**9
 def amounts(fact: Spent) -> dict[str, int]:
     """The amounts of a spend as integers, without those that are not known."""
     usage = fact.usage if isinstance(fact.usage, Mapping) else {}
-    counts = {key: whole(usage.get(key)) for key in PRICED} | {"cost": whole(fact.cost_usd, DOLLAR)}
+    counts = {key: integer(usage.get(key)) for key in PRICED} | {
+        "cost": integer(fact.cost_usd, DOLLAR)
+    }
     known = {key: amount for key, amount in counts.items() if amount is not None}
     if "total_tokens" not in known and known.keys() & {"input_tokens", "output_tokens"}:
         both = add(known.get("input_tokens", 0), known.get("output_tokens"))

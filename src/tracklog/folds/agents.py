@@ -8,15 +8,15 @@ from typing import Any
 from tracklog.folds import (
     Fold,
     Position,
+    epoch_ms,
+    integer,
     last_sign,
-    moment,
     number,
     quantile,
     row_key,
     short,
     text_of,
     when,
-    whole,
     word,
 )
 from tracklog.model.fact import FACTS, Began, Ended, Fact, Moved
@@ -78,7 +78,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
             state.ended, state.ended_ms = True, when(position)
             state.outcome, state.score = short(fact.outcome), number(fact.score)
             state.passed = fact.passed if isinstance(fact.passed, bool) else None
-            state.micros = whole(fact.seconds, 1_000_000)
+            state.micros = integer(fact.seconds, 1_000_000)
             state.phase = "failed" if fact.passed is False or fact.error is not None else "done"
     return state
 
@@ -159,14 +159,14 @@ def _over_all(agent: str, states: list[State]) -> dict[str, Any]:
             in_flight=any(not state.ended and state.phase is not None for state in states),
         ),
         "last_seen": max(
-            (state.alive for state in states if state.alive), key=_moment, default=None
+            (state.alive for state in states if state.alive), key=_epoch_ms, default=None
         ),
         "last_seq": states[-1].last_seq,
     }
 
 
-def _moment(spelled: str) -> int:
-    return moment(spelled) or 0
+def _epoch_ms(spelled: str) -> int:
+    return epoch_ms(spelled) or 0
 
 
 def bucket(state: State) -> str:

@@ -5,10 +5,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tracklog.folds import Fold, Position, audit_result, moment, row_key, text_of, when, word
+from tracklog.folds import Fold, Position, audit_result, epoch_ms, row_key, text_of, when, word
 from tracklog.model.errors import UnknownName
 from tracklog.model.fact import Decided
 
+RECENT = 12
+"""The newest verdicts of a checkpoint that are listed one by one."""
 WINDOWS = {"24h": 24 * 3_600_000, "7d": 7 * 24 * 3_600_000, "all": None}
 
 
@@ -45,7 +47,7 @@ def answer(states: Iterable[State], window: str, now: str) -> list[dict[str, Any
         raise UnknownName(
             f"there is no window {window!r}", f"the windows are: {', '.join(WINDOWS)}"
         )
-    length, end = WINDOWS[window], moment(now) or 0
+    length, end = WINDOWS[window], epoch_ms(now) or 0
     verdicts: dict[str, list[State]] = defaultdict(list)
     for state in states:
         if length is None or end - length < state.at_ms <= end:
@@ -70,6 +72,7 @@ def _row(checkpoint: str, states: list[State]) -> dict[str, Any]:
         "last_fail_run_id": failures[-1].run if failures else None,
         "last_fail_family": failures[-1].family if failures else None,
         "last_seq": states[-1].seq,
+        "recent": results[-RECENT:],
     }
 
 

@@ -9,12 +9,12 @@ from tracklog.folds import (
     Fold,
     Position,
     end_rank,
+    integer,
     rank,
     row_key,
     short,
     text_of,
     when,
-    whole,
     word,
 )
 from tracklog.folds._calls import call_name
@@ -84,7 +84,7 @@ def step(state: State, position: Position, fact: Called | Returned) -> State:
             state.ok = ok
             state.status, state.error = short(fact.status, 120), short(fact.error, 120)
             state.exit_code = fact.exit_code if _is_small(fact.exit_code) else None
-            state.micros = whole(fact.seconds, 1_000_000)
+            state.micros = integer(fact.seconds, 1_000_000)
             needed = state.micros is None or state.called_seq is None
             state.returned_ms = when(position) if needed else None
     return state
@@ -108,8 +108,16 @@ def _is_small(value: Any) -> bool:
 
 def answer(states: Iterable[State]) -> list[dict[str, Any]]:
     """One row per call in the order of the journal: two copies of a call are one row."""
+    return sorted(map(_row, joined(states)), key=lambda row: row["seq"])
+
+
+def joined(states: Iterable[State]) -> list[list[State]]:
+    """The copies of each call; the first of them is the original."""
+    every = list(states)
+    if not any(state.provider_call_id for state in every):  # nothing says that two are one
+        return [[state] for state in every]
     ordered = sorted(
-        states, key=lambda state: (min(_called(state), _returned(state)), _place(state))
+        every, key=lambda state: (min(_called(state), _returned(state)), first_seq([state]))
     )
     named = {(each.family, each.run, each.call_id): each for each in ordered if not each.synthetic}
     originals: dict[int, State] = {}
@@ -125,7 +133,14 @@ def answer(states: Iterable[State]) -> list[dict[str, Any]]:
         calls.setdefault(id(first), [first])
         if first is not state:
             calls[id(first)].append(state)
-    return sorted(map(_row, calls.values()), key=lambda row: row["seq"])
+    return list(calls.values())
+
+
+def both_ends(copies: list[State]) -> tuple[State, State]:
+    """Of the copies of a call, the one whose begin counts, and the one whose end counts."""
+    if len(copies) == 1:
+        return copies[0], copies[0]
+    return min(copies, key=_called), min(copies, key=_end)
 
 
 def _first(originals: Mapping[int, State], state: State) -> State:
@@ -134,13 +149,14 @@ def _first(originals: Mapping[int, State], state: State) -> State:
     return state
 
 
-def _place(state: State) -> int:
-    return min(seq for seq in (state.called_seq, state.returned_seq, 2**63) if seq is not None)
+def first_seq(copies: Iterable[State]) -> int:
+    """The first record of a call."""
+    seqs = (seq for each in copies for seq in (each.called_seq, each.returned_seq))
+    return min((seq for seq in seqs if seq is not None), default=2**63)
 
 
 def _row(copies: list[State]) -> dict[str, Any]:
-    call = min(copies, key=_called)
-    end = min(copies, key=_end)
+    call, end = both_ends(copies)
     return {
         "family": call.family,
         "run": call.run,
@@ -159,8 +175,8 @@ def _row(copies: list[State]) -> dict[str, Any]:
         "status": end.status,
         "error": end.error,
         "exit_code": end.exit_code,
-        "seconds": _seconds(call, end),
-        "seq": min(map(_place, copies)),
+        "seconds": seconds(call, end),
+        "seq": first_seq(copies),
         "called_seq": call.called_seq,
         "returned_seq": end.returned_seq,
     }
@@ -170,7 +186,8 @@ def _fidelity(far: int) -> str | None:
     return FIDELITIES[far] if far < len(FIDELITIES) else None
 
 
-def _seconds(call: State, end: State) -> float | None:
+def seconds(call: State, end: State) -> float | None:
+    """How long a call took; None where that is not known."""
     if end.micros is not None:
         return end.micros / 1_000_000
     if call.called_ms is None or end.returned_ms is None or end.returned_ms <= call.called_ms:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import MOST, Fold, Position, Sums, add, number, row_key, when, whole, word
+from tracklog.folds import MOST, Fold, Position, Sums, add, integer, number, row_key, when, word
 from tracklog.folds._spends import DOLLAR, TOKENS, amounts, greater, spend_name
 from tracklog.model.errors import UnknownName
 from tracklog.model.fact import Spent
@@ -48,7 +48,7 @@ def step(state: State, position: Position, fact: Spent) -> State:
     state.provider = word(fact.provider) or state.provider
     state.group, state.whole = word(fact.group), fact.whole is True
     state.bound = word(fact.bound)
-    state.calls, state.credits, state.amounts = whole(fact.calls), number(fact.credits), known
+    state.calls, state.credits, state.amounts = integer(fact.calls), number(fact.credits), known
     return state
 
 
@@ -75,6 +75,7 @@ Price = Callable[[State], tuple[int, bool] | None]
 def answer(
     states: Iterable[State],
     by: str = "run",
+    then: str | None = None,
     within: Collection[str] | None = None,
     price: Price | None = None,
     duplicates: Container[str] = (),
@@ -83,7 +84,8 @@ def answer(
 ) -> list[dict[str, Any]]:
     """One row per run, agent, model or provider, the most expensive first, or one for all.
 
-    With `projects`, which has the project of each run, one row per project. With `begin`, which has
+    With `then`, one row for each pair of names, as of a model and a project. By project, `projects`
+    has the project of each run. With `begin`, which has
     for a time when its day, week or month began, one row for each of these too, the first of them
     first; where it gives None, a spend is left out.
 
@@ -91,21 +93,22 @@ def answer(
     (`within`, as keys) is added up once. Without `within`, `duplicates` are left out. A spend
     without a reported cost is priced, where there is a `price`, and shown apart.
     """
-    if by not in GROUPS:
-        raise UnknownName(f"costs are not kept by {by!r}", f"ask by: {', '.join(GROUPS)}")
-    rows: dict[tuple[str, str | None], dict[str, Any]] = {}
-    group = GROUPS[by]
+    group, also = _group(by, projects), _group(then or "all", projects)
+    rows: dict[tuple[str, str | None, str | None], dict[str, Any]] = {}
     for state in counted(states, duplicates):
         run = f"{state.family}:{state.run}"
         if run not in duplicates if within is None else run in within:
             since = "" if begin is None else begin(state.at_ms)
             if since is None:
                 continue
-            of = since, group(state) if projects is None else projects.get(run)
+            of = since, group(state), also(state)
             if (row := rows.get(of)) is None:
                 row = rows[of] = _empty()
             _add(row, state, price)
-    costs = [{"begin": since or None, "of": of, **_row(row)} for (since, of), row in rows.items()]
+    costs = [
+        {"begin": since or None, "of": of, "also_of": second, **_row(row)}
+        for (since, of, second), row in rows.items()
+    ]
     return sorted(
         costs,
         key=lambda row: (
@@ -113,8 +116,18 @@ def answer(
             -(row["cost_usd"] or 0) - (row["computed_usd"] or 0),
             -(row["total_tokens"] or 0),
             row["of"] or "",
+            row["also_of"] or "",
         ),
     )
+
+
+def _group(by: str, projects: Mapping[str, str | None] | None) -> Callable[[State], str | None]:
+    """The name of a spend by which it is added up."""
+    if by == "project" and projects is not None:
+        return lambda state: projects.get(f"{state.family}:{state.run}")
+    if by not in GROUPS:
+        raise UnknownName(f"costs cannot be added up by {by!r}", f"ask by: {', '.join(GROUPS)}")
+    return GROUPS[by]
 
 
 def counted(states: Iterable[State], duplicates: Container[str] = ()) -> list[State]:

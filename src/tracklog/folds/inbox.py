@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import Fold, Position, moment, row_key, short, text_of, when, word
+from tracklog.folds import Fold, Position, epoch_ms, row_key, short, text_of, when, word
+from tracklog.journal.frame import stamp
 from tracklog.model.fact import Answered, Asked
 
 
@@ -85,8 +86,8 @@ def answer(
 
 def _row(state: State, now: str, closing: State | None, *, ended: bool) -> dict[str, Any]:
     answered = state.answered_ms if closing is None else closing.answered_ms
-    until = moment(now) if answered is None else answered
-    expires = moment(state.expires)
+    until = epoch_ms(now) if answered is None else answered
+    expires = epoch_ms(state.expires)
     if not state.times_asked:
         stands = "unasked"
     elif answered is not None:
@@ -113,11 +114,18 @@ def _row(state: State, now: str, closing: State | None, *, ended: bool) -> dict[
         else max(0, until - state.asked_ms) / 1000,
         "times_asked": state.times_asked,
         "asked_seq": state.asked_seq,
+        "asked_at": _stamp(state.asked_ms),
+        "lapses_at": _stamp(expires),
         "answer": state.answer,
         "answered_by": state.by,
         "answered_seq": state.answered_seq if closing is None else closing.answered_seq,
+        "answered_at": _stamp(answered),
         "answered_twice": len(state.by) > 1,
     }
+
+
+def _stamp(at_ms: int | None) -> str | None:
+    return None if at_ms is None else stamp(at_ms / 1000)
 
 
 def _closing(state: State, every: Mapping[tuple[str, str, str], State]) -> State | None:

@@ -1,11 +1,10 @@
 """Who won each contest, and with which models?"""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import Fold, Position, run_key, short, whole, word
+from tracklog.folds import Fold, Position, integer, run_key, short, word
 from tracklog.model.fact import Began, Ended, Fact, Noted
 
 
@@ -58,7 +57,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
             models = fact.winning_models if isinstance(fact.winning_models, tuple | list) else ()
             state.winning_models = [model for model in models if isinstance(model, str)]
             total = fact.counts if isinstance(fact.counts, Mapping) else {}
-            state.turns, state.tokens = whole(total.get("turns")), whole(total.get("tokens"))
+            state.turns, state.tokens = integer(total.get("turns")), integer(total.get("tokens"))
     return state
 
 
@@ -121,15 +120,6 @@ def answer(states: Iterable[State]) -> list[dict[str, Any]]:
         if counts(state)
     ]
     return sorted(rows, key=lambda row: -row["last_seq"])
-
-
-def standings(states: Iterable[State]) -> list[dict[str, Any]]:
-    """How many contests each model won, the best first; a model wins a contest once."""
-    wins = Counter(
-        model for state in states if counts(state) for model in set(state.winning_models)
-    )
-    rows = [{"model": model, "wins": won} for model, won in wins.items()]
-    return sorted(rows, key=lambda row: (-int(str(row["wins"])), str(row["model"])))
 
 
 fold = Fold(

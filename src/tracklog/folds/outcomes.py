@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import Fold, Position, moment, number, run_key, short, text_of
+from tracklog.folds import Fold, Position, epoch_ms, number, run_key, short, text_of
 from tracklog.model.fact import Began, Decided, Ended, Fact
 
 PASSES = {
@@ -53,7 +53,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
             state.outcome = state.passed = None
         case Ended():
             state.ended = True
-            state.ended_at = position.received if moment(position.at) is None else position.at
+            state.ended_at = position.received if epoch_ms(position.at) is None else position.at
             state.outcome = short(fact.outcome)
             state.passed = fact.passed if isinstance(fact.passed, bool) else None
         case Decided():
@@ -68,14 +68,14 @@ def aggregate_24h(runs: Iterable[Mapping[str, Any]], now: str) -> dict[str, Any]
 
     A run is a mapping: `outcome` and `ended_at` where it ended, `convergence_score` where it has one.
     """
-    end = moment(now) or 0
+    end = epoch_ms(now) or 0
     counts = {"passed": 0, "failed": 0, "in_flight": 0, "flakes": 0}
     scores = []
     for run in runs:
         if run.get("ended_at") is None:
             counts["in_flight"] += 1
             continue
-        at, outcome = moment(text_of(run["ended_at"])), run.get("outcome")
+        at, outcome = epoch_ms(text_of(run["ended_at"])), run.get("outcome")
         if at is None or not end - DAY < at <= end:
             continue
         passed = isinstance(outcome, str) and PASSES.get(outcome, False)

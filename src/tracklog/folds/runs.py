@@ -1,18 +1,18 @@
 """What is every run doing, how did it end, and what did it take?"""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from operator import itemgetter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tracklog.folds import (
     NO_SIGN,
+    READ,
+    UNREPORTED,
     Fold,
     Position,
+    epoch_ms,
     is_read,
     last_sign,
-    moment,
     number,
     run_key,
     short,
@@ -22,8 +22,9 @@ from tracklog.folds import (
     when,
     word,
 )
-from tracklog.folds._calls import join_call
+from tracklog.folds._calls import Call, join_call
 from tracklog.folds._cells import Cells, cell_key
+from tracklog.folds._run_state import State as State  # noqa: PLC0414  # the state of this fold
 from tracklog.folds._spends import DOLLAR, add_to, amounts, greater, spend_name, sum_of
 from tracklog.folds._titles import titled
 from tracklog.model.fact import (
@@ -49,77 +50,11 @@ STATUSES = ("waiting", "failed", "lost", "working", "done")
 RANK = {status: n for n, status in enumerate(STATUSES)}
 
 
-@dataclass(slots=True)
-class State:
-    family: str = ""
-    run: str = ""
-    dialects: list[str] = field(default_factory=list)
-    title: str | None = None
-    task: str | None = None
-    prompt: str | None = None
-    """Its first task from another agent or program, where no person gave one."""
-    model: str | None = None
-    """The model that spoke last, else the one it began with."""
-    models: list[str] = field(default_factory=list)  # in the order of their first words
-    cwd: str | None = None
-    branch: str | None = None
-    first_seq: int = 0
-    last_seq: int = 0
-    first_received: str = ""
-    last_received: str = ""
-    alive: str = ""
-    """Its last activity: the time of receipt of a live event, or the time in a file that was read.
-    Empty as long as that is not known: a file without a clock may be of any age."""
-    rests: bool = False
-    """It is a conversation read from a file whose last turn came to its end."""
-    first_at: str | None = None
-    """The earliest and the latest time of its events, by its own clock."""
-    last_at: str | None = None
-    skew_ms: int = 0
-    """The greatest distance between the emitter's clock and ours."""
-    begun: bool = False
-    """The begin of the run itself was recorded, so its end is expected."""
-    began_ms: int | None = None
-    ended: bool = False
-    ended_ms: int | None = None
-    seconds: float | None = None
-    """Its duration, as its end reports it."""
-    outcome: str | None = None
-    passed: bool | None = None
-    score: float | None = None
-    agents: dict[str, str] = field(default_factory=dict)
-    """Each agent's phase; empty where only acts of it were recorded."""
-    ends: dict[str, list[Any]] = field(default_factory=dict)
-    """Each agent's end: outcome, passed, score, when."""
-    steps: dict[str, str] = field(default_factory=dict)
-    turns: dict[str, list[Any]] = field(default_factory=dict)
-    """Each agent's last step and how many it had, where steps do not begin and end."""
-    asking: dict[str, str] = field(default_factory=dict)
-    """Open questions, and who asks."""
-    calls: dict[str, Any] = field(default_factory=dict)
-    tool_calls: int = 0
-    tool_failures: int = 0
-    open_calls: int = 0
-    """Calls that did not return: they dangle when the run is over."""
-    torn_calls: int = 0
-    """Calls of which only the return was recorded."""
-    spent: dict[str, list[Any]] = field(default_factory=dict)
-    """Each spend's group, whether it is the total of the group, its amounts, and its writer."""
-    last_spent: str = ""
-    """The last spend that has neither key nor group: only its own record can repeat it."""
-    sums: dict[str, int] = field(default_factory=dict)
-    """The sum of all such spends before it."""
-    withdrawn: list[list[int]] = field(default_factory=list)
-    """The withdrawn parts: the first and the last record of each."""
-    source_gone: str | None = None
-    """The time at which the file it was read from was found to be missing."""
-
-
 def step(state: State, position: Position, fact: Fact) -> State:
     if position.withdrawn:
         _taken_back(state, position.seq)
-    read = is_read(position, fact)
-    _note_sign(state, position, fact, read=read)
+    read = position.read or fact.fidelity in READ
+    _note_sign(state, position, fact, read)
     if fact.copied is True:
         return state
     agent = word(fact.agent)
@@ -131,34 +66,13 @@ def step(state: State, position: Position, fact: Fact) -> State:
     endless = fact.fidelity == "reported" and not state.begun
     if (read or endless) and _is_latest(state, position):
         _rested(state, fact)
-    match fact:
-        case Began():
-            _began(state, position, fact)
-        case Ended():
-            _ended(state, position, fact)
-        case Moved():
-            _phase(state, fact, text_of(fact.phase))
-        case Called() | Returned():
-            _counted(state, position, fact)
-        case Asked():
-            state.asking[text_of(fact.question_id)] = _subject(fact)
-        case Answered():
-            state.asking.pop(text_of(fact.question_id), None)
-        case Spent():
-            _spent(state, position, fact)
-            _note_model(state, fact.model)
-        case Said(role="user"):
-            _asked_for(state, fact)
-        case Said(role="assistant"):
-            _note_model(state, fact.model)
-        case Noted(label="title"):
-            state.title = titled(fact.text) or state.title
-        case Noted(label="source-gone"):
-            state.source_gone = position.received
+    change = _CHANGES.get(type(fact))
+    if change is not None:
+        change(state, position, fact)
     return state
 
 
-def _note_sign(state: State, position: Position, fact: Fact, *, read: bool) -> None:
+def _note_sign(state: State, position: Position, fact: Fact, read: bool) -> None:
     if not state.first_seq:
         state.family, state.run = position.family, position.run
         state.first_seq, state.first_received = position.seq, position.received
@@ -169,21 +83,21 @@ def _note_sign(state: State, position: Position, fact: Fact, *, read: bool) -> N
     is_sign = not (isinstance(fact, Noted) and fact.label in NO_SIGN)
     if is_sign:
         state.alive = last_sign(state.alive, position, fact) if read else position.received
-    at = moment(position.at)
+    at = epoch_ms(position.at)
     if at is None or fact.copied is True:
         return
     if is_sign and position.at != state.last_at:
-        first, last = moment(state.first_at), moment(state.last_at)
+        first, last = epoch_ms(state.first_at), epoch_ms(state.last_at)
         state.first_at = position.at if first is None or at < first else state.first_at
         state.last_at = position.at if last is None or at >= last else state.last_at
-    if not read and (received := moment(position.received)) is not None:
+    if not read and (received := epoch_ms(position.received)) is not None:
         state.skew_ms = max(state.skew_ms, abs(at - received))
 
 
 def _when(state: State, position: Position, fact: Fact) -> int | None:
     """When it happened; of what was read from a file without a time, when the last thing did."""
-    if moment(position.at) is None and is_read(position, fact):
-        return moment(state.last_at)
+    if epoch_ms(position.at) is None and is_read(position, fact):
+        return epoch_ms(state.last_at)
     return when(position)
 
 
@@ -194,6 +108,33 @@ def _note_model(state: State, name: str | None) -> None:
         state.model = model
         if model not in state.models and len(state.models) < 20:  # a state stays small
             state.models.append(model)
+
+
+def _moved(state: State, position: Position, fact: Moved) -> None:
+    state.failed_seq = position.seq if fact.phase == "failed" else state.failed_seq
+    _phase(state, fact, text_of(fact.phase))
+
+
+def _asked(state: State, _: Position, fact: Asked) -> None:
+    state.asking[text_of(fact.question_id)] = _subject(fact)
+
+
+def _answered(state: State, _: Position, fact: Answered) -> None:
+    state.asking.pop(text_of(fact.question_id), None)
+
+
+def _noted(state: State, position: Position, fact: Noted) -> None:
+    if fact.label == "title":
+        state.title = titled(fact.text) or state.title
+    elif fact.label == "source-gone":
+        state.source_gone = position.received
+
+
+def _message(state: State, _: Position, fact: Said) -> None:
+    if fact.role == "assistant":
+        _note_model(state, fact.model)
+    elif fact.role == "user":
+        _asked_for(state, fact)
 
 
 def _asked_for(state: State, fact: Said) -> None:
@@ -217,7 +158,7 @@ def _turned(turn: list[Any], name: str) -> None:
 
 def _is_latest(state: State, position: Position) -> bool:
     """Whether nothing is known to have happened later: spans of a trace come in any order."""
-    at, last = moment(position.at), moment(state.last_at)
+    at, last = epoch_ms(position.at), epoch_ms(state.last_at)
     return at is None or last is None or at >= last
 
 
@@ -282,6 +223,8 @@ def _began(state: State, position: Position, fact: Began) -> None:
 def _ended(state: State, position: Position, fact: Ended) -> None:
     passed = fact.passed if isinstance(fact.passed, bool) else None
     phase = "failed" if passed is False or fact.error is not None else "done"
+    if phase == "failed":
+        state.failed_seq = position.seq
     outcome, score = short(fact.outcome), number(fact.score)
     if fact.what == "run":
         state.ended, state.ended_ms = True, _when(state, position, fact)
@@ -297,17 +240,22 @@ def _ended(state: State, position: Position, fact: Ended) -> None:
 
 
 def _counted(state: State, position: Position, fact: Called | Returned) -> None:
-    before, after = join_call(state.calls, position, fact)
-    for calls, one in ((before, -1), (after, 1)):
-        for call in calls:
-            if call.counts:
-                state.tool_calls += one
-                state.tool_failures += one * (call.ok is False)
-                state.open_calls += one * call.open
-            state.torn_calls += one * call.torn
+    def count(call: Call, one: int) -> None:
+        is_called, is_open = call.called != UNREPORTED, call.open
+        if is_called or call.counts:
+            state.tool_calls += one
+            if is_open:
+                state.open_calls += one
+            elif call.ok is False:
+                state.tool_failures += one
+        if not is_called and call.torn:
+            state.torn_calls += one
+
+    join_call(state.calls, position, fact, count)
 
 
 def _spent(state: State, position: Position, fact: Spent) -> None:
+    _note_model(state, fact.model)
     name, known = spend_name(position, fact), amounts(fact)
     if fact.key is None and fact.group is None and name != state.last_spent:
         if state.last_spent:
@@ -317,17 +265,23 @@ def _spent(state: State, position: Position, fact: Spent) -> None:
         state.spent[name] = [word(fact.group), fact.whole is True, known, position.writer]
 
 
-def answer(
-    states: Iterable[State], now: str, lost_after: float = LOST_AFTER
-) -> list[dict[str, Any]]:
-    """One row per run, the latest active first: by the time of its events, not of their import."""
-    rows = [(last_active(state), row(state, now, lost_after)) for state in states]
-    return [row for _, row in sorted(rows, key=itemgetter(0), reverse=True)]
+_CHANGES: Mapping[type[Fact], Callable[[State, Position, Any], None]] = {
+    Began: _began,
+    Ended: _ended,
+    Moved: _moved,
+    Called: _counted,
+    Returned: _counted,
+    Asked: _asked,
+    Answered: _answered,
+    Spent: _spent,
+    Said: _message,
+    Noted: _noted,
+}
 
 
 def last_active(state: State) -> tuple[int, int]:
     """The sort key of runs: the last activity, then the number of the last record."""
-    return moment(state.alive) or 0, state.last_seq
+    return epoch_ms(state.alive) or 0, state.last_seq
 
 
 def row(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any]:
@@ -385,13 +339,17 @@ def status(state: State, now: str, lost_after: float = LOST_AFTER) -> str:
     that fell silent at the end of a turn is done. Events from a file are as old as their own time,
     and a run without times is at rest.
     """
-    phase = _phase_of(state)
+    return status_in(phase_of(state), state, now, lost_after)
+
+
+def status_in(phase: str, state: State, now: str, lost_after: float = LOST_AFTER) -> str:
+    """The same where the phase of the run is known."""
     if phase != "working":
         return phase
     return _silent(not state.alive or silence(state.alive, now) > lost_after, state.rests)
 
 
-def _phase_of(state: State) -> str:
+def phase_of(state: State) -> str:
     """The status as if something had just been recorded."""
     if state.ended:
         return "failed" if state.passed is False else "done"
@@ -422,21 +380,21 @@ def cells(state: State) -> Cells:
     """One run in the minute of its begin; the part is its status. Several agents have a cell each."""
     began = began_ms(state)
     if began is None:
-        began = moment(state.first_at)
+        began = epoch_ms(state.first_at)
     if began is None:
-        began = moment(state.first_received) or 0
-    phase = _phase_of(state)
+        began = epoch_ms(state.first_received) or 0
+    phase = phase_of(state)
     if phase == "working":
-        part = len(PHASES) + 2 * (moment(state.alive) or 0) + state.rests
+        part = len(PHASES) + 2 * (epoch_ms(state.alive) or 0) + state.rests
     else:
         part = PHASES.index(phase)
     agents = list(state.agents)
     alone = SEVERAL if len(agents) > 1 else next(iter(agents), None)
-    found = {cell_key("runs", began, alone, state.model, None, part): [1]}
+    counts = {cell_key("runs", began, alone, state.model, None, part): [1]}
     for agent in agents if alone is SEVERAL else ():
-        found[cell_key("runs_by_agent", began, agent, state.model, None, part)] = [1]
+        counts[cell_key("runs_by_agent", began, agent, state.model, None, part)] = [1]
     dialect = next(iter(state.dialects), "")
-    return Cells((state.cwd or "", state.branch or "", dialect, state.family), found)
+    return Cells((state.cwd or "", state.branch or "", dialect, state.family), counts)
 
 
 def status_of(part: int, now_ms: int, lost_after: float = LOST_AFTER) -> str:
@@ -458,7 +416,7 @@ def began_ms(state: State) -> int | None:
     """Its begin: as reported, else the earliest time of a run whose begin was recorded."""
     if state.began_ms is not None or not state.begun:
         return state.began_ms
-    return moment(state.first_at)
+    return epoch_ms(state.first_at)
 
 
 def is_over(state: State) -> bool:

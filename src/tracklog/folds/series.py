@@ -5,8 +5,9 @@ corrected when it turns out that two reports were one. The index adds the runs' 
 question about a time reads the cells of that time, however many runs there are.
 """
 
+import operator
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log2
 from typing import Any
@@ -17,14 +18,14 @@ from tracklog.folds import (
     Position,
     add,
     audit_result,
+    epoch_ms,
+    integer,
     is_read,
     model_name,
-    moment,
     run_key,
     short,
     text_of,
     when,
-    whole,
     word,
 )
 from tracklog.folds._calls import Call, join_call
@@ -91,10 +92,13 @@ class State:
 
 
 def key(position: Position, fact: Fact) -> str | None:
-    if fact.copied is True or (
-        isinstance(fact, Began) and not (fact.cwd or fact.git or fact.model)
-    ):
+    if fact.copied is True:
         return None
+    match fact:
+        case Began() if not (fact.cwd or fact.git or fact.model):
+            return None
+        case Said() if fact.role not in ("user", "assistant"):
+            return None
     return run_key(position)
 
 
@@ -125,12 +129,12 @@ def step(state: State, position: Position, fact: Fact) -> State:
     return state
 
 
-def _add(state: State, key: str, amounts: Iterable[int], one: int = 1) -> None:
+def _add(state: State, key: str, amounts: list[int]) -> None:
     known = state.cells.get(key)
     if known is None:
-        state.cells[key] = [one * amount for amount in amounts]
+        state.cells[key] = amounts
     else:
-        after = [before + one * amount for before, amount in zip(known, amounts, strict=True)]
+        after = [*map(operator.add, known, amounts)]
         if after[0]:
             state.cells[key] = after
         else:
@@ -140,24 +144,30 @@ def _add(state: State, key: str, amounts: Iterable[int], one: int = 1) -> None:
 def _count(
     state: State, kind: str, position: Position, agent: str | None, part: int, tool: str = ""
 ) -> None:
-    _add(state, cell_key(kind, when(position), agent, state.model, tool, part), (1,))
+    _add(state, cell_key(kind, when(position), agent, state.model, tool, part), [1])
 
 
 def _call(state: State, position: Position, fact: Called | Returned) -> None:
-    before, after = join_call(state.calls, position, fact, places=True, model=state.model)
-    for calls, one in ((before, -1), (after, 1)):
-        for call in calls:
-            if call.counts:
-                _add_call(state, call, one)
+    changes: dict[str, list[int]] = {}
+
+    def count(call: Call, one: int) -> None:
+        if not call.counts:
+            return
+        names = (call.at, call.agent, call.model, call.tool)
+        counts = changes.setdefault(cell_key("calls", *names), [0, 0, 0])
+        counts[0] += one
+        counts[1] += one * call.failed
+        counts[2] += one * call.open
+        if call.micros is not None:
+            key = cell_key("durations", *names, bucket(call.micros))
+            changes.setdefault(key, [0])[0] += one
+
+    join_call(state.calls, position, fact, count, places=True, model=state.model)
+    for key, change in changes.items():
+        if any(change):
+            _add(state, key, change)
     if isinstance(fact, Returned):
         _give(state, position, fact)
-
-
-def _add_call(state: State, call: Call, one: int) -> None:
-    names = (call.at, call.agent, call.model, call.tool)
-    _add(state, cell_key("calls", *names), (1, call.failed, call.open), one)
-    if call.micros is not None:
-        _add(state, cell_key("durations", *names, bucket(call.micros)), (1,), one)
 
 
 def bucket(micros: int) -> int:
@@ -207,7 +217,7 @@ def _give(state: State, position: Position, fact: Said | Returned) -> None:
 
 def _is_timed(state: State, position: Position, fact: Fact) -> bool:
     """Whether its time is known, and its writer is the one whose messages are the turns."""
-    if moment(position.at) is None and is_read(position, fact):
+    if epoch_ms(position.at) is None and is_read(position, fact):
         return False
     return state.turns_by is None or state.turns_by == position.writer
 
@@ -251,7 +261,7 @@ def _spend(state: State, position: Position, fact: Spent) -> None:
         state.spent_ms = at if state.spent_ms is None else min(at, state.spent_ms)
     _note_model(state, before, -1)
     bound, group = word(fact.bound), word(fact.group)
-    spend = [at, agent, model, bound, whole(fact.calls), known, group, fact.whole is True, writer]
+    spend = [at, agent, model, bound, integer(fact.calls), known, group, fact.whole is True, writer]
     if fact.key is None and group is None and name != state.last_spent:
         state.spent.pop(state.last_spent, None)
         state.last_spent = name
@@ -262,7 +272,7 @@ def _spend(state: State, position: Position, fact: Spent) -> None:
 
 
 def _add_spend(state: State, spend: list[Any], one: int) -> None:
-    _add(state, _spend_key(spend), _spend_amounts(spend), one)
+    _add(state, _spend_key(spend), [one * amount for amount in _spend_amounts(spend)])
     totals = state.writers.get(spend[_WRITER], [0, 0, 0])
     state.writers[spend[_WRITER]] = [
         total + one * amount for total, amount in zip(totals, _compared(spend), strict=True)
@@ -325,12 +335,12 @@ def cells(state: State) -> Cells:
     """
     names = (state.project or "", state.branch or "", state.dialect, state.family)
     grouped = [each for each in state.spent.values() if each[_GROUP] is not None]
-    found = dict(state.cells)
+    counts = dict(state.cells)
     if state.unreported and state.spent_ms is not None:
         models = NEXT.join(sorted(state.unreported))
-        found[cell_key("unreported", state.spent_ms, None, None, models)] = [1]
+        counts[cell_key("unreported", state.spent_ms, None, None, models)] = [1]
     if not grouped and len(state.writers) < 2:
-        return Cells(names, found)
+        return Cells(names, counts)
     replaced = {each[_GROUP] for each in grouped if each[_REPLACES]}
     counted = [each for each in grouped if each[_REPLACES] or each[_GROUP] not in replaced]
     totals = {writer: list(known) for writer, known in state.writers.items()}
@@ -340,7 +350,7 @@ def cells(state: State) -> Cells:
             add(one, other) for one, other in zip(known, _compared(each), strict=True)
         ]
     best = max(sorted(totals), key=totals.__getitem__, default="")
-    apart = State(cells={key: each for key, each in found.items() if _is_by(key, best)})
+    apart = State(cells={key: each for key, each in counts.items() if _is_by(key, best)})
     for each in counted:
         if each[_WRITER] == best:
             _add(apart, _spend_key(each), _spend_amounts(each))

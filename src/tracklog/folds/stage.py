@@ -23,6 +23,17 @@ class State:
     visitors: list[list[Any]] = field(default_factory=list)
 
 
+def key(position: Position, fact: Fact) -> str | None:
+    match fact:
+        case Began() if fact.what != "run":
+            return None
+        case Noted() if fact.label != "setup":
+            return None
+        case Decided() if fact.verdict is None:
+            return None
+    return run_key(position)
+
+
 def step(state: State, position: Position, fact: Fact) -> State:
     match fact:
         case Began(what="run"):
@@ -74,7 +85,7 @@ fold = Fold(
     about="What would one see on the stage now?",
     State=State,
     facts=(Began, Said, Decided, Noted),
-    key=lambda position, _: run_key(position),
+    key=key,
     step=step,
     rewound=True,
 )

@@ -1,16 +1,30 @@
 """How often was each step tried, and how did it end?"""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from tracklog.folds import Fold, Position, add, number, run_key, short, text_of, when, whole, word
+from tracklog.folds import Fold, Position, add, integer, number, run_key, short, text_of, when, word
 from tracklog.model.fact import Began, Ended, Fact, Moved
 
 BLOCKED = "blocked"
 """The word for a step that was never tried because another one failed."""
 STATED = ("total_nodes", "done", "failed", "blocked", "total_attempts", "flake_retries")
 """Counts that a source may report itself; then the reported counts are shown."""
+MOST_TIMES = 20
+"""The begins of one step whose times are stored: the last ones."""
+
+
+class StepTime(NamedTuple):
+    """When a step began and ended, in milliseconds since 1970."""
+
+    seq: int
+    begin: int
+    agent: str | None
+    end_seq: int | None = None
+    """None while it goes on."""
+    end: int | None = None
+    failed: bool = False
 
 
 @dataclass(slots=True)
@@ -27,7 +41,8 @@ class State:
     counts: dict[str, int] = field(default_factory=dict)
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Of each step, in the order of the records: `status`, the record that `moved` it, how often it was
-    `begun` and `tried`, whether it `lapsed` or which parts `failed`, and what passed later (`flakes`)."""
+    `begun` and `tried`, whether it `lapsed` or which parts `failed`, what passed later (`flakes`), and
+    its last `times`, each the beginning of a `StepTime`."""
 
 
 def key(position: Position, fact: Fact) -> str | None:
@@ -54,6 +69,9 @@ def step(state: State, position: Position, fact: Fact) -> State:
             tries = _of(state, fact)
             tries["begun"] = add(tries.get("begun", 0), 1)
             tries["status"] = "working"
+            _end_time(tries, position, failed=False)  # it was begun again
+            begins = [*tries.get("times", ()), [position.seq, when(position), word(fact.agent)]]
+            tries["times"] = begins[-MOST_TIMES:]
         case Ended(attempt=int()) if fact.step is not None:
             _try(_of(state, fact), fact)
         case Ended() if fact.step is not None:
@@ -67,7 +85,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
 
 def _counts(given: Any) -> dict[str, int]:
     counts = given.items() if isinstance(given, Mapping) else ()
-    return {text_of(name): n for name, count in counts if (n := whole(count)) is not None}
+    return {text_of(name): n for name, count in counts if (n := integer(count)) is not None}
 
 
 def _of(state: State, fact: Began | Ended | Moved) -> dict[str, Any]:
@@ -110,6 +128,19 @@ def _end_step(tries: dict[str, Any], position: Position, fact: Ended) -> None:
             tries["flakes"] = 1  # it had failed, and was begun again
     if tries.get("moved") != position.seq:  # else the same record has its status
         tries["status"] = "failed" if failed else "done"
+    _end_time(tries, position, failed=failed)
+
+
+def _end_time(tries: dict[str, Any], position: Position, *, failed: bool) -> None:
+    if (times := tries.get("times")) and StepTime(*times[-1]).end_seq is None:
+        tries["times"] = [*times[:-1], [*times[-1], position.seq, when(position), failed]]
+
+
+def times(state: State) -> Iterator[tuple[str, StepTime]]:
+    """The name of each step with its times, as often as it was begun."""
+    for name, tries in state.steps.items():
+        for each in tries.get("times", ()):
+            yield name, StepTime(*each)
 
 
 def stepped(state: State) -> bool:

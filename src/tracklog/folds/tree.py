@@ -175,6 +175,16 @@ class resolver:  # noqa: N801  # it is called like a function, and prepared once
         return next(iter(others)) if key not in self.known and len(others) == 1 else key
 
 
+def root(states: Mapping[str, State], key: str) -> str:
+    """The first ancestor of a run."""
+    _, parents = links(states)
+    top, known = key, {key}
+    while above := [parent for parent in parents.get(top, {}) if parent not in known]:
+        top = above[0]
+        known.add(top)
+    return top
+
+
 def below(states: Mapping[str, State], root: str) -> list[str]:
     """A run and every run below it, each once."""
     return [branch.key for branch in answer(states, root) if not branch.again]

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, get_args
 
 from tracklog.dialects import Dialect
 from tracklog.dialects import tracklog as native
@@ -53,6 +53,9 @@ class Home:
         index: str | None = None,
         folders: Path | None = None,
     ) -> None:
+        if durability not in get_args(Durability):  # a store would sync nothing
+            words = ", ".join(get_args(Durability))
+            raise ValueError(f"durability is {durability!r}; use one of {words}")
         options: dict[str, Any] = {"durability": durability, "readonly": readonly}
         if segment_size is not None:
             options["segment_size"] = segment_size
@@ -75,7 +78,7 @@ class Home:
             self.journal,
             self.dialects.values(),
             refused=self.refused,
-            marks=self.storage.offsets(self.journal),
+            offsets=self.storage.offsets(self.journal),
             redact=self.redact,
             lifecycle=self._lifecycle,
             cap=self._cap,
@@ -210,7 +213,14 @@ class Home:
         self.blobs.collect(lambda name: name not in own)
         return [f"blobs/{name}" for name in sorted(own)]
 
-    def prune(self, older_than: float, *, open_too: bool = False, dry: bool = False) -> Pruning:
+    def prune(
+        self,
+        older_than: float,
+        *,
+        open_too: bool = False,
+        dry: bool = False,
+        by: str | None = None,
+    ) -> Pruning:
         """Delete complete segments that are older than that many seconds, and record that.
 
         It stops before a run that has not ended and has newer records, unless `open_too`.
@@ -222,7 +232,8 @@ class Home:
         if dry or not done.records:
             return done
         for run in (*done.whole, *done.part):
-            data = {"through": done.through, "whole": run in done.whole}
+            data: dict[str, Any] = {"through": done.through, "whole": run in done.whole}
+            data |= {"by": by} if by is not None else {}
             self.record_fact(run, Noted(label="pruned", data=data))
         gone = {run for _, run in (*done.whole, *done.part)}
         for transcript in (self.path / "transcripts").glob("*.jsonl"):
@@ -237,7 +248,7 @@ class Home:
 
     def close(self) -> None:
         if "intake" in self.__dict__:
-            self.intake.marks.save()
+            self.intake.offsets.save()
             self.intake.close()
         if "refused" in self.__dict__:
             self.refused.close()
@@ -257,16 +268,19 @@ class Home:
 
     def record_fact(self, run: Run, fact: Fact, *, writer: str = "cli") -> None:
         """Record a fact that has no line of its own, such as an act of an operator, as a native line."""
+        self.intake.admit([self.fact_line(run, fact, writer=writer)], native.dialect.name)
+
+    def fact_line(self, run: Run, fact: Fact, *, writer: str, at: str | None = None) -> bytes:
+        """A fact about a run as a native line; the time is now if none is given."""
         family, name = run
-        line = native.line(
+        return native.line(
             fact,
             id=uuid.uuid4().hex,
             run=name,
-            at=self._now(),
+            at=at or self._now(),
             family=None if family == native.dialect.family else family,
             origin={"writer": writer, "fidelity": "observed"},
         )
-        self.intake.admit([line], native.dialect.name)
 
     def _open_since(self, time: str) -> set[Run]:
         """The runs with records since that time in which something began and did not end."""
@@ -283,7 +297,7 @@ class Home:
         for fact in chain.from_iterable(each.facts for each in readings if each.counts):
             if isinstance(fact, Began) and fact.what != "step":
                 begun.add((fact.what, fact.agent))
-            elif isinstance(fact, Ended) and fact.what != "step":
+            elif isinstance(fact, Ended):
                 begun.discard((fact.what, fact.agent))
         return bool(begun)
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, ne
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -18,11 +19,8 @@ def freeze(key: str, state: Any) -> bytes:
     So are `family` and `run`, where the key begins with them.
     """
     shape = _shape(type(state))
-    values = {
-        name: value
-        for name, value, usual in zip(shape.names, shape.values(state), shape.usual, strict=False)
-        if value is not usual and value != usual
-    }
+    every = shape.values(state)
+    values = dict(compress(zip(shape.names, every, strict=False), map(ne, every, shape.usual)))
     if shape.of_run and key.partition(MARK)[0] == f"{state.family}:{state.run}":
         values.pop("family", None)
         values.pop("run", None)

@@ -12,7 +12,7 @@ import orjson
 
 from tracklog.dialects import Dialect
 from tracklog.folds import Fold, Position, Sums, is_of, rows_of, run_key, summed
-from tracklog.folds._cells import Cell, Cells, changed_cells
+from tracklog.folds._cells import Cell, Cells, changed_cells, with_sums
 from tracklog.index.batch import PAST, Batch
 from tracklog.index.codec import freeze, thaw
 from tracklog.index.indexes import Change, Index, RecordFinding, Words
@@ -126,7 +126,7 @@ class Folding:
 
     def _add(self, reading: Reading, walker: Walker, batch: Batch) -> None:
         """Add the facts and findings of a record; of one that does not count, only its names."""
-        record, _, facts, findings, position, dialect, superseded = reading
+        record, _, facts, findings, position, dialect, superseded, marks = reading
         if position is not None and dialect is not None and dialect.policy.identity == "refuse":
             self._name(reading, position, dialect, batch)
         if superseded:
@@ -136,9 +136,10 @@ class Folding:
             batch.find(record, finding)
         if position is None:
             return
-        batch.active[record.family, record.run] = record.seq
+        if not marks:
+            batch.active[record.family, record.run] = record.seq
         steps = batch.steps
-        for fact in facts:
+        for fact in marks or facts:
             for fold in self._listeners.get(type(fact), ()):
                 try:
                     key = fold.key(position, fact)
@@ -260,12 +261,12 @@ class Folding:
             if fold is None or fact is None:
                 batch.store_past(name, position, before)
                 continue
-            if fold.sums is not None or fold.cells is not None:
+            if name not in changed and (fold.sums is not None or fold.cells is not None):
                 self._note_before(batch, fold, name, before)
             try:
                 if before is None and not is_of(name[1], position):
                     raise ValueError(f"the key {name[1]!r} is not of the run")  # noqa: TRY301  # found like any failure of it
-                states[name] = fold.step(fold.State() if before is None else before, position, fact)
+                after = fold.step(fold.State() if before is None else before, position, fact)
             except Exception as error:  # noqa: BLE001  # one fold must not stop the others
                 finding = failure(f"the fold {fold.name}", error)
                 batch.findings.append(
@@ -273,6 +274,9 @@ class Folding:
                 )
                 if before is None:
                     continue
+            else:
+                if after is not before:
+                    states[name] = after
             changed[name] = position.seq
         batch.steps.clear()
 
@@ -327,7 +331,8 @@ class Folding:
             for cell, amounts in changed_cells(before, after):
                 known = added.get(cell)
                 added[cell] = amounts if known is None else [*map(add, known, amounts)]
-        return [(cell, amounts) for cell, amounts in added.items() if any(amounts)]
+        changed = {cell: amounts for cell, amounts in added.items() if any(amounts)}
+        return [(cell, amounts) for cell, amounts in with_sums(changed).items() if any(amounts)]
 
     def _pasts(self, batch: Batch) -> Iterator[Change]:
         """The past states to store; none of a run whose source record has several revisions."""

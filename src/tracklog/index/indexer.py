@@ -3,23 +3,20 @@
 It knows the shapes of dialects, folds and indexes, and no particular one.
 """
 
-import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from functools import partial
-from hashlib import sha256
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
 from tracklog import __version__
 from tracklog.dialects import Dialect
-from tracklog.folds import Fold, rows_of, run_of
-from tracklog.folds._cells import Cells
+from tracklog.folds import Fold, Position, rows_of, run_of
+from tracklog.folds._cells import AMOUNTS, Cells, in_pieces, longer
 from tracklog.index.batch import PAST, TOO_LARGE
 from tracklog.index.codec import thaw, usual
+from tracklog.index.fingerprint import fingerprint
 from tracklog.index.folding import REST, SHARED, SUMS, Folding, number_of
 from tracklog.index.gc_paused import gc_paused
 from tracklog.index.indexes import NO_FILTER, Answer, Index, RecordFinding, Total
@@ -29,9 +26,7 @@ from tracklog.journal.journal import Journal
 from tracklog.model.errors import IndexDamaged, IndexOvertaken, IndexUnusable, UnknownName
 from tracklog.model.event import Finding
 from tracklog.model.fact import Fact
-from tracklog.reading import record as reading_record
-from tracklog.reading import revisions, rules
-from tracklog.reading.walk import Walker, facts_in, read_alone
+from tracklog.reading.walk import facts_in, read_alone
 
 Progress = Callable[[int, int], None]
 """Called with the last indexed record and the last record of the journal."""
@@ -59,6 +54,8 @@ class Hit(NamedTuple):
     """Its searchable text."""
     at: str | None
     """Its time, by its emitter's clock."""
+    facts: Sequence[Fact]
+    position: Position | None
 
 
 class Indexer:
@@ -78,6 +75,8 @@ class Indexer:
         self.dialects = {dialect.name: dialect for dialect in dialects}
         self.folds = {fold.name: fold for fold in folds}
         self._print = fingerprint(self.dialects, self.folds, words)
+        self.waits = False
+        """Whether another process keeps the index up to date, so that this one only waits for it."""
         self._same_history = False
         self._folding = Folding(journal, index, self.dialects, self.folds, words=words)
 
@@ -93,9 +92,12 @@ class Indexer:
             pass  # seen to below
         through = self.journal.last
         for left in _slices(patience):
-            with self.index.turn(left) as mine:
-                if mine:
-                    return self._complete(progress)
+            if self.waits:
+                time.sleep(left)
+            else:
+                with self.index.turn(left) as mine:
+                    if mine:
+                        return self._complete(progress)
             if self._reached(through):
                 return []
         return [self._behind()]
@@ -210,8 +212,20 @@ class Indexer:
         by: str = "",
         where: Mapping[str, Collection[str]] = NO_FILTER,
     ) -> list[Total]:
-        """The sums of the cells of a kind, for each span of minutes, name and part."""
-        return self._asked(lambda: self.index.totals(kind, spans, by=by, where=where))
+        """The sums of the cells of a kind, for each span of minutes, name and part.
+
+        One name and part may have several rows in a span.
+        """
+        found: list[Total] = []
+        amounts = AMOUNTS.get(kind, 1)
+        for length, pieces in in_pieces(spans).items():
+            of, parts = kind if length == 1 else longer(kind, length), [each for _, each in pieces]
+            ask = partial(self.index.totals, of, parts, by=by, where=where, amounts=amounts)
+            rows = self._asked(ask)
+            numbers = [number for number, _ in pieces]
+            is_same = numbers == [*range(len(numbers))]
+            found += rows if is_same else [row._replace(span=numbers[row.span]) for row in rows]
+        return found
 
     def summed(self, fold: str, keys: Iterable[str]) -> dict[str, dict[str, int]]:
         """Some of those rows, by key."""
@@ -230,15 +244,15 @@ class Indexer:
             if self._stale() is not None or self.index.cursor < min(seq, self.journal.last):
                 return 0, {}  # records of the run may not be indexed yet
             every = self.index.states(PAST + folds[0], prefix=rows, limit=10_000)
-            for moment in reversed([name for name, _ in every if int(name[len(rows) :]) <= seq]):
-                states = self.index.load((PAST + fold, moment) for fold in folds)
+            for past_key in reversed([name for name, _ in every if int(name[len(rows) :]) <= seq]):
+                states = self.index.load((PAST + fold, past_key) for fold in folds)
                 if TOO_LARGE not in states.values():
                     then = {
                         fold: thaw(self._fold(fold), key, state)
                         for fold in folds
-                        if (state := states.get((PAST + fold, moment)))
+                        if (state := states.get((PAST + fold, past_key)))
                     }
-                    return int(moment[len(rows) :]), then
+                    return int(past_key[len(rows) :]), then
         except IndexDamaged:
             pass  # it is a cache
         return 0, {}
@@ -267,10 +281,26 @@ class Indexer:
         wanted = set(seqs)
         return [self._hit(each) for each in records if each.line and each.seq in wanted]
 
+    def newest_hits(self, limit: int) -> list[Hit]:
+        """The records with text that were recorded last, the newest first."""
+        cursor = self.index.cursor
+        records = [
+            each
+            for each in self.journal.read(max(0, cursor - limit), limit)
+            if each.line and each.seq <= cursor
+        ]
+        silent = self.silent([each.seq for each in records])
+        hits = (self._hit(each) for each in reversed(records) if each.seq not in silent)
+        return [each for each in hits if each.text]
+
     def _hit(self, record: Record) -> Hit:
         reading = read_alone(record, self.dialects)
         return Hit(
-            record, searchable_text(reading.facts), reading.event.at if reading.event else None
+            record,
+            searchable_text(reading.facts),
+            reading.event.at if reading.event else None,
+            reading.facts,
+            reading.position,
         )
 
     def silent(self, seqs: Collection[int]) -> set[int]:
@@ -441,48 +471,3 @@ def _parts(records: list[Record]) -> Iterator[list[Record]]:
             part, size = [], 0
     if part:
         yield part
-
-
-def fingerprint(
-    dialects: Mapping[str, Dialect], folds: Mapping[str, Fold[Any]], words: bool
-) -> str:
-    """A hash that changes when a fold, a dialect or this version may read a record differently."""
-    shapes = [
-        [fold.name, *sorted(each.__name__ for each in fold.facts)]
-        + [f"{each.name}:{each.type}" for each in fields(fold.State)]
-        for fold in folds.values()
-    ]
-    modules = {Folding.__module__, thaw.__module__, searchable_text.__module__, Walker.__module__}
-    modules |= {each.__name__ for each in (reading_record, revisions, rules)}
-    sources = {file for name in modules if (file := _file(name))}
-    for fold in folds.values():
-        sources |= _package(fold.key.__module__) | _package(fold.step.__module__)
-    for dialect in dialects.values():
-        for module in dialect.modules:
-            sources |= _package(module)
-    hashes = sorted([file.name, _hash(file)] for file in sources)
-    parts = [__version__, words, sorted(shapes), sorted(dialects), hashes]
-    return sha256(orjson.dumps(parts)).hexdigest()
-
-
-def _package(module: str) -> set[Path]:
-    """The files of the package that a module belongs to; of a module without one, its own file.
-
-    A function of a dialect or a fold may call others of its package, and what all of these share.
-    """
-    file = _file(module)
-    is_inside = bool(getattr(sys.modules.get(module), "__package__", None))
-    return set() if file is None else {file, *(file.parent.rglob("*.py") if is_inside else ())}
-
-
-def _file(module: str) -> Path | None:
-    path = getattr(sys.modules.get(module), "__file__", None)
-    return Path(path) if path else None
-
-
-def _hash(file: Path) -> str:
-    """The hash of a file, where it can be read."""
-    try:
-        return sha256(file.read_bytes()).hexdigest()
-    except OSError:
-        return ""

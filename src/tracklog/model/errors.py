@@ -14,6 +14,7 @@
     ├── NoSuchRun            a name that no run has, or more than one
     ├── NoSuchRecord         the number of no record, or of one that was deleted
     ├── NoSuchBlob           a hash that no blob has
+    ├── NoSuchMark           a mark that the run does not have, or that was withdrawn
     ├── NotAnswered          an answer that was not recorded
     │   ├── NoSuchQuestion       no question has this id
     │   ├── AmbiguousQuestion    several runs have a question with this id
@@ -25,6 +26,10 @@
     │   ├── TranscriptLocked     another writer has it
     │   └── TranscriptFinished   its run has ended, and `resume` was not requested
     ├── BadBackup            a backup that was not made
+    ├── BadCheckpoint        a checkpoint or a key that cannot be read, or a signature that is wrong
+    ├── NotExtended          a journal that is not the continuation of what was signed
+    ├── NoSuchObject         a name that no object of an archive has
+    ├── ArchiveDamaged       an archive with an object that is missing or is not what was written
     ├── IndexUnusable        an index that can be neither read nor written now
     │   ├── IndexUnwritable      an index whose folder or file may only be read
     │   └── IndexDamaged         an index whose file is damaged; it is rebuilt
@@ -60,6 +65,16 @@ class UnknownName(TracklogError):
     """No plug-in has the given name."""
 
 
+class MissingExtra(TracklogError):
+    """Something optional needs a package that is not installed."""
+
+    def __init__(self, what: str, extra: str, missing: ImportError) -> None:
+        super().__init__(
+            f"{what} needs a package that is not installed: {missing.name}",
+            f"pip install 'tracklog[{extra}]'",
+        )
+
+
 class BadPlug(TracklogError):
     """A plug cannot be read, or does not have the shape of its folder."""
 
@@ -88,6 +103,15 @@ class Overtaken(NotAppended):
         have none."""
 
 
+class OverQuota(NotAppended):
+    """The tenant has recorded as much as it may; nothing was stored."""
+
+    def __init__(self, message: str, hint: str = "", *, seconds: int) -> None:
+        super().__init__(message, hint)
+        self.seconds = seconds
+        """After which it can be tried again."""
+
+
 class NotDurable(NotAppended):
     """The disk could not make the group durable, so it was rolled back."""
 
@@ -112,12 +136,20 @@ class NoSuchRecord(TracklogError):
     """No record has the given number, or the record was deleted."""
 
 
+class NoSuchMark(TracklogError):
+    """The run has no such mark, or it was withdrawn."""
+
+
 class NoSuchBlob(TracklogError):
     """No blob with the given hash is stored here."""
 
 
 class NoSuchObject(TracklogError):
     """An archive has no object of this name."""
+
+
+class ArchiveDamaged(TracklogError):
+    """An object of an archive is missing, or is not what was written."""
 
 
 class NotAnswered(TracklogError):
@@ -160,6 +192,14 @@ class NotProven(TracklogError):
 
 class BadBackup(TracklogError):
     """A backup of a home was not made, or does not verify."""
+
+
+class BadCheckpoint(TracklogError):
+    """A checkpoint or a key cannot be read, or a signature is wrong."""
+
+
+class NotExtended(TracklogError):
+    """A journal is not the continuation of the checkpoint that was signed before."""
 
 
 class IndexUnusable(TracklogError):

@@ -22,6 +22,7 @@ class Finding(NamedTuple):
     """Something unexpected in an event; the event is stored although it was found."""
 
     name: str
+    """Its code: it does not change between versions."""
     message: str
     level: Level = "warning"
 
@@ -67,6 +68,8 @@ class Problem(NamedTuple):
     """A JSON pointer; empty when the problem concerns the line as a whole."""
     message: str
     hint: str
+    code: str
+    """The name of this sort of problem, one of `tracklog.model.problems.CODES`."""
 
 
 class Refusal(NamedTuple):

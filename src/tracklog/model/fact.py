@@ -1,5 +1,7 @@
 """Facts: the meaning of an event in any dialect, in eleven classes and one for everything else.
 
+`Marked` is besides them: it says nothing of what happened, only what a person noted about it.
+
 Facts are derived from events and never stored. Field names are those of the native dialect's lines,
 so a fact and its line have the same fields.
 """
@@ -232,6 +234,32 @@ class Noted(Fact):
 FACTS: tuple[type[Fact], ...] = (
     Began, Ended, Moved, Called, Returned, Said, Decided, Asked, Answered, Linked, Spent, Noted,
 )  # fmt: skip  # one row, in the order of the design's table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marked(Fact):
+    """A person marked a run, or one of its records: a tag, a score, a note, or that it was seen.
+
+    It is none of `FACTS`, so that it can change nothing that is computed from them.
+    """
+
+    record: int | None = None
+    """The number of the record; None for the run itself."""
+    tag: str | None = None
+    score: float | None = None
+    note: str | None = None
+    seen: bool | None = None
+    """False takes back that the run was seen."""
+    withdraws: str | None = None
+    """The id of a mark that does not hold any more."""
+    by: str | None = None
+    """The name of the account or token that was used."""
+    claimed_by: str | None = None
+    """The name that was typed; nobody has checked it."""
+
+
+NATIVE_FACTS: tuple[type[Fact], ...] = (*FACTS, Marked)
+"""All that a line of the native dialect can hold."""
 
 
 def blob_of(value: Any) -> Mapping[str, Any] | None:

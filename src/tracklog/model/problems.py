@@ -11,6 +11,53 @@ from jsonschema_rs import ValidationError
 from tracklog.model.event import Problem
 
 SHOWN = 60
+CODES = {
+    "utf-16": "The line is UTF-16.",
+    "nul-bytes": "The line holds NUL bytes.",
+    "not-utf8": "The line is not UTF-8.",
+    "not-json": "The line, or a document, is not JSON.",
+    "not-object": "The line is JSON, but not an object.",
+    "carriage-return": "A raw carriage return stands inside the line.",
+    "too-long": "The line is longer than the limit.",
+    "unrecognised": "The line is of no known dialect.",
+    "ambiguous": "The line fits more than one dialect equally well.",
+    "newer-version": "The line has a version that is newer than this tracklog.",
+    "unknown-kind": "The dialect has no event of this kind.",
+    "missing-key": "A key that must be there is missing.",
+    "key-not-allowed": "The object has a key that its shape does not allow.",
+    "wrong-type": "A value has another JSON type than its shape demands.",
+    "wrong-value": "A value is none of the allowed values.",
+    "wrong-pattern": "A text does not match its pattern.",
+    "wrong-format": "A text is not a real time, address or other named format.",
+    "out-of-range": "A number is too small or too large.",
+    "wrong-length": "A text or a list is too short or too long.",
+    "not-unique": "A list holds the same item twice.",
+    "not-allowed": "A value is not allowed at this place.",
+    "wrong-shape": "A value breaks another rule of its shape.",
+    "event-changed": "An event has the identity of an earlier one and other content.",
+    "refused-before": "The line was refused when its batch was first sent.",
+}
+"""What a problem can be, by its code. A code is never renamed and never gets another meaning."""
+_BY_KEYWORD = {
+    "required": "missing-key",
+    "additionalProperties": "key-not-allowed",
+    "type": "wrong-type",
+    "const": "wrong-value",
+    "enum": "wrong-value",
+    "pattern": "wrong-pattern",
+    "format": "wrong-format",
+    "minimum": "out-of-range",
+    "maximum": "out-of-range",
+    "exclusiveMinimum": "out-of-range",
+    "exclusiveMaximum": "out-of-range",
+    "minLength": "wrong-length",
+    "maxLength": "wrong-length",
+    "minItems": "wrong-length",
+    "maxItems": "wrong-length",
+    "uniqueItems": "not-unique",
+    "not": "not-allowed",
+}
+"""The code of an error, by the keyword of JSON Schema that failed."""
 
 
 def pointer(path: Iterable[str | int]) -> str:
@@ -25,12 +72,14 @@ def unreadable(line: bytes, error: orjson.JSONDecodeError) -> Problem:
             "",
             "the line is UTF-16: every second byte is NUL",
             "convert the file to UTF-8: iconv -f UTF-16 -t UTF-8 FILE",
+            "utf-16",
         )
     if b"\0" in line:
         return Problem(
             "",
             f"the line holds NUL bytes, the first at byte {line.index(0)}",
             "a crash or a full disk leaves these; `tracklog repair FILE` restores what it can",
+            "nul-bytes",
         )
     try:
         line.decode()
@@ -40,6 +89,7 @@ def unreadable(line: bytes, error: orjson.JSONDecodeError) -> Problem:
             "",
             f"not UTF-8: byte 0x{byte:02x} at position {bad.start}",
             "write the file as UTF-8, or convert it: iconv -f LATIN1 -t UTF-8",
+            "not-utf8",
         )
     stripped = line.strip()
     if stripped in (b"{", b"[", b"}", b"]", b"},", b"],") or stripped.endswith((b"{", b"[", b",")):
@@ -50,7 +100,7 @@ def unreadable(line: bytes, error: orjson.JSONDecodeError) -> Problem:
         )
     else:
         hint = "each line must be one JSON object, UTF-8, with no line break inside"
-    return Problem("", f"not JSON: {error.msg} at character {error.pos}", hint)
+    return Problem("", f"not JSON: {error.msg} at character {error.pos}", hint, "not-json")
 
 
 def is_utf16(line: bytes) -> bool:
@@ -69,6 +119,7 @@ def not_object(value: Any) -> Problem:
         "",
         f"{_kind_of(value)}, where one JSON object was expected",
         "each line must be one JSON object, {...}",
+        "not-object",
     )
 
 
@@ -76,6 +127,7 @@ CARRIAGE_RETURN = Problem(
     "",
     "a raw carriage return inside the line",
     "end lines with LF or CRLF and write a carriage return inside text as \\r",
+    "carriage-return",
 )
 
 
@@ -84,6 +136,7 @@ def too_long(size: int, cap: int) -> Problem:
         "",
         f"the line has {size:,} bytes, the cap is {cap:,}",
         "raise the cap with --max-line, or keep large values elsewhere",
+        "too-long",
     )
 
 
@@ -114,6 +167,7 @@ def _problems(error: ValidationError, schema: Any, body: Any) -> Iterator[Proble
                 f"{kind.property} is missing",
                 _description(schema, [*error.schema_path[:-1], "properties", kind.property])
                 or f"add the key {kind.property!r}",
+                "missing-key",
             )
         case "additionalProperties":
             for key in kind.unexpected:
@@ -122,11 +176,16 @@ def _problems(error: ValidationError, schema: Any, body: Any) -> Iterator[Proble
                     f"{key} is no key of this object",
                     _meant(key, _keys(schema, error.schema_path[:-1]))
                     or "remove it: this shape is closed",
+                    "key-not-allowed",
                 )
         case "anyOf" | "oneOf":
             yield from _branch(error, schema, body)
         case _:
-            yield Problem(pointer(path), _message(error), _hint(error, schema))
+            yield Problem(pointer(path), _message(error), _hint(error, schema), _code(error))
+
+
+def _code(error: ValidationError) -> str:
+    return _BY_KEYWORD.get(error.kind.name, "wrong-shape")
 
 
 def _kind(error: ValidationError) -> Any:
@@ -147,7 +206,7 @@ def _branch(error: ValidationError, schema: Any, body: Any) -> Iterator[Problem]
 
     branches = [branch for branch in getattr(error.kind, "context", []) if branch]
     if not branches:
-        yield Problem(pointer(path), _message(error), _hint(error, schema))
+        yield Problem(pointer(path), _message(error), _hint(error, schema), _code(error))
         return
     wanting = [_kind(branch[0]).property for branch in branches if _lacks_one_key(branch, depth)]
     if len(wanting) == len(branches):
@@ -156,6 +215,7 @@ def _branch(error: ValidationError, schema: Any, body: Any) -> Iterator[Problem]
             f"{' or '.join(wanting)} is missing",
             _description(schema, [*_holder(error.schema_path), "properties", wanting[0]])
             or f"add one of the keys {', '.join(wanting)}",
+            "missing-key",
         )
         return
     if untagged := _untagged(branches, depth):
@@ -168,6 +228,7 @@ def _branch(error: ValidationError, schema: Any, body: Any) -> Iterator[Problem]
             pointer(path),
             f"{_shown(error.instance)} is not {wanted}",
             _description(schema, error.schema_path[:-1]) or f"write {wanted}",
+            _code(best[0]),
         )
         return
     for inner in best:
@@ -197,6 +258,7 @@ def _untagged(branches: Sequence[Sequence[ValidationError]], depth: int) -> Prob
         pointer(missed[0].instance_path),
         f"{value} is not one of the {len(options)} allowed values",
         _meant(missed[0].instance, options) or "one of: " + ", ".join(map(str, options)),
+        "wrong-value",
     )
 
 
@@ -287,12 +349,9 @@ def _keys(schema: Any, path: Sequence[str | int]) -> list[str]:
 
 
 def _at(schema: Any, path: Sequence[str | int]) -> Any:
+    """What stands at a path; the paths of errors have no `$ref` in their middle."""
     node = schema
     for part in path:
-        if isinstance(node, dict) and part == "$ref":
-            continue
-        if isinstance(node, dict) and "$ref" in node and part not in node:
-            node = _deref(schema, node)
         try:
             node = node[part]
         except (KeyError, IndexError, TypeError):
@@ -331,10 +390,12 @@ def _kind_of(value: Any) -> str:
 def unknown_kind(key: str, body: Any, kinds: Sequence[str]) -> Problem:
     """The problem of a kind that is not in a closed vocabulary."""
     if key not in body:
-        return Problem(pointer([key]), f"{key} is missing", "one of: " + ", ".join(kinds))
+        hint = "one of: " + ", ".join(kinds)
+        return Problem(pointer([key]), f"{key} is missing", hint, "missing-key")
     near = _meant(body[key], kinds)
     return Problem(
         pointer([key]),
         f"{_shown(body[key])} is not one of the {len(kinds)} kinds",
         near or "one of: " + ", ".join(kinds),
+        "unknown-kind",
     )

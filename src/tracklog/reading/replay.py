@@ -45,7 +45,7 @@ def replay_all(
         position = reading.position
         if position is None or reading.superseded:
             return
-        for fact in reading.facts:
+        for fact in (*reading.facts, *reading.marks):
             for fold in folds:
                 if isinstance(fact, fold.facts):
                     _step(fold, states[fold.name], position, fact)

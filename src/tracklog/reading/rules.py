@@ -19,7 +19,7 @@ class RunRules:
 
     def __init__(self) -> None:
         self._states: dict[str, Any] = {}
-        self._ids: set[tuple[str, str]] = set()
+        self._ids: set[tuple[str, str]] | None = None
         self.count = 0
         """The events that were checked."""
 
@@ -28,6 +28,8 @@ class RunRules:
         self.count += 1
         findings: Sequence[Finding] = event.odd
         if event.id is not None and dialect.policy.identity == "keep":
+            if self._ids is None:
+                self._ids = set()
             if (dialect.name, event.id) in self._ids:
                 message = f"{event.id} came before with another line"
                 findings = [*findings, Finding(dialect.policy.reused, message, "error")]

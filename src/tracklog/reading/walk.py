@@ -12,7 +12,7 @@ from tracklog.dialects import Dialect, SourceRecord
 from tracklog.folds import IMPORTED, Position
 from tracklog.journal.frame import Record, Run
 from tracklog.model.event import Event, Finding
-from tracklog.model.fact import Fact
+from tracklog.model.fact import Fact, Marked
 from tracklog.reading.record import (
     Dialects,
     event_or_finding,
@@ -44,6 +44,8 @@ class Reading(NamedTuple):
     dialect: Dialect | None = None
     superseded: bool = False
     """A newer mapping of its source, or a correction of its record, counts instead."""
+    marks: Sequence[Marked] = ()
+    """The marks of a person; such a record has no facts, so that no view of the run depends on it."""
 
     @property
     def counts(self) -> bool:
@@ -136,14 +138,16 @@ class Walker:
     def _skim(self, records: Iterable[Record], *, is_new: bool) -> int:
         last = 0
         for record in records:
-            last = record.seq
             event = event_or_finding(record, self._dialects)
             if isinstance(event, Event):
                 dialect = self._dialects[record.dialect]
+                if _marks_of(dialect, event):
+                    continue
                 source = self._source(record, dialect, event, is_new=is_new)
                 self._begun = True
                 if source is None or self.revisions.is_current(source):
                     self.checked.check(dialect, event)
+            last = record.seq
         return last
 
     def _read(self, record: Record, *, is_new: bool) -> Reading:
@@ -151,6 +155,8 @@ class Walker:
         if not isinstance(event, Event):
             return Reading(record, None, findings=() if event is None else (event,))
         dialect = self._dialects[record.dialect]
+        if marks := _marks_of(dialect, event):
+            return _mark(record, event, dialect, marks)
         facts, failed = facts_of(dialect, event)
         position, correction = position_of(record, event), None
         if self._imported:
@@ -245,9 +251,23 @@ def read_alone(record: Record, dialects: Dialects) -> Reading:
     if not isinstance(event, Event):
         return Reading(record, None, findings=() if event is None else (event,))
     dialect = dialects[record.dialect]
+    if marks := _marks_of(dialect, event):
+        return _mark(record, event, dialect, marks)
     facts, failed = facts_of(dialect, event)
     findings = event.odd if failed is None else (*event.odd, failed)
     return Reading(record, event, facts, findings, position_of(record, event), dialect)
+
+
+def _marks_of(dialect: Dialect, event: Event) -> list[Marked]:
+    """The marks that an event holds, where it is one of a person and none of the run."""
+    if event.kind != Marked.__name__:
+        return []
+    return [fact for fact in facts_of(dialect, event)[0] if isinstance(fact, Marked)]
+
+
+def _mark(record: Record, event: Event, dialect: Dialect, marks: list[Marked]) -> Reading:
+    position = position_of(record, event)
+    return Reading(record, event, (), event.odd, position, dialect, marks=marks)
 
 
 def facts_in(record: Record, dialects: Dialects) -> Sequence[Fact]:

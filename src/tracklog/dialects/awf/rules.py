@@ -86,7 +86,7 @@ def _once(state: _State, name: str, key: str, about: str) -> Iterator[Finding]:
     if (name, key) not in state.reported:
         state.reported.add((name, key))
         level: Literal["info", "warning"] = "info" if name == "unknown-key" else "warning"
-        yield Finding(name, f"{about} is not known here and was kept", level)
+        yield Finding(name, f"{about} is unknown here; it is stored", level)
 
 
 def _check_seq(state: _State, event: Event, fresh: bool) -> Iterator[Finding]:
@@ -101,9 +101,11 @@ def _check_seq(state: _State, event: Event, fresh: bool) -> Iterator[Finding]:
         state.high = 1
         state.ended = False
     elif seq < state.high:
-        yield Finding("seq-order", f"{seq} after {state.high}", "error")
+        yield Finding("seq-order", f"number {seq} after number {state.high}", "error")
     elif seq > state.high + 1:
-        yield Finding("seq-gap", f"{seq} after {state.high}: {seq - state.high - 1} missing")
+        yield Finding(
+            "seq-gap", f"number {seq} after number {state.high}: {seq - state.high - 1} missing"
+        )
     state.high = max(state.high, seq)
 
 
@@ -128,16 +130,16 @@ def _check_envelope(state: _State, event: Event, fresh: bool) -> Iterator[Findin
         yield Finding("link-parent", f"the parent is {parent}, before it was {state.parent}")
     state.parent = state.parent or parent
     if "child_run_id" in body and not event.kind.startswith("step.call_workflow."):
-        yield Finding("child-misplaced", f"child_run_id on {event.kind}")
+        yield Finding("child-misplaced", f"{event.kind} has a child_run_id")
     if "/" in body["path"]:
         yield Finding("path-slash", f"the path {body['path']!r} has slashes, not dots", "info")
     if event.at is None:
-        yield Finding("time-zero", "the timestamp is the zero time: unknown", "info")
+        yield Finding("time-zero", "the timestamp is the zero time, so the time is unknown", "info")
         return
-    moment = event.at[:19] + event.at[20:-1].ljust(9, "0")
-    if moment < state.last:
+    time = event.at[:19] + event.at[20:-1].ljust(9, "0")
+    if time < state.last:
         yield Finding("time-back", f"{event.at} is earlier than the event before", "info")
-    state.last = moment
+    state.last = time
 
 
 def _check_payload(state: _State, event: Event) -> Iterator[Finding]:
@@ -154,9 +156,13 @@ def _check_payload(state: _State, event: Event) -> Iterator[Finding]:
         yield from _check_block(state, block)
     ended = event.kind == "step.completed" and not state.ours
     if ended and isinstance(payload.get("result"), bool):
-        yield Finding("result-bool", "a boolean result: whether there was any output", "info")
+        yield Finding(
+            "result-bool",
+            "the result is a boolean, which says whether there was any output",
+            "info",
+        )
     if word == "message" and not event.kind.endswith(payload["role"]):
-        yield Finding("role-mismatch", f"{event.kind} in the role of {payload['role']}")
+        yield Finding("role-mismatch", f"{event.kind} has the role {payload['role']}")
 
 
 def _check_block(state: _State, block: Block) -> Iterator[Finding]:
@@ -167,7 +173,7 @@ def _check_block(state: _State, block: Block) -> Iterator[Finding]:
     for key in block.keys() - {"type", "fidelity", *BLOCK_KEYS[name], *EXTRAS["block"]}:
         yield from _once(state, "unknown-key", f"block {key}", f"{key} in a {name} block")
     if go_case(block.get("tool_content")):
-        yield Finding("go-case", "capitalised keys in a tool's output", "info")
+        yield Finding("go-case", "the output of a tool has capitalised keys", "info")
 
 
 def _check_step(state: _State, event: Event) -> Iterator[Finding]:
@@ -190,11 +196,13 @@ def _check_tools(state: _State, event: Event) -> Iterator[Finding]:
         ids = {payload["call_id"], text(payload.get("provider_call_id")) or ""}
         yield from _pair(state, event.kind == "tool.call", ids, payload["name"])
         if go_case(payload["output"]):
-            yield Finding("go-case", "capitalised keys in a tool's output", "info")
+            yield Finding("go-case", "the output of a tool has capitalised keys", "info")
         wanted = "tool_use" if event.kind == "tool.call" else "tool_result"
         restated = [(block["type"], block.get("tool_id")) for block in payload["blocks"]]
         if restated != [(wanted, payload["call_id"])]:
-            yield Finding("tool-blocks", f"its blocks are not one {wanted} with its call_id")
+            yield Finding(
+                "tool-blocks", f"its blocks must be exactly one {wanted} with its call_id"
+            )
         return
     for block in payload["blocks"]:
         if block["type"] in ("tool_use", "tool_result"):

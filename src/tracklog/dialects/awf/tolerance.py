@@ -137,7 +137,9 @@ def _restated(kind: str, payload: Body, findings: list[Finding]) -> Body:
         block["tool_input"] = payload["input"]
     else:
         block |= {"type": "tool_result", "tool_content": payload["output"]}
-    findings.append(Finding("no-blocks", f"{kind} without blocks, read as the one that repeats it"))
+    findings.append(
+        Finding("no-blocks", f"{kind} without blocks: read as one block with the same content")
+    )
     return {other: None} | payload | {"blocks": [block]}
 
 

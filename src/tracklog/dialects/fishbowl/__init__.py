@@ -44,7 +44,7 @@ def read(body: Body) -> Envelope:
 
 dialect = Dialect(
     name="fishbowl",
-    about="A stage: agents talk, a judge may rule, a visitor may interfere.",
+    about="A play: agents talk on a stage, a judge may decide, a visitor may speak.",
     policy=Policy(kinds="open", fields="closed", identity="refuse", elsewhere="id-in-another-run"),
     kind_key="kind",
     kinds={},

@@ -89,7 +89,7 @@ def _check_verdict(state: _State, payload: Body) -> Iterator[Finding]:
         if payload["no_contest"] is not True:
             yield Finding("no-contest-form", "no_contest is not the literal true")
         if "winner" in payload:
-            yield Finding("no-contest-winner", "no_contest beside a winner")
+            yield Finding("no-contest-winner", "both no_contest and a winner are given")
 
 
 def _check_accusation(state: _State, payload: Body) -> Iterator[Finding]:
@@ -97,7 +97,9 @@ def _check_accusation(state: _State, payload: Body) -> Iterator[Finding]:
     if keys and state.contest not in (None, "versus"):
         yield Finding("accused-misplaced", f"{' and '.join(keys)} outside a versus competition")
     if len(keys) == 1:
-        yield Finding("accused-alone", f"{keys[0]} without its other half")
+        yield Finding(
+            "accused-alone", f"{keys[0]} is given alone; accused and correct belong together"
+        )
     if not isinstance(payload.get("accused", ""), str):
         yield Finding("accused-form", "accused is not a string")
     if not isinstance(payload.get("correct", True), bool):
@@ -142,7 +144,7 @@ def _check_finish(state: _State, payload: Body) -> Iterator[Finding]:
         yield Finding("finish-form", "winning_models holds what is no string")
     reason, kind = payload.get("reason"), payload.get("winner_kind")
     if isinstance(reason, str) and reason not in ("verdict", "budget", "tick_cap", "user_stop"):
-        yield Finding("reason-unknown", f"reason {reason!r} is none of the four")
+        yield Finding("reason-unknown", f"reason {reason!r} is not one of the four reasons")
     if isinstance(kind, str) and kind not in ("agent", "team"):
         yield Finding("winner-kind", f"winner_kind {kind!r} is neither agent, team nor null")
     if kind == "team" and payload.get("winning_model") is not None:
@@ -151,7 +153,10 @@ def _check_finish(state: _State, payload: Body) -> Iterator[Finding]:
     if reason == "verdict" and state.verdict is not None:
         ruled, winner = state.verdict.get("winner") or None, payload.get("winner") or None
         if ruled != winner:
-            yield Finding("winner-mismatch", f"the verdict names {ruled}, run.finished {winner}")
+            yield Finding(
+                "winner-mismatch",
+                f"the winner is {ruled} in the verdict, and {winner} in run.finished",
+            )
 
 
 def rest(state: _State) -> list[Finding]:

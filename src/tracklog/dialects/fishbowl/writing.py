@@ -104,6 +104,8 @@ def _sentence(fact: Fact, scene: Scene) -> tuple[str, str, Body] | None:
             return "question.answered", fact.by or "visitor", answered
         case Noted(kind=str(kind), data=dict()) if _is_own(kind):
             return kind, agent, fact.data
+    if type(fact) not in OWN_KINDS:
+        return None
     kind = OWN_KINDS[type(fact)]
     payload = {
         item.name.rstrip("_"): value

@@ -1,6 +1,6 @@
 """kahn-agent: agents of a fleet that think, call tools, get audited and converge."""
 
-from tracklog.dialects import Dialect, Policy, share, text, without_outputs
+from tracklog.dialects import Dialect, Policy, claim_by_kind, without_outputs
 from tracklog.dialects.kahn_agent.meaning import facts
 from tracklog.dialects.kahn_agent.rules import rest, rules
 from tracklog.dialects.kahn_agent.shapes import (
@@ -39,10 +39,7 @@ __all__ = [
 ]
 
 
-def claim(body: Body) -> float:
-    # The kinds are unique to this dialect: one is enough, whatever else is missing.
-    known = text(body.get("event")) in KINDS
-    return max(share(body, ("ts", "run_id", "event"), known), float(known))
+claim = claim_by_kind("event", KINDS, ("ts", "run_id", "event"))
 
 
 def read(body: Body) -> Envelope:

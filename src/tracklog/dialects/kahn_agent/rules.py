@@ -43,7 +43,9 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
     body, name = event.body, event.body.get("agent_id")
     if event.kind == "audit_checkpoint" and "agent_id" not in body:
         findings.append(
-            Finding("agent-id-absent", "no agent_id: read as about the run; write null instead")
+            Finding(
+                "agent-id-absent", "agent_id is missing: read as an event of the run; write null"
+            )
         )
     if name is None:
         return state, findings
@@ -89,7 +91,7 @@ def _check_move(name: str, agent: _Agent, body: Body, findings: list[Finding]) -
         message = f"{name} moved from {before}, but was {agent.status}"
         findings.append(Finding("from-mismatch", message, "error"))
     if (before, to) not in EDGES:
-        message = f"{name}: {before} -> {to} is no legal move"
+        message = f"{name}: {before} -> {to} is not an allowed transition"
         findings.append(Finding("illegal-transition", message, "error"))
     # An impossible transition is accepted: the status follows the last `to`.
     agent.status, agent.moved = to, True

@@ -1,6 +1,6 @@
 """kahn-ci: the transitions of a graph of nodes, each checked by shell commands."""
 
-from tracklog.dialects import Dialect, Policy, share, text, without_outputs
+from tracklog.dialects import Dialect, Policy, claim_by_kind, without_outputs
 from tracklog.dialects.kahn_ci.graph import lint_graph
 from tracklog.dialects.kahn_ci.meaning import facts
 from tracklog.dialects.kahn_ci.rules import State, outcome_of, rest, rules
@@ -41,10 +41,7 @@ __all__ = [
 ]
 
 
-def claim(body: Body) -> float:
-    # The kinds are unique to this dialect: one is enough, whatever else is missing.
-    known = text(body.get("event")) in KINDS
-    return max(share(body, ("ts", "run_id", "event"), known), float(known))
+claim = claim_by_kind("event", KINDS, ("ts", "run_id", "event"))
 
 
 def read(body: Body) -> Envelope:

@@ -68,16 +68,15 @@ def _check_move(state: State, body: Body, findings: list[Finding]) -> None:
             Finding("from-mismatch", f"{node} moved from {before}, but was {was}", "error")
         )
     if (before, to) not in EDGES:
-        findings.append(
-            Finding("illegal-transition", f"{node}: {before} -> {to} is no legal move", "error")
-        )
+        message = f"{node}: {before} -> {to} is not an allowed transition"
+        findings.append(Finding("illegal-transition", message, "error"))
     if to == "running":
         if "attempt" not in body:
             findings.append(Finding("attempt-missing", f"{node} -> running without attempt"))
         else:
             state.untried[node, body["attempt"]] = None
     elif "attempt" in body:
-        findings.append(Finding("attempt-misplaced", f"{node} -> {to} carries attempt"))
+        findings.append(Finding("attempt-misplaced", f"{node} -> {to} has an attempt"))
     # An impossible transition is accepted: the status follows the last `to`.
     state.status[node] = to
 
@@ -87,13 +86,13 @@ def _check_attempt(state: State, body: Body, findings: list[Finding]) -> None:
     expected = state.attempts.get(node, 0) + 1
     if attempt != expected:
         findings.append(
-            Finding("attempt-order", f"{node}: attempt {attempt} where {expected} was next")
+            Finding("attempt-order", f"{node}: attempt {attempt}, but the next one is {expected}")
         )
     state.attempts[node] = attempt
     state.tried += 1
     state.untried.pop((node, attempt), None)
     if attempt == 1 and "backoff_s" in body:
-        findings.append(Finding("backoff-first", f"{node}: backoff_s on attempt 1"))
+        findings.append(Finding("backoff-first", f"{node}: the first attempt has a backoff_s"))
     results, converged = body.get("done_when_results", ()), body.get("converged")
     clean = all(result["rc"] == 0 for result in results)
     if converged and attempt > 1:
@@ -104,7 +103,7 @@ def _check_attempt(state: State, body: Body, findings: list[Finding]) -> None:
         )
     for result in results:
         if "tail" in result and result["rc"] == 0:
-            findings.append(Finding("tail-misplaced", f"{node}: a tail beside rc 0"))
+            findings.append(Finding("tail-misplaced", f"{node}: a tail, although rc is 0"))
         elif result.get("truncated") and "tail" not in result:
             findings.append(Finding("tail-misplaced", f"{node}: truncated without a tail"))
 
@@ -133,12 +132,16 @@ def _check_end(state: State, body: Body, findings: list[Finding]) -> None:
             Finding("outcome-mismatch", f"outcome {body['outcome']}, the counts give {derived}")
         )
     if body.get("exit_code") == 0:
-        findings.append(Finding("exit-code-zero", "exit_code 0 is never written"))
+        findings.append(Finding("exit-code-zero", "exit_code is 0, which is never written"))
     elif "exit_code" in body and body["outcome"] in ("clean", "clean_with_flake"):
-        findings.append(Finding("exit-code-misplaced", f"{body['outcome']} with an exit_code"))
+        findings.append(
+            Finding("exit-code-misplaced", f"the outcome {body['outcome']} has an exit_code")
+        )
     elif "exit_code" not in body and body["outcome"] in ("stuck", "catastrophic"):
         # K14: a partial without it is tolerated
-        findings.append(Finding("exit-code-missing", f"{body['outcome']} without exit_code"))
+        findings.append(
+            Finding("exit-code-missing", f"the outcome {body['outcome']} has no exit_code")
+        )
 
 
 def rest(state: State) -> list[Finding]:

@@ -111,11 +111,6 @@ workspace.updated: path version
 }
 """Keys that the published schemas require in types that have no shape here."""
 
-REASONING = frozenset(
-    {"agent.reasoned", "agent.toolCalled", "agent.toolReturned", "agent.handoff", "agent.decided"}
-)
-"""The closed set of reasoning events (WOP-38)."""
-
 OWN_TYPE = r"[a-z][a-zA-Z0-9_-]*(\.[a-zA-Z0-9_-]+)+"
 RESERVED = ("openwop", "core", "community", "vendor", "private", "local")
 """Prefixes that no type of a host's own may have."""

@@ -65,11 +65,11 @@ def check_order(check: RuleCheck) -> None:
     sequence = int(check.event.body["sequence"])
     if state.last is None and kind != "run.started":
         check.add("first-not-run-started", f"the run begins with {kind}, not run.started")
-    elif sequence <= (-1 if state.last is None else state.last):
+    elif state.last is not None and sequence <= state.last:
         message = f"sequence {sequence} after {state.last}"
         check.add("sequence-not-increasing", message)
     elif sequence > (expected := 0 if state.last is None else state.last + 1):
-        check.add("sequence-gap", f"sequence {sequence}, where {expected} was next")
+        check.add("sequence-gap", f"sequence {sequence}, but the next one is {expected}")
     state.last = sequence if state.last is None else max(state.last, sequence)
     if state.ended and kind in TERMINAL:
         check.add("second-terminal", f"{kind} after {state.ended}")
@@ -83,7 +83,10 @@ def check_type(check: RuleCheck) -> None:
         message = f"{kind}: the prefix is reserved, and the catalog has no such type"
         check.add("reserved-type", message)
     elif re.fullmatch(OWN_TYPE, kind):
-        check.add("unknown-type", f"{kind} is not in the catalog; it is kept and not understood")
+        check.add(
+            "unknown-type",
+            f"{kind} is not in the catalog; it is stored, but its meaning is unknown",
+        )
     else:
         check.add("undotted-type", f"{kind!r} is no dotted name, such as acme.canvas.published")
 
@@ -105,7 +108,7 @@ def check_spelling(check: RuleCheck) -> None:
     for holder, rfc, published in _pairs(check):
         if rfc in holder and published in holder:
             if not same(holder[rfc], holder[published]):
-                message = f"{rfc} and {published} differ; {rfc} is believed"
+                message = f"{rfc} and {published} differ; {rfc} is used"
                 check.add("alias-mismatch", message)
         elif rfc not in holder and (published in holder or rfc == "arguments"):
             alone.append(rfc)
@@ -184,7 +187,9 @@ def _check_id(check: RuleCheck, agent: str) -> None:
 def _check_ref(check: RuleCheck, ref: Body) -> None:
     agent, sharing = ref["agentId"], ref.get("agentSharing", "isolated")
     if "version" in ref and "channel" in ref:
-        check.add("version-and-channel", f"{agent} has a version and a channel; one excludes both")
+        check.add(
+            "version-and-channel", f"{agent} has both a version and a channel; only one is allowed"
+        )
     if agent.startswith("host:") and "sourceManifestId" in ref:
         message = f"{agent} is the host's own, but claims a manifest"
         check.add("host-id-in-manifest", message)
@@ -210,7 +215,7 @@ def check_secrets(check: RuleCheck) -> None:
         return
     places = [place for place, value in _strings(check.event.body) if SECRET.search(value)]
     if places:
-        check.add("secret-shape", f"what looks like a secret stands at {', '.join(places)}")
+        check.add("secret-shape", f"there may be a secret at {', '.join(places)}")
 
 
 def _strings(body: Body) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """The state of a run that the rules need, and the levels of the findings."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tracklog.model.event import Body, Event, Finding, Level
@@ -47,7 +47,6 @@ LEVELS: Mapping[str, Level] = {
     "orchestrator-changed": "error",
     "decision-after-terminate": "error",
     "effect-before-decision": "error",
-    "not-advertised": "error",
     "secret-shape": "error",
 }
 """Every finding of this dialect except those of identity, and its level."""
@@ -114,32 +113,15 @@ class State:
     terminated: bool = False
 
 
-Gate = Callable[[Event], list[Finding]]
-
-
 def finding(name: str, message: str) -> Finding:
     """A finding of this dialect, with the level of its name."""
     return Finding(name, message, LEVELS[name])
-
-
-@dataclass(frozen=True, slots=True)
-class Documents:
-    """Documents of the host that are known beside the log."""
-
-    thresholds: Mapping[str, float] = field(default_factory=dict)
-    tokens: int = TOKENS
-    verbosity: str = "summary"
-    gate: Gate = lambda _event: []
-
-
-NO_DOCUMENTS = Documents()
 
 
 @dataclass(slots=True)
 class RuleCheck:
     """One event and the state of its run."""
 
-    documents: Documents
     state: State
     event: Event
     payload: Body

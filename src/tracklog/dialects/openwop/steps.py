@@ -8,6 +8,7 @@ from tracklog.dialects.openwop.catalog import LOW, SUPPRESSED
 from tracklog.dialects.openwop.spelling import first
 from tracklog.dialects.openwop.state import (
     THRESHOLD,
+    TOKENS,
     Decision,
     Node,
     OpenBlock,
@@ -21,7 +22,7 @@ TOKEN_BYTES = 4
 """The size of a token is estimated as four bytes of UTF-8; no tokenizer is used."""
 
 SUPERVISOR = "core.orchestrator.supervisor"
-SUB_WORKFLOW = "core.subWorkflow"
+SUB_WORKFLOW = ("core.subWorkflow", "core.control.subWorkflow")
 NEVER_INVOKED = ("forbidden", "rate_limited")
 RETIRED = ("summary", "trace", "tokenCount")
 
@@ -64,8 +65,8 @@ def _on_reasoned(check: RuleCheck) -> None:
     reasoning = str(first(check.payload, "reasoning", "trace", "summary"))
     resolved = check.payload.get("verbosity") or check.state.options.get("reasoningVerbosity")
     size = -(-len(reasoning.encode(errors="replace")) // TOKEN_BYTES)
-    if (resolved or check.documents.verbosity) == "summary" and size > check.documents.tokens:
-        message = f"a summary of about {size} tokens, the bound is {check.documents.tokens}"
+    if (resolved or "summary") == "summary" and size > TOKENS:
+        message = f"a summary of about {size} tokens, the limit is {TOKENS}"
         check.add("summary-too-long", message)
 
 
@@ -80,9 +81,12 @@ def _on_delta(check: RuleCheck) -> None:
         message = f"a delta of {agent} in the reasoning of {block.agent}"
         check.add("delta-agent", message)
     elif block is not None and index == 0:
-        check.add("delta-not-closed", f"{agent} begins to reason anew before it closed")
+        check.add(
+            "delta-not-closed",
+            f"{agent} starts to reason again before the last reasoning was closed",
+        )
     elif index != (expected := 0 if block is None else block.next):
-        check.add("delta-order", f"delta {index} of {agent}, where {expected} was next")
+        check.add("delta-order", f"delta {index} of {agent}, but the next one is {expected}")
     node.block = OpenBlock(agent if block is None else block.agent, index + 1)
 
 
@@ -128,7 +132,7 @@ def _on_decided(check: RuleCheck) -> None:
     agent = payload["agentId"]
     threshold = share_of(check.state.options.get("escalationThreshold"))
     if threshold is None:
-        threshold = check.documents.thresholds.get(agent, THRESHOLD)
+        threshold = THRESHOLD
     decision = Decision(agent, payload.get("confidence"), threshold)
     node.decision = check.state.events[str(check.event.id)] = decision
 
@@ -210,7 +214,7 @@ def _on_orchestrator(check: RuleCheck) -> None:
 
 def _on_dispatched(check: RuleCheck) -> None:
     cause, node = check.event.cause, check.state.nodes.get(check.node)
-    if node is not None and node.type_id == SUB_WORKFLOW:
+    if node is not None and node.type_id in SUB_WORKFLOW:
         return  # it starts its run by itself; no supervisor has to decide it
     if not check.state.directed or (cause is not None and cause not in check.state.events):
         message = f"{check.payload['childRunId']} is dispatched before a decision says so"

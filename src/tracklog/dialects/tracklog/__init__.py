@@ -29,7 +29,7 @@ def read(body: Body) -> Envelope:
 
 dialect = Dialect(
     name="tracklog",
-    about="The native dialect: one line per fact, for what has no dialect of its own.",
+    about="Our own format: one fact per line, for all that has no dialect of its own.",
     policy=Policy(kinds="closed", fields="open", identity="refuse", ignores=frozenset({"origin"})),
     kind_key="fact",
     kinds=KINDS,

@@ -8,7 +8,7 @@ from typing import Any
 
 from tracklog.dialects import SourceRecord, text
 from tracklog.model.event import Body, Event
-from tracklog.model.fact import FACTS, Fact
+from tracklog.model.fact import NATIVE_FACTS, Fact
 
 
 def names(event: Event) -> tuple[str, ...]:
@@ -28,7 +28,7 @@ def _fields(fact: type[Fact]) -> dict[str, tuple[str, bool]]:
     }
 
 
-FIELDS = {fact.__name__: (fact, _fields(fact)) for fact in FACTS}
+FIELDS = {fact.__name__: (fact, _fields(fact)) for fact in NATIVE_FACTS}
 
 
 def facts(event: Event) -> Iterator[Fact]:

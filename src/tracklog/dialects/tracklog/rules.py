@@ -103,8 +103,8 @@ def _error(body: Body) -> str:
     for place in places:
         if isinstance(place, dict):
             for key in ("text", "message", "error"):
-                if found := text(place.get(key)):
-                    return found
+                if value := text(place.get(key)):
+                    return value
     return text(body.get("kind")) or "an error"
 
 

@@ -56,13 +56,14 @@ class Frame(Shape):
     """The keys that every line has."""
 
     id: Name
-    """Derived from the source record and the mapping; a fresh UUID where there is no source."""
+    """The id of the line. If it is sent again with the same id, it is recorded once."""
     run: Name
+    """The id of the run."""
     fact: str
-    """One of the twelve fact names."""
+    """The name of one of the twelve facts, or `Marked`."""
     origin: Origin
     at: Utc | MISSING = MISSING
-    """Absent where the source has no clock; then the time of receipt is used."""
+    """When it happened; without it, the time of receipt is used."""
     family: Name | MISSING = MISSING
     """The family of the run, when it is not tracklog."""
     agent: str | MISSING = MISSING
@@ -354,9 +355,39 @@ class Noted(Frame):
     data: Any | MISSING = MISSING
 
 
+MARKS = ("tag", "score", "note", "seen", "withdraws")
+"""The keys of which a mark has at least one."""
+
+
+class Marked(Frame, json_schema_extra={"anyOf": [{"required": [key]} for key in MARKS]}):
+    """A person marked a run or one of its records; no status, count or time depends on it."""
+
+    fact: Literal["Marked"]
+    record: Annotated[int, Field(ge=1)] | MISSING = MISSING
+    """The number of the record; absent for the run itself."""
+    tag: Name | MISSING = MISSING
+    score: float | MISSING = MISSING
+    note: Name | MISSING = MISSING
+    seen: bool | MISSING = MISSING
+    """False takes back that it was seen."""
+    withdraws: Name | MISSING = MISSING
+    """The id of a mark that does not hold any more."""
+    by: Name | MISSING = MISSING
+    """The name of the account or token that was used."""
+    claimed_by: Name | MISSING = MISSING
+    """The name that was typed; nobody has checked it."""
+
+    @model_validator(mode="after")
+    def _has_a_mark(self) -> Self:
+        if not self.model_fields_set.intersection(MARKS):
+            raise ValueError("no tag, score, note, seen or withdraws")
+        return self
+
+
 KINDS: dict[str, type[Shape]] = {
     shape.__name__: shape
     for shape in (
         Began, Ended, Moved, Called, Returned, Said, Decided, Asked, Answered, Linked, Spent, Noted,
+        Marked,
     )
-}  # fmt: skip  # one row, in the order of the facts
+}  # fmt: skip  # in the order of the facts

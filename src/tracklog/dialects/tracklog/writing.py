@@ -10,7 +10,7 @@ import orjson
 
 from tracklog.dialects import Scene
 from tracklog.model.event import Body
-from tracklog.model.fact import FACTS, Fact
+from tracklog.model.fact import NATIVE_FACTS, Fact
 
 
 def _spelling(fact: type[Fact]) -> tuple[Callable[[Fact], tuple[Any, ...]], list[tuple[str, Any]]]:
@@ -22,7 +22,7 @@ def _spelling(fact: type[Fact]) -> tuple[Callable[[Fact], tuple[Any, ...]], list
     return attrgetter(*(item.name for item in items)), keys
 
 
-_SPELLINGS = {fact: _spelling(fact) for fact in FACTS}
+_SPELLINGS = {fact: _spelling(fact) for fact in NATIVE_FACTS}
 
 
 def body_of(fact: Fact) -> Body:

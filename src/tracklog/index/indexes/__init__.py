@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from tracklog.folds._cells import Cell
+from tracklog.folds._cells import MOST_AMOUNTS, Cell
 from tracklog.model.event import Finding
 
 Change = tuple[str, str, int, bytes]
@@ -147,11 +147,13 @@ class Index(Protocol):
         *,
         by: str = "",
         where: Mapping[str, Collection[str]] = NO_FILTER,
+        amounts: int = MOST_AMOUNTS,
     ) -> list[Total]:
         """The sums of the cells of a kind, for each span of minutes, name and part.
 
         A span ends before its second minute. `by` is the field of a cell that is the name; `where`
-        has, by field, the values of which a cell must have one.
+        has, by field, the values of which a cell must have one. Of the amounts, the first
+        `amounts` are added up.
         """
 
     def findings(

@@ -128,14 +128,14 @@ class PostgresIndex:
         return states
 
     def records_named(self, names: Iterable[int]) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
+        records: dict[int, list[int]] = {}
         rows = self._ask(
             "SELECT name, seq FROM {s}.names WHERE name = ANY(%s::bigint[]) ORDER BY name, seq",
             (list(names),),
         )
         for name, seq in rows:
-            found.setdefault(name, []).append(seq)
-        return found
+            records.setdefault(name, []).append(seq)
+        return records
 
     def apply(
         self,
@@ -153,7 +153,7 @@ class PostgresIndex:
         changed = {(fold, _bytes(key)): (seq, state) for fold, key, seq, state in states}
         stored = ((*name, *row) for name, row in changed.items() if row[1])
         gone = [name for name, (_, state) in changed.items() if not state]
-        found = (
+        finding_rows = (
             (seq, _bytes(family), _bytes(run), _bytes(each.name), each.level, _bytes(each.message))
             for seq, family, run, each in findings
         )
@@ -170,7 +170,7 @@ class PostgresIndex:
             self._delete(connection, "findings", ("family", "run"), "bytea[], bytea[]", again)
             send(
                 connection, "findings(seq, family, run, name, level, message)",
-                "bigint[], bytea[], bytea[], bytea[], text[], bytea[]", found,
+                "bigint[], bytea[], bytea[], bytea[], text[], bytea[]", finding_rows,
             )  # fmt: skip
             nothing = " ON CONFLICT DO NOTHING"
             send(connection, "silent", "bigint[]", ((seq,) for seq in silent), nothing)
@@ -201,10 +201,11 @@ class PostgresIndex:
         *,
         by: str = "",
         where: Mapping[str, Collection[str]] = NO_FILTER,
+        amounts: int = MOST_AMOUNTS,
     ) -> list[Total]:
         values = [[_bytes(value) for value in each] for each in where.values()]
         bounds = [list(each) for each in zip(*spans, strict=True)] or [[], []]
-        rows = self._ask(totals(by, where), (*bounds, kind, *values))
+        rows = self._ask(totals(by, where, amounts), (*bounds, kind, *values))
         return [Total(span, _str(name), part, tuple(sums)) for span, name, part, *sums in rows]
 
     def _add_cells(
@@ -342,8 +343,8 @@ class PostgresIndex:
     ) -> None:
         """Insert rows, many in a statement."""
         every = list(rows)
-        marks = ", ".join(f"%s::{each}" for each in types.split(", "))
-        letters = ", ".join("abcdefghijklmnopqrstuvwxyz"[: marks.count("%s")])
+        marks = ", ".join(f"%b::{each}" for each in types.split(", "))
+        letters = ", ".join("abcdefghijklmnopqrstuvwxyz"[: marks.count("%b")])
         sql = (
             f"INSERT INTO {self._schema}.{table} SELECT {columns} FROM"
             f" unnest({marks}) AS new({letters}){conflict}"
@@ -362,7 +363,7 @@ class PostgresIndex:
         only: str = "",
     ) -> None:
         """Delete the rows that have these values, many in a statement."""
-        marks = ", ".join(f"%s::{each}" for each in types.split(", "))
+        marks = ", ".join(f"%b::{each}" for each in types.split(", "))
         letters = "abcdefghijklmnopqrstuvwxyz"[: len(names)]
         same = " AND ".join(
             f"t.{name} = gone.{letter}" for name, letter in zip(names, letters, strict=True)

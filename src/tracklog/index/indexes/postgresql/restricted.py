@@ -21,9 +21,9 @@ the notation that could hide their names."""
 
 def query(database: Database, sql: str, *, limit: int, seconds: float) -> Answer:
     """The answer to one SELECT; all else is a `BadQuery`."""
-    if found := _FORBIDDEN.search(sql):
+    if match := _FORBIDDEN.search(sql):
         raise BadQuery(
-            f"{found[0]} cannot be used in a question", "ask only the views of the index"
+            f"{match[0]} cannot be used in a question", "ask only the views of the index"
         )
     try:
         connection = database.connect()
@@ -51,8 +51,8 @@ def _ask(
     connection.execute(f"DECLARE answer NO SCROLL CURSOR FOR {text}".encode(), prepare=True)
     rows = connection.execute(f"FETCH {limit + 1} FROM answer".encode())
     columns = [column.name for column in rows.description or ()]
-    found = [tuple(map(_plain, row)) for row in rows.fetchall()]
-    return Answer(columns, found[:limit], len(found) > limit)
+    answer = [tuple(map(_plain, row)) for row in rows.fetchall()]
+    return Answer(columns, answer[:limit], len(answer) > limit)
 
 
 def _plain(value: Any) -> Any:

@@ -91,7 +91,7 @@ def views_of(address: Address) -> str:
 
 def role_of(address: Address) -> str:
     """The role that `query` has: it can read the views, and nothing else."""
-    return f"tracklog_{address.tenant}_query"
+    return address.asker
 
 
 def role_sql(address: Address) -> list[str]:
@@ -121,10 +121,10 @@ def statements(
     yield _GRANTS.format(role=role, v=v)
 
 
-def totals(by: str, where: Mapping[str, Collection[str]]) -> str:
+def totals(by: str, where: Mapping[str, Collection[str]], amounts: int) -> str:
     """The sums of the cells of a kind, for spans of minutes."""
     name = by if by in LABELS else "''::bytea"
-    sums = ", ".join(f"sum({each})::bigint" for each in AMOUNTS)
+    sums = ", ".join(f"sum({each})::bigint" for each in AMOUNTS[:amounts])
     matched = "".join(f" AND {field} = ANY(%s::bytea[])" for field in where)
     return (
         f"SELECT n - 1, {name}, part, {sums}"

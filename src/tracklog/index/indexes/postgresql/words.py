@@ -46,8 +46,8 @@ def _words(text: str) -> list[str]:
     if not text.isascii():
         parts = unicodedata.normalize("NFD", text)
         text = "".join(each for each in parts if not unicodedata.combining(each))
-    found = _WORD.findall(text.lower())
-    return [each if len(each) <= 250 else _cut(each) for each in found]
+    words = _WORD.findall(text.lower())
+    return [each if len(each) <= 250 else _cut(each) for each in words]
 
 
 def _cut(word: str) -> str:

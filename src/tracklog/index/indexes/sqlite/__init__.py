@@ -235,12 +235,13 @@ class SqliteIndex:
         *,
         by: str = "",
         where: Mapping[str, Collection[str]] = NO_FILTER,
+        amounts: int = MOST_AMOUNTS,
     ) -> list[Total]:
         values = [value for each in where.values() for value in each]
         with self._reading() as ready:
             if ready is None:
                 return []
-            rows = ready.execute(totals(by, where), (json.dumps(spans), kind, *values))
+            rows = ready.execute(totals(by, where, amounts), (json.dumps(spans), kind, *values))
             return [Total(span, _str(name), part, tuple(sums)) for span, name, part, *sums in rows]
 
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, bytes]]:
@@ -269,15 +270,15 @@ class SqliteIndex:
             ]
 
     def search(self, terms: Sequence[str], limit: int = 50) -> list[int]:
-        asked = " AND ".join(filter(None, map(match_term, terms)))
+        expression = " AND ".join(filter(None, map(match_term, terms)))
         with self._reading() as ready:
-            if ready is None or not asked:
+            if ready is None or not expression:
                 return []
             ask = (
                 "SELECT rowid FROM words WHERE words MATCH ? AND rowid NOT IN silent"
                 " ORDER BY rowid DESC LIMIT ?"
             )
-            return [seq for (seq,) in ready.execute(ask, (asked, limit))]
+            return [seq for (seq,) in ready.execute(ask, (expression, limit))]
 
     def silent(self, seqs: Iterable[int]) -> set[int]:
         with self._reading() as ready:
@@ -289,8 +290,8 @@ class SqliteIndex:
     def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
         until = time.monotonic() + seconds
         try:
-            with self._asking(until) as asked:
-                rows = asked.execute(sql)
+            with self._asking(until) as connection:
+                rows = connection.execute(sql)
                 if rows.description is None:
                     raise BadQuery("there is no question in it", "write SELECT … FROM …")
                 answer = rows.fetchmany(limit + 1)

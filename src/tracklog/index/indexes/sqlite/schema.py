@@ -48,10 +48,10 @@ ADD_CELL = (
 DROP_CELL = "DELETE FROM cells WHERE kind = ? AND minute = ? AND label = ? AND part = ? AND a0 = 0"
 
 
-def totals(by: str, where: Mapping[str, Collection[str]]) -> str:
+def totals(by: str, where: Mapping[str, Collection[str]], amounts: int) -> str:
     """The sums of cells, for spans of minutes that are given as JSON, and the values to be matched."""
     name = f"labels.{by}" if by in LABELS else "''"
-    sums = ", ".join(f"sum({each})" for each in AMOUNTS)
+    sums = ", ".join(f"sum({each})" for each in AMOUNTS[:amounts])
     matched = [f"labels.{field} IN ({', '.join('?' * len(where[field]))})" for field in where]
     return " ".join(
         (
