@@ -20,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from pydantic import BaseModel, ConfigDict, Field
 
 from support import sampling as samples
+from support.asking import ask
 from support.exporting import (
     A_TALK,
     DIALECTS,
@@ -36,10 +37,13 @@ from support.exporting import (
 from support.soaking import SOAK
 from support.watching import check_stream
 from tracklog.cli import tracklog
+from tracklog.collector.marking import mark
 from tracklog.dialects import tracklog as native
+from tracklog.folds import run_of
 from tracklog.formats import registry
-from tracklog.formats.export import export, export_run, losses
+from tracklog.formats.export import export, export_run, export_run_of, losses
 from tracklog.formats.exporters.otel.spans import span_id, trace_id
+from tracklog.home.home import Home
 from tracklog.journal.frame import Erased, Record
 from tracklog.model.errors import UnknownName
 from tracklog.model.fact import (
@@ -50,6 +54,7 @@ from tracklog.model.fact import (
     Decided,
     Ended,
     Linked,
+    Marked,
     Moved,
     Noted,
     Returned,
@@ -1088,8 +1093,14 @@ def flights_of(recorded):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_value_deeper_than_orjson_writes_is_written_all_the_same(name):
-    line = told(Noted(label="x"))[0].line[:-1] + b',"data":' + b"[" * 300 + b"]" * 300 + b"}"
-    assert written(export_runs(records([line], "tracklog"))[0], name)
+    facts = (
+        Began(what="run"),
+        Said(role="user", blocks=({"type": "text", "text": "go"},)),
+        Noted(label="x"),
+    )
+    *lines, last = (each.line for each in told(*facts))
+    deep = last[:-1] + b',"data":' + b"[" * 300 + b"]" * 300 + b"}"
+    assert written(export_runs(records([*lines, deep], "tracklog"))[0], name)
 
 
 # html
@@ -1131,8 +1142,10 @@ class Page(HTMLParser):
 TAGS = {"html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section"}
 TAGS |= {"article", "div", "span", "p", "a", "h1", "h2", "dl", "dt", "dd", "small", "b", "code"}
 TAGS |= {"pre", "details", "summary", "time", "ul", "li"}
+TAGS |= {"table", "thead", "tbody", "tr", "th", "td", "svg", "rect"}
 ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "class", "id", "href", "datetime"}
-ATTRIBUTES |= {"title", "open", "dir"}
+ATTRIBUTES |= {"title", "open", "dir", "aria-hidden"}
+ATTRIBUTES |= {"viewbox", "preserveaspectratio", "x", "y", "width", "height"}
 
 
 def check_page(text, run):
@@ -1157,6 +1170,28 @@ def check_page(text, run):
 def page(*facts, **more):
     made = one(*facts, **more)
     return check_page(written(made, "html").decode(), made)
+
+
+def test_the_page_of_a_run_of_a_home_has_its_waterfall_and_the_marks_that_hold(tmp_path):
+    path = next(p for p in samples.of("good") if samples.name_of(p) == "kahn-agent/converges")
+    with Home(tmp_path, durability="os") as home:
+        home.intake.admit(samples.lines_of(path), "kahn-agent")
+        home.index.catch_up()
+        key = next(key for key, _ in home.index.states("runs"))
+        kept, gone = mark(
+            home, [(key, Marked(tag="flaky", note="<b>why?</b>", by="ann"))], writer="cli"
+        )
+        mark(home, [(key, Marked(withdraws=kept.mark))], writer="cli")
+        home.index.catch_up()
+        run = export_run_of(home, run_of(key))
+        text = written(run, "html").decode()
+        spans = ask(home, "spans", run=key)
+        assert written(export_run_of(home, run_of(key)), "html").decode() == text
+    check_page(text, run)
+    assert gone.mark != kept.mark
+    assert text.count('<td class="bar">') == len(spans["rows"]) > 1
+    assert "flaky" not in text
+    assert "&lt;b&gt;why?&lt;/b&gt;" in text
 
 
 def test_a_page_shows_the_talk_with_calls_beside_their_results():

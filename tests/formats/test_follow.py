@@ -112,8 +112,8 @@ def test_a_place_without_a_hash_counts_if_its_record_stands_before_it(watched, s
     path = logs / "now.jsonl"
     path.write_bytes(line(1))
     assert heard(home, logs) == ["a1"]
-    (source,) = home.intake.marks.sources()
-    known, mark = home.intake.marks.place(source), Mark(source, len(line(1) + line(2)))
+    (source,) = home.intake.offsets.sources()
+    known, mark = home.intake.offsets.place(source), Mark(source, len(line(1) + line(2)))
     home.intake.admit([line(2).rstrip()], mark=mark, place=known)
     path.write_bytes(line(1) + line(second) + line(4))
     assert heard(home, logs) == (["a4"] if second == 2 else ["a1", "a3", "a4"])
@@ -140,7 +140,7 @@ def test_follow_does_not_leave_its_folder_through_links(tmp_path, linked):
     assert done.returncode == 0, done.stderr
     assert b"1 accepted, 0 duplicate" in done.stderr
     for name in (b"deep/far.jsonl", b"runs/out", b"up.jsonl"):
-        assert name + b": a link that leads out of its folder" in done.stderr
+        assert name + b": a link to a place outside its folder is skipped" in done.stderr
     assert b"--follow-symlinks reads it" in done.stderr
     assert b"secret" not in tracklog(tmp_path / "home", "runs").stdout
 
@@ -169,7 +169,7 @@ def test_follow_of_the_usual_places_does_not_read_a_log_that_is_a_link_elsewhere
     (projects / "s1.jsonl").symlink_to(tmp_path / "other.jsonl")
     env = {**os.environ, "HOME": str(user), "TRACKLOG_HOME": str(tmp_path / "home")}
     done = tracklog(None, "follow", "--once", env=env)
-    assert b"s1.jsonl: a link that leads out of its folder" in done.stderr
+    assert b"s1.jsonl: a link to a place outside its folder is skipped" in done.stderr
     assert b"0 accepted" in done.stderr
     done = tracklog(None, "follow", "--once", "--follow-symlinks", env=env)
     assert b" 0 accepted" not in done.stderr

@@ -17,7 +17,7 @@ from tracklog.answers.tree import tree as tree_of
 from tracklog.cli import tracklog
 from tracklog.dialects.tracklog import line_id
 from tracklog.formats import registry
-from tracklog.formats.importers import Lift, LineWriter, Raw, moment, run_id
+from tracklog.formats.importers import Lift, LineWriter, Raw, run_id, utc_time
 from tracklog.formats.importers._records import DAMAGED, events, records
 from tracklog.formats.importing import Importing
 from tracklog.home.home import Home
@@ -146,7 +146,7 @@ def test_equal_records_without_time_and_key_are_distinguished_and_others_are_not
     ],
 )
 def test_a_time_is_written_in_utc_or_not_at_all(given, at):
-    assert moment(given) == at
+    assert utc_time(given) == at
 
 
 def cut(data: bytes, *, final=True, offset=0, tmp=None):
@@ -1229,12 +1229,12 @@ PRINTED = [
     {"type": "thread.started", "thread_id": THREAD},
     {"type": "turn.started"},
     *[
-        {"type": f"item.{moment}", "item": {"id": f"item_{n}", "type": kind, "text": "x"}}
+        {"type": f"item.{utc_time}", "item": {"id": f"item_{n}", "type": kind, "text": "x"}}
         for n, kind in enumerate((
             "agent_message", "reasoning", "command_execution", "file_change", "mcp_tool_call",
             "collab_tool_call", "web_search", "todo_list", "error",
         ))
-        for moment in ("started", "updated", "completed")
+        for utc_time in ("started", "updated", "completed")
     ],
     {"type": "item.completed", "item": {"id": "i", "item_type": "assistant_message", "text": "x"}},
     {"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 2}},

@@ -119,7 +119,7 @@ def test_what_is_remembered_of_a_file_does_not_grow_with_it(shape, tmp_path, mon
     for module in (agui, cloudevents, copilot, gemini):
         monkeypatch.setattr(module, "LONG", 256)
     monkeypatch.setattr(_line_writer, "EQUALS", 256)
-    monkeypatch.setattr(_exchanges, "HEARD", 256)
+    monkeypatch.setattr(_exchanges, "MOST_PRINTS", 256)
     monkeypatch.setattr(_exchanges, "CHAINS", 4)
     name, records = LONG[shape]
     importer = registry.importer(shape.partition(",")[0])
@@ -230,7 +230,7 @@ def test_an_import_that_is_interrupted_prints_what_it_did_until_then(tmp_path, f
         child.send_signal(signal.SIGINT)
         out, error = child.communicate(timeout=120)
     assert child.returncode == 130, (out, error)
-    assert b"stopped; everything read until then is stored" in error
+    assert b"stopped; everything that was read so far is stored" in error
     with Home(tmp_path / "home", durability="os") as home:
         kept = home.journal.last
     assert kept < 3000

@@ -1,5 +1,6 @@
 """A last line without a line end: imported if it is complete, reported if it is torn, never lost."""
 
+import gzip
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -96,19 +97,27 @@ def test_a_complete_last_line_is_stored_and_nothing_is_stored_twice(tmp_path):
 
 @pytest.mark.parametrize("verb", ["import", "follow --once"])
 @pytest.mark.parametrize("torn", [b'{"ts":"2026', b"1", b'"text"', b"\xff", b"[1]"])
-def test_a_torn_last_line_is_reported_with_the_next_step_until_it_is_complete(tmp_path, verb, torn):
+@pytest.mark.parametrize("before", [SMALL, b"", b"\n\n"], ids=["lines", "nothing", "blank lines"])
+def test_a_torn_last_line_is_reported_with_the_next_step_until_it_is_complete(
+    tmp_path, verb, torn, before
+):
+    """Also where it is the only line, so that nothing says what the file is."""
     path = tmp_path / "a.jsonl"
-    path.write_bytes(SMALL + torn)
+    path.write_bytes(before + torn)
+    number = before.count(b"\n") + 1
     for _ in range(2):
         done = tracklog(tmp_path / "home", *verb.split(), path)
         assert done.returncode == 1
-        assert b"a.jsonl, line 4: not stored" in done.stderr
+        assert b"a.jsonl, line %d: not stored: the line is torn, %d byte" % (number, len(torn)) in (
+            done.stderr
+        )
         assert b"`tail -n 1 FILE | tracklog record`" in done.stderr
-    path.write_bytes(SMALL + LINE % 3)
+        assert b"not recognised" not in done.stdout + done.stderr
+    path.write_bytes(before + LINE % 3)
     done = tracklog(tmp_path / "home", *verb.split(), path)
     assert (done.returncode, done.stderr.count(b"torn")) == (0, 0)
     with Home(tmp_path / "home") as home:
-        assert stored(home) == [LINE % n for n in range(4)]
+        assert stored(home) == [*before.split(), LINE % 3]
 
 
 def test_help_names_the_exit_code_of_a_torn_line(tmp_path):
@@ -161,6 +170,93 @@ def test_follow_goes_on_where_an_import_stopped(tmp_path, cut, again):
         path.write_bytes(SMALL)
         list(follower.poll())
         assert stored(home) == SMALL.splitlines()
+
+
+FIRST_LINES = {
+    f"{name}{suffix}": content
+    for name, content in GOOD.items()
+    for suffix in (".jsonl", ".ndjson", ".jsonl.gz", "")
+} | {
+    f"{path.parent.name}-{path.name}": path.read_bytes()
+    for path in sorted((samples.ROOT / "importers").rglob("*.jsonl"))
+}
+"""A file of each format, and of each dialect by each name that it may have."""
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.sampled_from(sorted(FIRST_LINES)), data=st.data())
+def test_a_file_whose_only_line_is_torn_is_no_file_of_an_unknown_format(tmp_path, name, data):
+    first = FIRST_LINES[name].lstrip().partition(b"\n")[0].rstrip()
+    assume(len(first) > 1)
+    torn = first[: data.draw(st.integers(1, len(first) - 1))]
+    assume(torn.strip())
+    for each in tmp_path.iterdir():
+        shutil.rmtree(each) if each.is_dir() else each.unlink()
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(torn) if path.suffix == ".gz" else torn)
+    with Home(tmp_path / "home", durability="os") as home:
+        for dry in (True, False, False):
+            summary = Importing(home).bring([path], dry=dry)
+            (line,) = summary.torn
+            assert (line.path, line.number, line.stored) == (path, 1, False)
+            assert line.size == len(torn.removesuffix(b"\r"))
+            assert (summary.unrecognised, summary.unread, summary.lines.total()) == ([], [], 0)
+        assert home.journal.last == 0
+
+
+@pytest.mark.parametrize("verb", ["import", "import --dry-run", "follow --once"])
+def test_a_torn_record_of_an_agents_log_is_reported_and_stored_as_a_finding(tmp_path, verb):
+    whole = (samples.ROOT / "importers" / "claude" / "edge_cases.jsonl").read_bytes()
+    user = tmp_path / "user"
+    path = user / ".claude" / "projects" / "p" / "s.jsonl"
+    path.parent.mkdir(parents=True)
+    last = whole.rstrip().rfind(b"\n") + 1
+    path.write_bytes(whole[: last + 30])
+
+    def run(*words):
+        return tracklog(tmp_path / "home", *words, env={"HOME": str(user)})
+
+    done = run(*verb.split())
+    assert done.returncode == 1
+    number = whole[:last].count(b"\n") + 1
+    assert (
+        b"s.jsonl, line %d: the last record is torn: 30 bytes are stored with the finding "
+        % (number)
+        in done.stderr
+    )
+    assert b"read the file again when its writer has finished" in done.stderr
+    path.write_bytes(whole)
+    done = run("import")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"torn-tail" not in run("findings").stdout
+
+
+@pytest.mark.parametrize(
+    ("importer", "text"),
+    [("atif", b'{"schema_ver'), ("otlp", b'{\n"resourceLogs":[{"resource":{"a')],
+)
+def test_a_torn_document_without_a_readable_beginning_is_reported_and_not_stored(
+    tmp_path, importer, text
+):
+    path = tmp_path / "a.json"
+    path.write_bytes(text)
+    for _ in range(2):
+        done = tracklog(tmp_path / "home", "import", "--from", importer, path, "--json")
+        assert done.returncode == 1
+        assert b"a.json: not stored: the file is torn, %d bytes" % len(text) in done.stderr
+        said = orjson.loads(done.stdout)
+        assert said["torn"] == [{"place": str(path), "bytes": len(text), "stored": False}]
+        assert said["lines"] == {}
+
+
+def test_import_of_standard_input_says_what_reads_it(tmp_path):
+    done = tracklog(tmp_path / "home", "import", "-", given=b'{"ts')
+    assert done.returncode == 2
+    assert b"import reads files, and not standard input" in done.stderr
+    assert b"tracklog record" in done.stderr
+    done = tracklog(tmp_path / "home", "record", "-", given=b'{"ts')
+    assert done.returncode == 1
+    assert b"line 1" in done.stderr
 
 
 SESSIONS = sorted((samples.ROOT / "importers").rglob("*.jsonl"))

@@ -9,7 +9,6 @@ import struct
 import subprocess
 import sys
 import tomllib
-from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -38,14 +36,27 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from support.asking import ask
 from support.collecting import Collector, collector
 from support.failing import FailingDisk
-from support.telemetry import TRACE, Door, chat, logs, message, pairs, span, traces, value
+from support.telemetry import (
+    TRACE,
+    Door,
+    as_protobuf,
+    chat,
+    logs,
+    message,
+    pairs,
+    span,
+    traces,
+    value,
+)
 from tracklog.dialects import tracklog as native
 from tracklog.formats.importers import LineWriter, run_id
 from tracklog.formats.importers._reading import SourceReading
-from tracklog.formats.importers.otlp import MAPPING, importer, wire, write_items
+from tracklog.formats.importers.otlp import MAPPING, attrs, importer, wire, write_items
+from tracklog.formats.importers.otlp.attrs import Attrs
 from tracklog.formats.importers.otlp.memory import KnownFacts, Memory
 from tracklog.formats.importers.otlp.shape import SHAPES
 from tracklog.formats.importers.otlp.view import spelled
+from tracklog.formats.protobuf_fields import varint
 from tracklog.journal.blobs import Blobs
 from tracklog.testing import ImporterSuite
 from tracklog.web.trouble import Trouble
@@ -65,25 +76,8 @@ def door(tmp_path):
 # The wire.
 
 
-def as_protobuf(signal, document):
-    """A request as the reference implementation writes it."""
-
-    def rebased(given):
-        # Its JSON has ids in base64, as protobuf has it; OTLP has them in hex.
-        if isinstance(given, list):
-            return [rebased(each) for each in given]
-        if isinstance(given, dict):
-            return {
-                key: b64encode(bytes.fromhex(each)).decode()
-                if key in ("traceId", "spanId", "parentSpanId")
-                else rebased(each)
-                for key, each in given.items()
-            }
-        return given
-
-    request = ExportTraceServiceRequest() if signal == "traces" else ExportLogsServiceRequest()
-    json_format.ParseDict(rebased(document), request)
-    return request.SerializeToString()
+def from_json(signal, body):
+    return wire.from_document(signal, wire.parsed(body))
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -143,7 +137,7 @@ def items_of(signal, found):
 def test_both_encodings_of_spans_read_the_same(given_spans, resource):
     held = {"attributes": resource}
     document = {"resourceSpans": [{"resource": held, "scopeSpans": [{"spans": given_spans}]}]}
-    by_json = [*wire.from_json("traces", orjson.dumps(document))]
+    by_json = [*from_json("traces", orjson.dumps(document))]
     by_protobuf = [*wire.from_protobuf("traces", as_protobuf("traces", document))]
     assert [item.raw() for item in by_json] == [item.raw() for item in by_protobuf]
     assert len(by_json) == len(given_spans)
@@ -153,7 +147,7 @@ def test_both_encodings_of_spans_read_the_same(given_spans, resource):
 @given(st.lists(records, max_size=3))
 def test_both_encodings_of_log_records_read_the_same(given_records):
     document = {"resourceLogs": [{"scopeLogs": [{"scope": {}, "logRecords": given_records}]}]}
-    by_json = [*wire.from_json("logs", orjson.dumps(document))]
+    by_json = [*from_json("logs", orjson.dumps(document))]
     by_protobuf = [*wire.from_protobuf("logs", as_protobuf("logs", document))]
     assert items_of("logs", by_json) == items_of("logs", by_protobuf)
     assert len(by_json) == len(given_records)
@@ -163,12 +157,8 @@ def test_an_item_read_from_its_own_bytes_has_the_same_bytes():
     """So a blob can be imported again."""
     document = traces(span(1, attributes={"a": [1, {"b": 2.5}], "n": None}))
     (item,) = wire.from_document("traces", document)
-    (again,) = wire.from_json("traces", item.raw())
+    (again,) = from_json("traces", item.raw())
     assert again.raw() == item.raw()
-
-
-def varint(number):
-    return wire._encoded(number)
 
 
 def field(number, kind, content):
@@ -283,6 +273,8 @@ def test_a_number_that_json_has_none_for_is_its_name(number):
         field(5, 2, b"\xff\xfe"),  # no UTF-8
         field(5, 3, b""),  # a group
         b"\x2a\x09abc",  # torn
+        field(9, 2, b"\x0a\x01k\x12\x02\x0a\x03abc"),  # a text longer than its value
+        field(9, 2, b"\x0a\x01k\x12\x05\x0a\x03\xffbc"),  # an attribute that is no UTF-8
         b"\xff" * 11,  # no varint
     ],
 )
@@ -434,7 +426,7 @@ def test_the_name_of_an_enum_is_refused_with_the_hint_that_it_is_a_number():
 def test_half_a_character_costs_nobody_the_batch():
     """Programs that cut a text leave them, escaped."""
     body = orjson.dumps(traces(span(name="cut"))).replace(b'"cut"', b'"cut \\ud83d"')
-    (item,) = wire.from_json("traces", body)
+    (item,) = from_json("traces", body)
     assert item.body["name"] == "cut \ufffd"
 
 
@@ -480,7 +472,7 @@ def readable(signal, read):
 def test_any_bytes_are_read_or_undecodable(body, signal):
     readable(signal, lambda: wire.from_protobuf(signal, body))
     readable(signal, lambda: wire.from_protobuf(signal, in_request(body)))
-    readable(signal, lambda: wire.from_json(signal, body))
+    readable(signal, lambda: from_json(signal, body))
 
 
 @settings(max_examples=200, deadline=None)
@@ -1149,6 +1141,15 @@ def test_any_value_of_any_known_attribute_is_stored(old_door, some, others, name
     ]
 
 
+def test_what_is_remembered_of_names_of_attributes_is_bounded():
+    for n in range(2500):
+        assert Attrs({f"name.{n}": 1, "other": 2}).names.all.keys() == {f"name.{n}", "other"}
+    assert len(attrs._KNOWN) <= 1000
+    long = "n" * 100_000
+    assert Attrs({long: 1}).names.has("nnn")
+    assert (long,) not in attrs._KNOWN
+
+
 # Over HTTP.
 
 
@@ -1467,7 +1468,7 @@ def test_the_sdk_exports_spans_and_logs(tmp_path):
 # The page that tells agents where to report.
 
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/point-your-agent-here.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/send-opentelemetry.md"
 SECTIONS = {
     part.partition("\n")[0]: part for part in re.split("^## ", PAGE.read_text(), flags=re.MULTILINE)
 }

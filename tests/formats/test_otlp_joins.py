@@ -39,8 +39,11 @@ EXPECTED = {
     "openai-agents-failed": Expected(
         0, 0, 0, None, ("Agent workflow", "helper"), "failed", passed=False
     ),
-    # The server names each try of the broken tool alike.
-    "smolagents": Expected(5, 4, 6, (720, 180, None), ("forecaster.run",)),
+    # Its own tool `final_answer` is one of the calls.
+    "smolagents": Expected(3, 1, 3, (360, 90, None), ("forecaster",)),
+    "smolagents-max-steps": Expected(
+        3, 1, 4, (480, 120, None), ("forecaster",), "failed", passed=False
+    ),
     "pydantic-ai": Expected(2, 1, 3, (360, 90, 120), ("forecaster",), passed=None),
     # One log record is about the program's own metrics, and names no conversation.
     "codex": Expected(2, 1, 3, (360, 90, 120), ("codex_exec",), "working", None, runs=2),
@@ -56,8 +59,10 @@ EXPECTED = {
     "litellm": Expected(2, 0, 3, (360, 90, 120), ("trip",), passed=None, cost=0.000099),
     # The creation of an agent is a trace of its own.
     "autogen": Expected(2, 1, 3, (360, 90, 120), ("forecaster",), passed=None, runs=2),
-    # Its runtime reports no use of the model; an acknowledgement does not name the chat.
-    "autogen-runtime": Expected(2, 1, 0, None, ("forecaster", "trip"), passed=None, runs=3),
+    # Its messages have what they cost, without what was cached.
+    "autogen-runtime": Expected(
+        2, 1, 3, (360, 90, None), ("forecaster", "trip"), passed=None, runs=2
+    ),
 }
 
 
@@ -325,4 +330,26 @@ def test_a_thread_of_the_operating_system_names_no_conversation(tmp_path):
     door = Door(tmp_path)
     door.send(traces(span(2, "auth", {"thread.id": 3}, 1), span(3, "read", {"thread.id": 5}, 1)))
     assert len(door.runs()) == 1
+    door.close()
+
+
+def test_the_parts_of_the_proxy_of_litellm_are_no_steps(tmp_path):
+    door = Door(tmp_path)
+    (request,) = requests("litellm")
+    door.send(request)
+    (row,) = door.runs()
+    steps = {fact["step"] for fact in ask(door.home, "story", run=row["run"])["records"]
+             for fact in fact["facts"] if fact["fact"] == "Began"}  # fmt: skip
+    assert steps == {"POST /v1/chat/completions", "Received Proxy Server Request"}
+    door.close()
+
+
+def test_probes_of_a_service_are_one_run(tmp_path):
+    door = Door(tmp_path)
+    for number in range(3):
+        about = {"url.path": "/health/liveliness"}
+        probe = span(number + 1, "GET /health", about, traceId=f"{number + 1:032x}")
+        door.send(traces(probe, **{"service.name": "proxy"}))
+    (row,) = door.runs()
+    assert row["title"] is None
     door.close()

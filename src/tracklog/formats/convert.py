@@ -99,6 +99,9 @@ class _Converter:
             if record.line:
                 self.report.add(record.dialect, "line", "dropped")
             return
+        if reading.marks and record.dialect != self.to.name:
+            self.report.add("Marked", "line", "dropped")  # only its own dialect has a line for it
+            return
         run = self.runs.setdefault((event.family, event.run), _Run())
         carried = _carried(self.dialects[record.dialect], event)
         if record.dialect == self.to.name or (carried is None and self._is_theirs(event)):

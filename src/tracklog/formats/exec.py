@@ -158,7 +158,7 @@ def admit(home: Home, path: Path, after: int = 0) -> int:
 
 def recover(home: Home, but: str = "", folder: Path | None = None) -> list[str]:
     """Finish recordings that were killed, in this folder or the home; returns their runs."""
-    found: list[str] = []
+    recovered: list[str] = []
     for marker in sorted(((folder or home.path) / "transcripts").glob("*.open")):
         path = marker.with_suffix(".jsonl")
         if path.stem == but or is_locked(path):
@@ -168,7 +168,7 @@ def recover(home: Home, but: str = "", folder: Path | None = None) -> list[str]:
                 end_interrupted(path)
                 admit(home, path)
             marker.unlink(missing_ok=True)
-            found.append(path.stem)
+            recovered.append(path.stem)
         except TracklogError as error:
             log.warning("%s cannot be finished: %s", path, error.message)
-    return found
+    return recovered

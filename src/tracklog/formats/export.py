@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tracklog.answers.related import related_runs
+from tracklog.answers.spans import spans
 from tracklog.answers.spends import Spends, spends_elsewhere, spent_by
 from tracklog.folds import Position, run_of
 from tracklog.folds import costs as costs_fold
@@ -53,10 +54,10 @@ def losses(run: ExportRun, format: str, options: Mapping[str, str] | None = None
 def export_run_now(home: Home, run: Run, *, prove: bool = False) -> ExportRun:
     """The run as it is now, with its proof on request; records appended later are not in it."""
     now = home.store.head()
-    found = export_run_of(home, run, through=now.through)
+    export_run = export_run_of(home, run, through=now.through)
     if not prove:
-        return found
-    proof = proofs.prove(home.store, run, now)
+        return export_run
+    proof = proofs.prove_all(home.storage, run, now)
     records = home.journal.records(run=run, through=now.through)
     faults = proofs.check_proof(proof, (record.line for record in records if record.line))
     if faults:
@@ -64,19 +65,23 @@ def export_run_now(home: Home, run: Run, *, prove: bool = False) -> ExportRun:
             f"this run cannot be proven: {faults[0]}",
             "`tracklog verify` shows more; `export --no-proof` exports it without a proof",
         )
-    return replace(found, proof=proof)
+    return replace(export_run, proof=proof)
 
 
 def export_run_of(home: Home, run: Run, through: int | None = None) -> ExportRun:
     """A run of a home with the runs below it; the index must be up to date."""
-    states = related_runs(home.index, [":".join(run)])
-    return export_run(
+    key = ":".join(run)
+    states = related_runs(home.index, [key])
+    exported = export_run(
         run,
         lambda each: home.journal.records(run=each, through=through),
         home.dialects,
         states,
-        lambda key: spends_elsewhere(home.index, key, through),
+        lambda each: spends_elsewhere(home.index, each, through),
     )
+    # As of its last record, so that the same run makes the same page at any time.
+    last = home.index.state("runs", key).last_received
+    return replace(exported, spans=(lambda: spans(home, key, now=last)) if last else None)
 
 
 def export_run(
@@ -164,7 +169,7 @@ def _export_run(run: Run, root: Run, family: _Family, seen: set[str]) -> ExportR
         id=run[1],
         root=root,
         conversation=conversation_of(run, root, states),
-        records=lambda: export_records(records(run), dialects, counted, survey.walker.revisions),
+        lines=lambda: export_records(records(run), dialects, counted, survey.walker.revisions),
         uncovered=_uncovered(dialects),
         summary=survey.summary(),
         opening=survey.opening,
@@ -218,7 +223,7 @@ def export_record(reading: Reading, counted: Mapping[str, Spend]) -> ExportRecor
 
     A superseded record has its line and event, and no facts: those of the newer mapping count.
     """
-    record, event, facts, findings, position, dialect, superseded = reading
+    record, event, facts, findings, position, dialect, superseded, marks = reading
     if event is None or position is None or dialect is None:
         return ExportRecord(record, None, findings=tuple(findings), identity=str(record.seq))
     unique = dialect.policy.identity == "refuse" and event.id
@@ -233,6 +238,7 @@ def export_record(reading: Reading, counted: Mapping[str, Spend]) -> ExportRecor
         identity,
         reading.names,
         _spent_here(position, facts, counted),
+        marks=tuple(marks),
     )
 
 
@@ -240,13 +246,13 @@ def _spent_here(
     position: Position, facts: Sequence[Fact], counted: Mapping[str, Spend]
 ) -> dict[int, Spend]:
     """The positions of the facts that are spends, count, and appear here for the first time."""
-    found = {}
+    spends = {}
     for place, fact in enumerate(facts):
         if isinstance(fact, Spent) and fact.copied is not True:
             spend = counted.get(_spot(position.seq, spend_name(position, fact)))
             if spend is not None:
-                found[place] = spend
-    return found
+                spends[place] = spend
+    return spends
 
 
 def _spot(seq: int, name: str) -> str:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from tracklog.dialects.checking import is_object
-from tracklog.intake.intake import Intake, Verdict
+from tracklog.intake.intake import Intake
 from tracklog.intake.resuming import feed
+from tracklog.intake.verdicts import Verdict
 from tracklog.journal.frame import Mark
 from tracklog.journal.offsets import Place
 from tracklog.model.errors import Overtaken
@@ -46,11 +47,18 @@ class UnreadableFile(NamedTuple):
 
 
 class TornLine(NamedTuple):
-    """A last line that has no line end and is no complete JSON object; nothing of it is stored."""
+    """A last line that has no line end and is no complete JSON object."""
 
     path: Path
     number: int
+    """0 for a file that is one document."""
     size: int
+    stored: bool = False
+    """Whether its bytes are stored, with a finding on its run, as of the log of an agent."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}, line {self.number}" if self.number else str(self.path)
 
 
 class SkippedLink(NamedTuple):
@@ -123,11 +131,11 @@ class Follower:
         """
         for path in self.files():
             try:
-                found = path.stat()
-                seen = (found.st_size, found.st_ino, found.st_mtime_ns)
+                status = path.stat()
+                seen = (status.st_size, status.st_ino, status.st_mtime_ns)
                 if self._seen.get(path) == seen:
                     continue
-                yield from self._read(path, found, final=final)
+                yield from self._read(path, status, final=final)
                 self._seen[path] = seen
                 self._unread.discard(path)
             except FileNotFoundError:
@@ -143,14 +151,14 @@ class Follower:
 
     def files(self) -> list[Path]:
         """The files to read: those named, and every `.jsonl` in the named folders."""
-        found: list[Path] = []
+        files: list[Path] = []
         for path in self._paths:
             if not path.is_dir():
-                found.append(path)
+                files.append(path)
                 continue
             inside = sorted(self._inside(path))
-            found += [each for each in inside if not self._own(each)] if self._own(path) else inside
-        return found
+            files += [each for each in inside if not self._own(each)] if self._own(path) else inside
+        return files
 
     def _inside(self, folder: Path) -> Iterator[Path]:
         """The files of a folder and its subfolders."""
@@ -188,17 +196,17 @@ class Follower:
         return home is not None and (path == home or home in path.parents or path in home.parents)
 
     def _read(
-        self, path: Path, found: os.stat_result, *, final: bool
+        self, path: Path, status: os.stat_result, *, final: bool
     ) -> Iterator[LinesRead | TornLine]:
-        size = found.st_size
-        if not stat.S_ISREG(found.st_mode):
+        size = status.st_size
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "it is no regular file")  # reading a pipe would wait for its writer
         with path.open("rb") as file:
             first = file.readline(FIRST)
             if not (final or first.endswith(b"\n")) and len(first) < FIRST:
                 return  # its first line is not complete yet
             source = _source(path, first)
-            behind = self._resume(source, file, found.st_ino, len(first))
+            behind = self._resume(source, file, status.st_ino, len(first))
             while (behind := self._moved(source, file, behind)).through < size:
                 if _is_extended(file, behind, size):
                     behind = _before_line(file, behind)
@@ -247,7 +255,7 @@ class Follower:
 
     def _moved(self, source: str, file: BinaryIO, behind: _Behind) -> _Behind:
         """The offset to resume at: after the part that another process has read meanwhile."""
-        known, before = self._intake.marks.place(source), self._marked[source]
+        known, before = self._intake.offsets.place(source), self._marked[source]
         self._marked[source] = known
         if known is not None and known != before:
             behind = self._behind[source] = self._farthest(file, [known], behind.inode)
@@ -268,7 +276,7 @@ class Follower:
         """The offset to resume at: after the part that was read, if it is unchanged."""
         behind = self._behind.get(source)
         if behind is None:
-            known = self._marked[source] = self._intake.marks.place(source)
+            known = self._marked[source] = self._intake.offsets.place(source)
             places = [known] if known else self._renamed(source, first)
             behind = self._farthest(file, places, inode)
         elif behind.inode != inode:
@@ -282,30 +290,30 @@ class Follower:
         """The offsets of files with the same beginning whose paths no longer hold such a file, and
         the offsets in this file inside its first line, which had another end then.
         """
-        marks = self._intake.marks
+        offsets = self._intake.offsets
         if self._alike is None:
             self._alike = defaultdict(set)
-            for each in filter(_is_file, marks.sources()):
+            for each in filter(_is_file, offsets.sources()):
                 self._alike[each[-BEGUN:]].add(each)
                 self._alike[_file_of(each)].add(each)
         alike = self._alike[source[-BEGUN:]]
-        places = [known for each in alike if not _stands(each) and (known := marks.place(each))]
-        begun = filter(None, map(marks.place, self._alike[_file_of(source)]))
+        places = [known for each in alike if not _stands(each) and (known := offsets.place(each))]
+        begun = filter(None, map(offsets.place, self._alike[_file_of(source)]))
         places += [known for known in begun if known.sha256 and known.through <= first]
         alike.add(source)
         return places
 
     def _farthest(self, file: BinaryIO, places: list[Place], inode: int) -> _Behind:
         """The last of these offsets before which the file has the bytes that were read."""
-        found, made, at = _nothing_of(inode), sha256(), 0
+        farthest, made, at = _nothing_of(inode), sha256(), 0
         for known in sorted(places):
             at += feed(made, file, at, known.through - at)
             if at < known.through:
                 break  # the file is shorter than the part that was read
             stands = known.sha256 == made.hexdigest() if known.sha256 else self._holds(file, known)
             if stands:
-                found = _Behind(at, made.copy(), _last_of(file, at), inode)
-        return found
+                farthest = _Behind(at, made.copy(), _last_of(file, at), inode)
+        return farthest
 
     def _holds(self, file: BinaryIO, known: Place) -> bool:
         """Whether the record that stored the offset of a source is in this file, before that
@@ -345,8 +353,8 @@ def _before_line(file: BinaryIO, behind: _Behind) -> _Behind:
     while end and not begin:
         start = max(0, end - STEP)
         file.seek(start)
-        found = file.read(end - start).rfind(b"\n")
-        end, begin = start, start + found + 1 if found >= 0 else 0
+        end_of_line = file.read(end - start).rfind(b"\n")
+        end, begin = start, start + end_of_line + 1 if end_of_line >= 0 else 0
     made = sha256()
     feed(made, file, 0, begin)
     return _Behind(begin, made, _last_of(file, begin), behind.inode)

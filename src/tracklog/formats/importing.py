@@ -17,13 +17,12 @@ from typing import Any
 
 from tracklog.dialects import tracklog as native
 from tracklog.formats import registry
+from tracklog.formats.follow import TornLine
 from tracklog.formats.importers import (
     Importer,
     SourcePosition,
     SourceReading,
     hashed,
-    head_of,
-    plain,
     status_of,
 )
 from tracklog.formats.importing_known import (
@@ -32,11 +31,18 @@ from tracklog.formats.importing_known import (
     OtherSources,
     name_of,
 )
-from tracklog.formats.importing_lines import LINES, Native, holds_lines, note_imported, runs_of
+from tracklog.formats.importing_lines import (
+    LINES,
+    Native,
+    holds_lines,
+    note_imported,
+    runs_of,
+    torn_line,
+)
 from tracklog.formats.importing_summary import FEW, ImportSummary
-from tracklog.formats.recognition import Recognition, recognition
+from tracklog.formats.recognition import Recognition, recognised_file
 from tracklog.home.home import Home
-from tracklog.intake.intake import Verdict
+from tracklog.intake.verdicts import Verdict
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import TracklogError
 from tracklog.model.event import Body
@@ -70,23 +76,23 @@ class Importing:
 
     def find(self, user: Path, environment: Mapping[str, str]) -> list[Path]:
         """Every source in the usual places of a user."""
-        found: list[Path] = []
+        paths: list[Path] = []
         for importer in self.importers.values():
             for path in importer.find(user, environment):
                 self._chosen[name_of(path)] = importer
-                found.append(path)
-        return found
+                paths.append(path)
+        return paths
 
     def below(self, paths: Iterable[Path]) -> list[Path]:
         """The files to import: those named, and all files in the named folders."""
-        found: list[Path] = []
+        files: list[Path] = []
         for path in paths:
             if path.is_dir():
-                found += sorted(each for each in path.rglob("*") if _may_be_source(each))
+                files += sorted(each for each in path.rglob("*") if _may_be_source(each))
             else:
-                found.append(path)
+                files.append(path)
         own = self._home.path.resolve()
-        return [path for path in found if own not in path.resolve().parents]
+        return [path for path in files if own not in path.resolve().parents]
 
     def known(self) -> list[Path]:
         """Every source that was read before and still exists."""
@@ -99,12 +105,12 @@ class Importing:
             return self.importers[only]
         if name in self._chosen:
             return self._chosen[name]
-        found = recognition(self.importers.values(), plain(path), head_of(path))
-        if found.importer is None or found.companion:
-            self._undecided[name] = found
+        recognised = recognised_file(self.importers.values(), path)
+        if recognised.importer is None or recognised.companion:
+            self._undecided[name] = recognised
             return None
-        self._chosen[name] = found.importer
-        return found.importer
+        self._chosen[name] = recognised.importer
+        return recognised.importer
 
     def bring(
         self,
@@ -200,13 +206,13 @@ class Importing:
 
     def _plain_lines(self, paths: Sequence[Path]) -> list[Path]:
         """The files that no importer recognises and that hold lines of a dialect."""
-        found = []
+        files = []
         for path in dict.fromkeys(paths):
             with suppress(OSError):  # reported when it is read
                 named = path.suffix in LINES and self._is_unknown(path)
                 if named and holds_lines(self._home, path):
-                    found.append(path)
-        return found
+                    files.append(path)
+        return files
 
     def _store_blob(self, content: bytes) -> str:
         """Store a blob."""
@@ -225,7 +231,7 @@ class Importing:
     def look_for_gone(self, *, dry: bool = False) -> list[str]:
         """Note on the runs of every missing source that it is missing; its records stay."""
         alive = {each.place.run for each in self._known.values() if each.path.exists()}
-        found: list[str] = []
+        gone: list[str] = []
         for name, each in list(self._known.items()):
             if each.gone is not None or each.path.exists() or not each.place.run:
                 continue
@@ -233,10 +239,10 @@ class Importing:
             if each.place.run not in alive and not dry:
                 self._write_gone(each, now)
             if each.place.run not in alive:
-                found.append(str(each.path))
+                gone.append(str(each.path))
             if not dry:
                 self._sources.save(name, each._replace(gone=now))
-        return found
+        return gone
 
     def _work(
         self,
@@ -247,7 +253,7 @@ class Importing:
         whole: ImportSummary,
     ) -> list[tuple[Path, Importer, int]]:
         """The sources to read: the oldest first, so that a copy comes after its original."""
-        found: list[tuple[int, str, Path, Importer, int]] = []
+        work: list[tuple[int, str, Path, Importer, int]] = []
         for path in dict.fromkeys(paths):
             try:
                 state = path.stat()
@@ -263,21 +269,25 @@ class Importing:
                 continue
             if importer is None:
                 if state.st_size or not path.exists():
-                    self._report_undecided(path, whole)
+                    self._report_undecided(path, whole, final=final)
                 else:
                     whole.empty.append(str(path))
                 continue
-            found.append((state.st_mtime_ns, str(path), path, importer, state.st_size))
-        return [(path, importer, size) for _, _, path, importer, size in sorted(found, key=_age)]
+            work.append((state.st_mtime_ns, str(path), path, importer, state.st_size))
+        return [(path, importer, size) for _, _, path, importer, size in sorted(work, key=_age)]
 
-    def _report_undecided(self, path: Path, whole: ImportSummary) -> None:
-        found = self._undecided.get(name_of(path), Recognition())
-        if found.companion:
+    def _report_undecided(self, path: Path, whole: ImportSummary, *, final: bool) -> None:
+        undecided = self._undecided.get(name_of(path), Recognition())
+        if undecided.companion:
             whole.companions += 1
             return
+        torn = torn_line(path, self._home.intake.cap) if final else None
+        if torn is not None:
+            whole.torn.append(torn)
+            return
         whole.unrecognised.append(str(path))
-        if found.candidates:
-            whole.ambiguous[str(path)] = found.candidates
+        if undecided.candidates:
+            whole.ambiguous[str(path)] = undecided.candidates
 
     def _is_unchanged(
         self, known: KnownSource, state: os.stat_result, final: bool, only: str | None
@@ -318,7 +328,10 @@ class Importing:
                     name, KnownSource(reading.path, place.copy(), False, self._home.journal.last)
                 )
             yield batch.through
-        if not dry and place is not None:
+        if reading.torn is not None:
+            one.torn.append(TornLine(reading.path, *reading.torn))
+        lost = reading.torn is not None and not reading.torn.stored  # it is reported every time
+        if not dry and place is not None and not lost:
             self._note(reading, place, one, final=final)
             self._sources.save(
                 name, KnownSource(reading.path, place, final, self._home.journal.last)
@@ -334,7 +347,12 @@ class Importing:
         spelled = os.fsencode(reading.path.absolute()).decode("utf-8", "backslashreplace")
         if reading.completed is not None and place.run:
             text = "the record at the end of the file is whole now"
-            self._write_note(place, place.run, "completed", text, spelled, reading.completed)
+            about = {"offset": reading.completed}
+            self._write_note(place, place.run, "completed", text, spelled, about)
+        for guess in reading.replaced:
+            text = "what was read from the end of the file is replaced by what it holds now"
+            about = guess.replacement(place.mapping)
+            self._write_note(place, guess.run, "completed", text, spelled, about)
         now = self._home.clock()
         growing = not final and one.lines["accepted"] and now - place.modified / 1e9 < GROWING
         for run in sorted(reading.timeless) if growing else ():
@@ -350,11 +368,9 @@ class Importing:
         label: str,
         text: str,
         path: str,
-        offset: int | None = None,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
-        origin: dict[str, Any] = {"writer": place.importer, "fidelity": "observed", "path": path}
-        if offset is not None:
-            origin["offset"] = offset
+        origin = {"writer": place.importer, "fidelity": "observed", "path": path, **(about or {})}
         line = native.line(
             Noted(label=label, text=text), id=uuid.uuid4().hex, run=run, origin=origin
         )
@@ -415,6 +431,11 @@ def sources(
     """The sources to import: those given, or everything in the usual places."""
     if not paths:
         return importing.find(user, environment)
+    if Path("-") in paths:
+        raise TracklogError(
+            "import reads files, and not standard input",
+            "pipe lines of a dialect to `tracklog record`; write the log of an agent to a file",
+        )
     missing = [path for path in paths if not path.exists()]
     if missing:
         raise TracklogError(f"{missing[0]} does not exist", "name files or folders that exist")
@@ -432,8 +453,8 @@ def _seldom_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _age(found: tuple[int, str, Path, Importer, int]) -> tuple[int, str]:
-    return found[0], found[1]
+def _age(piece: tuple[int, str, Path, Importer, int]) -> tuple[int, str]:
+    return piece[0], piece[1]
 
 
 SUFFIXES = {

@@ -17,10 +17,10 @@ from tracklog.dialects.documents import document_of
 from tracklog.dialects.recognition import Hints
 from tracklog.folds import IMPORTED
 from tracklog.formats.follow import Follower, SkippedLink, TornLine, UnreadableFile
-from tracklog.formats.importers import HEAD, ImportReport
+from tracklog.formats.importers import HEAD, ImportReport, opened, plain
 from tracklog.formats.importing_summary import FEW, ImportSummary
 from tracklog.home.home import Home
-from tracklog.intake.intake import Verdict
+from tracklog.intake.verdicts import Verdict
 from tracklog.journal.frame import Run
 from tracklog.model.event import Event
 from tracklog.model.fact import Noted
@@ -38,6 +38,16 @@ def holds_lines(home: Home, path: Path) -> bool:
     check = checker_for(home.dialects.values())
     lines = [line for line in head.split(b"\n")[:FIRST] if line.strip()]
     return any(isinstance(check(line.removesuffix(b"\r")), Event) for line in lines)
+
+
+def torn_line(path: Path, cap: int) -> TornLine | None:
+    """The line of a file that has only one, if it is torn: then nothing else says what the file is."""
+    with opened(path) as file:
+        line = next(split(file, cap), None)
+    if line is None or line.whole or (line.size <= cap and is_object(line.data)):
+        return None
+    has_lines = plain(path).suffix in LINES or line.data.lstrip().startswith(b"{")
+    return TornLine(path, line.number, line.size) if has_lines else None
 
 
 class Native:
@@ -91,7 +101,7 @@ class Native:
                 if line.whole or is_object(line.data):
                     one.lines["told"] += 1
                 else:
-                    one.torn.append((f"{path}, line {line.number}", line.size))
+                    one.torn.append(TornLine(path, line.number, line.size))
 
     def _admit(self, path: Path, one: ImportSummary) -> None:
         first = self._first_in(path)
@@ -102,7 +112,7 @@ class Native:
                 one.unread.append((str(path), result.why))
                 continue
             if isinstance(result, TornLine):
-                one.torn.append((f"{path}, line {result.number}", result.size))
+                one.torn.append(result)
                 continue
             if isinstance(result, SkippedLink):
                 one.unread.append((str(path), "it is a link that leads out of its folder"))

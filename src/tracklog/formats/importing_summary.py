@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracklog.formats.follow import TornLine
 from tracklog.formats.importers import ImportReport
 from tracklog.model.event import Problem
 
@@ -38,8 +39,8 @@ class ImportSummary:
     """Files that belong to a conversation that is read from another file."""
     refused: list[tuple[str, tuple[Problem, ...]]] = field(default_factory=list)
     """The first lines that were refused."""
-    torn: list[tuple[str, int]] = field(default_factory=list)
-    """Last lines that have no end, by place, with their bytes: they are not stored."""
+    torn: list[TornLine] = field(default_factory=list)
+    """Last lines that are incomplete."""
     file_lines: Counter[str] = field(default_factory=Counter)
     """The lines in files of a dialect: accepted, duplicate, refused, read_before or torn."""
     notes: int = 0
@@ -94,6 +95,9 @@ class ImportSummary:
             "unrecognised": self.unrecognised,
             "ambiguous": {path: list(names) for path, names in self.ambiguous.items()},
             "companions": self.companions,
-            "torn": [{"place": place, "bytes": size} for place, size in self.torn],
+            "torn": [
+                {"place": each.place, "bytes": each.size, "stored": each.stored}
+                for each in self.torn
+            ],
             "hints": self.hints,
         }

@@ -118,6 +118,8 @@ class Live:
     def _add(self, record: Record) -> bytes:
         walker = self._survey.walker
         reading = walker.read(record)
+        if reading.marks:
+            return b""
         self._survey.add(reading)
         self._last = record.seq
         ended = self._survey.ended and not walker.changed
@@ -140,7 +142,7 @@ class Live:
             id=self.run[1],
             root=self._root,
             conversation=self._conversation,
-            records=lambda: export_records(self._records(), self.dialects, counted, revisions),
+            lines=lambda: export_records(self._records(), self.dialects, counted, revisions),
             summary=self._survey.summary(),
             spends=tuple(spend for spend in counted.values() if spend.counts),
         )

@@ -125,8 +125,8 @@ class OutputRecorder:
             return
         head = bytes(self._plain.head)
         for line in head.split(b"\n")[:-1]:
-            if found := provider_that_opens(line):
-                self._provider, self._normaliser = found, Normaliser(found.name)
+            if provider := provider_that_opens(line):
+                self._provider, self._normaliser = provider, Normaliser(provider.name)
                 self._normaliser.feed(head)
                 self._write()
                 return

@@ -4,8 +4,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tracklog.formats.importers import Importer
+from tracklog.formats.importers import Importer, head_of, plain, unpacked
+from tracklog.formats.importers._sqlite import MAGIC
 
+BINARY = (MAGIC, b"PK\x03\x04")
+"""How databases and archives begin."""
 MARGIN = 0.02
 """Two importers that are sure to within this are both candidates, and none of them is chosen."""
 
@@ -20,6 +23,15 @@ class Recognition(NamedTuple):
     """The importers that would all read it, if there are several."""
 
 
+def recognised_file(importers: Iterable[Importer], path: Path) -> Recognition:
+    """What a file is, which may be compressed."""
+    head = head_of(path)
+    if not head.startswith(BINARY):
+        return recognition(importers, plain(path), head)
+    with unpacked(path) as readable:  # the file itself is looked into, not only its beginning
+        return recognition(importers, readable, head)
+
+
 def recognition(importers: Iterable[Importer], path: Path, head: bytes) -> Recognition:
     """The importer of a file, by its name and its beginning."""
     every = list(importers)
@@ -30,7 +42,7 @@ def recognition(importers: Iterable[Importer], path: Path, head: bytes) -> Recog
     best = max((score for score, _ in sure), default=0.0)
     if best <= 0:
         return Recognition()
-    found = [each for score, each in sure if score >= best - MARGIN]
-    if len(found) > 1:
-        return Recognition(candidates=tuple(sorted(each.name for each in found)))
-    return Recognition(found[0])
+    surest = [each for score, each in sure if score >= best - MARGIN]
+    if len(surest) > 1:
+        return Recognition(candidates=tuple(sorted(each.name for each in surest)))
+    return Recognition(surest[0])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import orjson
 
@@ -23,17 +23,21 @@ from tracklog.journal.frame import Record, Run
 from tracklog.model.errors import UnknownName
 from tracklog.model.event import Event, Finding
 from tracklog.model.fact import (
-    FACTS,
+    NATIVE_FACTS,
     Answered,
     Block,
     Called,
     Decided,
     Fact,
+    Marked,
     Moved,
     Returned,
     Spent,
     blob_of,
 )
+
+if TYPE_CHECKING:
+    from tracklog.answers.spans import SpansAnswer
 
 MAPPING = "1"
 """The version of our mappings, written into the output."""
@@ -69,6 +73,8 @@ class ExportRecord(NamedTuple):
     """The spends that appear here first, by the position of their fact."""
     superseded: bool = False
     """A newer mapping of its source counts instead: it has no facts, only its line."""
+    marks: tuple[Marked, ...] = ()
+    """The marks of a person, who is no part of the run."""
 
     @property
     def seq(self) -> int:
@@ -94,8 +100,8 @@ class ExportRun:
     """The run at the top of its tree; the run itself where no parent is known."""
     conversation: str | None = None
     """The conversation at the source that the run, or the run at the top, is part of."""
-    records: Callable[[], Iterator[ExportRecord]]
-    """Its records from the first one; may be called more than once."""
+    lines: Callable[[], Iterator[ExportRecord]]
+    """Its records from the first one, with people's marks; may be called more than once."""
     summary: Mapping[str, Any]
     """The fold over its records: status, outcome, agents, tokens, cost, seconds."""
     opening: Mapping[str, Any] = field(default_factory=dict)
@@ -122,6 +128,12 @@ class ExportRun:
     below: tuple["ExportRun", ...] = ()
     proof: Mapping[str, Any] | None = None
     """The head of the chain that its records were verified against, if they were."""
+    spans: "Callable[[], SpansAnswer] | None" = None
+    """What took time in it; None where it is not read from a home."""
+
+    def records(self) -> Iterator[ExportRecord]:
+        """Its records from the first one, without people's marks: what happened in the run."""
+        return (entry for entry in self.lines() if not entry.marks)
 
     def __iter__(self) -> Iterator["ExportRun"]:
         """The run and all runs below it, parents first."""
@@ -257,7 +269,7 @@ def every(fate: Fate, facts: tuple[type[Fact], ...]) -> dict[str, Fate]:
 def full_lines(fate: Fate) -> dict[str, Fate]:
     """One fate for all fields of the lines of a run, and for lines that cannot be read."""
     names = ("at", "id", "cause", "family", "rest", "unreadable")
-    return every(fate, FACTS) | dict.fromkeys(names, fate)
+    return every(fate, NATIVE_FACTS) | dict.fromkeys(names, fate)
 
 
 def some(fate: Fate, fact: type[Fact], names: str) -> dict[str, Fate]:
@@ -330,7 +342,7 @@ def blob_path(blob: Mapping[str, Any]) -> str:
     return f"blobs/sha256/{safe[:2]}/{safe}"
 
 
-_MOMENT = re.compile(
+_TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?"
     r"(Z|z|[+-][0-9]{2}:[0-9]{2})"
 )
@@ -339,10 +351,10 @@ _MOMENT = re.compile(
 @lru_cache(maxsize=4096)
 def utc(at: str | None) -> str | None:
     """A time in UTC, with up to nine digits of the source's precision; None where there is none."""
-    found = _MOMENT.fullmatch(at or "")
-    if found is None:
+    match = _TIME.fullmatch(at or "")
+    if match is None:
         return None
-    day, clock, fraction, zone = found.groups()
+    day, clock, fraction, zone = match.groups()
     if zone not in ("Z", "z", "+00:00", "-00:00"):
         try:
             moved = datetime.fromisoformat(f"{day}T{clock}{zone}")

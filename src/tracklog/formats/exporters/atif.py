@@ -110,17 +110,17 @@ def _metrics(spends: tuple[Spend, ...] | list[Spend]) -> dict[str, Any]:
         "output_tokens": "completion_tokens",
         "cached_tokens": "cached_tokens",
     }
-    found: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for spend in spends:
         for name, amount in spend.amounts.items():
-            place, key = (found, names[name]) if name in names else (extra, name)
+            place, key = (metrics, names[name]) if name in names else (extra, name)
             place[key] = place.get(key, 0) + amount
         if spend.cost_usd is not None:
-            found["cost_usd"] = round(found.get("cost_usd", 0.0) + spend.cost_usd, DIGITS)
+            metrics["cost_usd"] = round(metrics.get("cost_usd", 0.0) + spend.cost_usd, DIGITS)
         if spend.provider:
             extra["provider"] = spend.provider
-    return found | ({"extra": {"tracklog": extra}} if extra else {})
+    return metrics | ({"extra": {"tracklog": extra}} if extra else {})
 
 
 class _Steps:

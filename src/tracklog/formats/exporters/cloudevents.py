@@ -30,11 +30,11 @@ SCHEMAS = "tag:tracklog.dev,2026:schemas"
 
 def write(run: ExportRun, options: Options) -> Iterator[bytes]:
     if options["mode"] == "structured":
-        for entry in run.records():
+        for entry in run.lines():
             yield _event(entry, options) + b"\n"
         return
     opening = b"["
-    for entry in run.records():
+    for entry in run.lines():
         yield opening + _event(entry, options)
         opening = b",\n"
     yield b"[]\n" if opening == b"[" else b"]\n"

@@ -9,7 +9,7 @@ from tracklog.journal.frame import head
 
 def write(run: ExportRun, options: Options) -> Iterator[bytes]:
     frames = options["frames"] == "yes"
-    for entry in run.records():
+    for entry in run.lines():
         record = entry.record
         if record.erased is not None:
             continue  # its tombstone is in the proof

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tracklog.formats.importers._lifting import Lift, hashed
-from tracklog.formats.importers._line_writer import LineWriter, moment, seconds
+from tracklog.formats.importers._line_writer import LineWriter, seconds, utc_time
 from tracklog.formats.importers._memory import LONG, remember
 from tracklog.formats.importers._reading import (
     HEAD,
@@ -30,12 +30,14 @@ from tracklog.formats.importers._reading import (
     opened,
     plain,
     status_of,
+    unpacked,
 )
 from tracklog.formats.importers._recognition import (
     ANY,
     Beginning,
     Signs,
     beginning,
+    by_signs,
     has_tables,
     score,
 )
@@ -65,12 +67,12 @@ __all__ = [
     "SourcePosition",
     "SourceReading",
     "beginning",
+    "by_signs",
     "count",
     "has_tables",
     "hashed",
     "head_of",
     "inside",
-    "moment",
     "opened",
     "opening",
     "plain",
@@ -79,7 +81,9 @@ __all__ = [
     "score",
     "seconds",
     "status_of",
+    "unpacked",
     "unquoted",
+    "utc_time",
     "word",
 ]
 
@@ -99,10 +103,10 @@ def run_id(tool: str, native: str, agent: str = "") -> str:
 
 def _is_uuid4(text: str) -> bool:
     try:
-        found = uuid.UUID(text)
+        parsed = uuid.UUID(text)
     except ValueError:
         return False
-    return found.version == 4 and str(found) == text.lower()
+    return parsed.version == 4 and str(parsed) == text.lower()
 
 
 class Others(Protocol):
@@ -203,5 +207,5 @@ class Importer:
 def inside(folder: Path, *patterns: str) -> Iterator[Path]:
     """The files below a folder that match, in order; nothing where there is no such folder."""
     if folder.is_dir():
-        found = {path for pattern in patterns for path in folder.glob(pattern)}
-        yield from sorted(path for path in found if path.is_file())
+        paths = {path for pattern in patterns for path in folder.glob(pattern)}
+        yield from sorted(path for path in paths if path.is_file())

@@ -10,7 +10,7 @@ PLACES = ("fidelity", "turn", "message_id")
 """Keys of a block about its position, which have fields of their own on a line."""
 
 
-def spoken(
+def block_facts(
     blocks: Iterable[dict[str, Any]],
     *,
     role: Role = "assistant",

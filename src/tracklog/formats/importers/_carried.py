@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tracklog.dialects import tracklog as native
-from tracklog.formats.importers._line_writer import LineWriter, moment
+from tracklog.formats.importers._line_writer import LineWriter, utc_time
 from tracklog.model.event import Body
 from tracklog.model.fact import Fidelity
 
@@ -38,4 +38,4 @@ def carried(fields: Any) -> Carried | None:
         native.KINDS[name].model_validate_json(line)
     except (TypeError, ValueError):
         return None
-    return Carried(body, moment(fields.get("at")), fidelity)
+    return Carried(body, utc_time(fields.get("at")), fidelity)

@@ -12,15 +12,15 @@ from typing import Any
 
 import orjson
 
-from tracklog.formats.importers import HEAD, Raw, Reader, moment, remember, word
-from tracklog.formats.importers._block_facts import spoken
+from tracklog.formats.importers import HEAD, Raw, Reader, remember, utc_time, word
+from tracklog.formats.importers._block_facts import block_facts
 from tracklog.formats.providers import Reply, provider
 from tracklog.model.fact import Began, Fact, Linked, Noted, Said, Spent
 
 Body = dict[str, Any]
 CHAINS = 64
 """How many conversations of one file are remembered."""
-HEARD = 1 << 12
+MOST_PRINTS = 1 << 12
 """How many messages of a conversation are remembered, where each response names the one before."""
 UNFINISHED = 1_000_000
 """The first position for facts of an incomplete stream; the complete stream uses others."""
@@ -29,10 +29,10 @@ UNFINISHED = 1_000_000
 class Chain:
     """One conversation: the hashes of the messages that were mapped."""
 
-    def __init__(self, kept: Body) -> None:
-        self.kept = kept
-        self.run: str = kept["run"]
-        self.heard: list[str] = kept["heard"]
+    def __init__(self, state: Body) -> None:
+        self.state = state
+        self.run: str = state["run"]
+        self.prints: list[str] = state["heard"]
 
 
 def obj(value: Any) -> Body:
@@ -52,10 +52,10 @@ def fingerprint(*parts: Any) -> str:
 
 def reply_of(name: str, bodies: Iterable[Body]) -> Reply:
     """The reply that a provider's reader makes from some objects."""
-    found = provider(name)
-    assert found is not None
+    known = provider(name)
+    assert known is not None
     reply = Reply()
-    reading = found.read(reply)
+    reading = known.read(reply)
     for body in bodies:
         if not reading.feed(body):
             reply.unknown(body)
@@ -66,7 +66,7 @@ def reply_of(name: str, bodies: Iterable[Body]) -> Reply:
 def response_facts(reply: Reply, id: str | None, **common: Any) -> list[Fact]:
     """The facts of a response: messages, calls, results, failures, cost."""
     facts: list[Fact] = list(
-        spoken(
+        block_facts(
             reply.blocks,
             message_id=id,
             model=word(reply.meta.get("model")),
@@ -90,14 +90,14 @@ class Chains:
     """The conversations of one source, stored as JSON."""
 
     def __init__(self, state: Body) -> None:
-        self.kept: list[Body] = state.setdefault("chains", [])
+        self.states: list[Body] = state.setdefault("chains", [])
         self.runs: Body = state.setdefault("responses", {})
         """The run of each response, by response id."""
 
     def of_prefix(self, prints: list[str]) -> Chain | None:
         """The conversation that a request continues: the longest that it repeats."""
         best = max(
-            (each for each in self.kept if each["heard"] == prints[: len(each["heard"])]),
+            (each for each in self.states if each["heard"] == prints[: len(each["heard"])]),
             key=lambda each: len(each["heard"]),
             default=None,
         )
@@ -105,13 +105,13 @@ class Chains:
 
     def of_run(self, run: str) -> Chain:
         """The conversation of a run, created if needed."""
-        for each in self.kept:
+        for each in self.states:
             if each["run"] == run:
                 return Chain(each)
-        kept = {"run": run, "heard": []}
-        self.kept.append(kept)
-        del self.kept[:-CHAINS]
-        return Chain(kept)
+        state = {"run": run, "heard": []}
+        self.states.append(state)
+        del self.states[:-CHAINS]
+        return Chain(state)
 
     def answered(self, id: str, run: str) -> None:
         """Note the run of a response."""
@@ -146,7 +146,7 @@ class ExchangeReader(Reader):
         """The key by which two copies of a message are equal."""
 
     @abstractmethod
-    def said(self, message: Any) -> list[Fact]:
+    def message_facts(self, message: Any) -> list[Fact]:
         """The facts of a message of a request."""
 
     @abstractmethod
@@ -156,6 +156,17 @@ class ExchangeReader(Reader):
     def names(self, response: Body) -> list[str | None]:
         """The API's own names of a conversation that begins with a response."""
         return [word(response.get("id"))]
+
+    @abstractmethod
+    def read_body(self, raw: Raw, body: Body) -> None:
+        """Map one body, or one event of a stream."""
+
+    def record(self, raw: Raw) -> None:
+        if isinstance(raw.value, list):
+            for each in raw.value:
+                self.record(part_of(raw, each))
+        else:
+            self.read_body(raw, obj(raw.value))
 
     def identify(self, raw: Raw) -> str | None:
         for value in raw.value if isinstance(raw.value, list) else [raw.value]:
@@ -239,16 +250,16 @@ class ExchangeReader(Reader):
             self.out.draft(len(events))
         opening = self._opening(chain, word(response.get("model")), response)
         if word(response.get("instructions")):
-            opening += self.said({"role": "system", "content": response["instructions"]})
+            opening += self.message_facts({"role": "system", "content": response["instructions"]})
         for fact in opening:
             self.out.write(fact, run=chain.run, at=at, n=n)
             n = None
         self._answered(chain, events, id, at, previous(response), n)
 
     def _opening(self, chain: Chain, model: str | None, response: Body) -> list[Fact]:
-        if chain.kept.get("begun"):
+        if chain.state.get("begun"):
             return []
-        chain.kept["begun"] = True
+        chain.state["begun"] = True
         names = dict.fromkeys(name for name in self.names(response) if name)
         links = [Linked(kind="alias", system=self.name, alias=name) for name in names]
         return [Began(what="run", model=model), *links]
@@ -258,17 +269,17 @@ class ExchangeReader(Reader):
         fields = self.messages(request)
         prints = [self.print_of(each) for each in fields]
         same = 0
-        while same < min(len(prints), len(chain.heard)) and prints[same] == chain.heard[same]:
+        while same < min(len(prints), len(chain.prints)) and prints[same] == chain.prints[same]:
             same += 1
         linked = previous(request) is not None
         facts = [
             fact
             for print_, message in zip(prints[same:], fields[same:], strict=True)
-            if linked or print_ not in chain.heard[same:]
-            for fact in self.said(message)
+            if linked or print_ not in chain.prints[same:]
+            for fact in self.message_facts(message)
         ]
         if fields:
-            chain.heard[:] = (chain.heard + prints)[-HEARD:] if linked else prints
+            chain.prints[:] = (chain.prints + prints)[-MOST_PRINTS:] if linked else prints
         return facts
 
     def _answered(
@@ -293,9 +304,9 @@ class ExchangeReader(Reader):
         for fact in facts:
             self.out.write(fact, run=chain.run, at=at, cause=cause, n=n)
             n = None
-        chain.heard += [self.print_of(each) for each in self.echo(bodies, reply)]
+        chain.prints += [self.print_of(each) for each in self.echo(bodies, reply)]
         if cause:  # no request repeats the messages before it
-            del chain.heard[:-HEARD]
+            del chain.prints[:-MOST_PRINTS]
         if id:
             self.chains.answered(id, chain.run)
 
@@ -332,4 +343,4 @@ def part_of(raw: Raw, value: Any) -> Raw:
 
 def time_of(*values: Any) -> str | None:
     """The first value that is a time; 0 means that it was removed."""
-    return next((at for value in values if value and (at := moment(value))), None)
+    return next((at for value in values if value and (at := utc_time(value))), None)

@@ -10,7 +10,7 @@ from typing import Any
 from tracklog.model.event import Body
 
 
-def said(
+def message_fact(
     role: str,
     blocks: Sequence[dict[str, Any]],
     message_id: str | None = None,
@@ -30,10 +30,11 @@ def said(
     return fact
 
 
-def called(
+def call_fact(
     tool: str,
     call_id: str,
     input: Any = None,
+    provider_call_id: str | None = None,
     tool_server: str | None = None,
     by_provider: bool = False,
     synthetic_id: bool = False,
@@ -41,6 +42,8 @@ def called(
     fact: Body = {"fact": "Called", "tool": tool, "call_id": call_id}
     if input is not None:
         fact["input"] = input
+    if provider_call_id is not None:
+        fact["provider_call_id"] = provider_call_id
     if tool_server is not None:
         fact["tool_server"] = tool_server
     if by_provider:
@@ -50,7 +53,7 @@ def called(
     return fact
 
 
-def returned(
+def result_fact(
     call_id: str,
     tool: str | None = None,
     ok: bool | None = None,
@@ -81,11 +84,12 @@ def returned(
     return fact
 
 
-def spent(
+def spend_fact(
     key: str,
-    usage: Body,
+    usage: Body | None,
     provider: str | None = None,
     model: str | None = None,
+    cost_usd: float | None = None,
     group: str | None = None,
     whole: bool = False,
     bound: str | None = None,
@@ -96,7 +100,10 @@ def spent(
         fact["provider"] = provider
     if model is not None:
         fact["model"] = model
-    fact["usage"] = usage
+    if usage is not None:
+        fact["usage"] = usage
+    if cost_usd is not None:
+        fact["cost_usd"] = cost_usd
     fact["calls"] = 1
     if group is not None:
         fact["group"] = group

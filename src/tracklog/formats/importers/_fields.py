@@ -43,20 +43,20 @@ def inner(data: int | bytes | None, *path: int) -> int | bytes | None:
     for number in path:
         if not isinstance(data, bytes):
             return None
-        data = next((value for found, value in fields(data) if found == number), None)
+        data = next((value for key, value in fields(data) if key == number), None)
     return data
 
 
 def text_at(data: bytes, *path: int) -> str | None:
-    found = inner(data, *path)
-    if not isinstance(found, bytes):
+    value = inner(data, *path)
+    if not isinstance(value, bytes):
         return None
     try:
-        return found.decode()
+        return value.decode()
     except UnicodeDecodeError:
         return None
 
 
 def integer_at(data: bytes, *path: int) -> int | None:
-    found = inner(data, *path)
-    return found if isinstance(found, int) else None
+    value = inner(data, *path)
+    return value if isinstance(value, int) else None

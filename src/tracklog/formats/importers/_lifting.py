@@ -57,23 +57,24 @@ class Lift:
 
     def blob(self, content: bytes, media_type: str, preview: str | None = None) -> dict[str, Any]:
         """The reference that replaces a content; it lists the redactions."""
-        taken: Sequence[str] = ()
-        if self._redact is not None:
-            content, taken = self._redact(content)
-            if taken and preview:
-                preview = content[: 4 * PREVIEW].decode("utf-8", "replace")[:PREVIEW]
-        about: dict[str, Any] = {
-            "sha256": self._put(content),
-            "bytes": len(content),
-            "media_type": media_type,
-        }
+        name, content, taken = self.store(content, media_type)
+        if taken and preview:
+            preview = content[: 4 * PREVIEW].decode("utf-8", "replace")[:PREVIEW]
+        about: dict[str, Any] = {"sha256": name, "bytes": len(content), "media_type": media_type}
         if preview:
             about["preview"] = preview
         if taken:
             about["redacted"] = list(taken)
+        return {"$blob": about}
+
+    def store(self, content: bytes, media_type: str) -> tuple[str, bytes, Sequence[str]]:
+        """Store a content; its SHA-256, what is stored, and the names of the redactions."""
+        taken: Sequence[str] = ()
+        if self._redact is not None:
+            content, taken = self._redact(content)
         if self._lifted:
             self._lifted(media_type)
-        return {"$blob": about}
+        return self._put(content), content, taken
 
     def text(self, text: str) -> Any:
         """A text unchanged, or moved to a blob for its length."""
@@ -130,8 +131,8 @@ def _is_base64(text: str) -> bool:
 
 def _media_type(value: dict[str, Any]) -> str | None:
     for key in ("media_type", "mimeType", "mime_type", "mediaType"):
-        if isinstance(found := value.get(key), str):
-            return found
+        if isinstance(media_type := value.get(key), str):
+            return media_type
     return None
 
 

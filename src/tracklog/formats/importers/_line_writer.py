@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from tracklog.dialects import tracklog as native
 from tracklog.formats.importers._lifting import MEDIA, Lift, Put, Redact, hashed
 from tracklog.formats.importers._memory import remember
-from tracklog.formats.importers._records import DAMAGED, Raw
+from tracklog.formats.importers._records import DAMAGED, TORN, Raw
 from tracklog.formats.importers._report import ImportReport
 from tracklog.model.event import Body
 from tracklog.model.fact import Fact, Fidelity, Noted
@@ -27,6 +27,22 @@ _BIG = ("data", "output", "input", "extra", "error", "context", "evidence", "ans
 """Fields with any JSON, which may be moved to a blob completely."""
 
 
+_LIFTED = ("blocks", *_BIG)
+"""Fields in which a long value may be replaced by the reference to its blob."""
+
+
+class _Held(NamedTuple):
+    """A fact that waits for the end of its record."""
+
+    run: str
+    line: bytes
+    """Its line from the field after the id on, without the origin."""
+    body: Body
+    spelled: bool
+    changes: Body
+    """What its origin has of its own."""
+
+
 class LineWriter:
     """Writes the facts of one source; the lines wait in `lines` until they are taken."""
 
@@ -39,7 +55,7 @@ class LineWriter:
         put: Put = hashed,
         redact: Redact | None = None,
         report: ImportReport | None = None,
-        kept: dict[str, Any] | None = None,
+        memory: dict[str, Any] | None = None,
     ) -> None:
         self.writer = writer
         self.mapping = mapping
@@ -62,16 +78,18 @@ class LineWriter:
         self.timed: set[str] = set()
         self.copied = False
         """Whether the current records are a copy of another run's history."""
-        kept = self.kept = kept if kept is not None else {}
-        self.equals: dict[str, int] = kept.setdefault("equals", {})
+        memory = self.memory = memory if memory is not None else {}
+        self.equals: dict[str, int] = memory.setdefault("equals", {})
         """How many records without time and key were equal, by the beginning of their hash.
 
         An equal record is recognised if fewer than half of `EQUALS` different ones came between.
         """
-        self.keys: dict[str, str] = kept.setdefault("keys", {})
+        self.keys: dict[str, str] = memory.setdefault("keys", {})
         """Keys by which other sources find this source, and its run."""
-        self.runs: dict[str, int] = kept.setdefault("runs", {})
+        self.runs: dict[str, int] = memory.setdefault("runs", {})
         """The runs of the source, with their number of lines."""
+        self.shared: set[str] = set()
+        """The records, by their hash, that were resumed after some of their facts were written."""
         self._raw: Raw | None = None
         self._n = 0
         self._hashed = b""
@@ -85,6 +103,11 @@ class LineWriter:
             "path": path,
         }
         self._origin: dict[str, Any] = {}
+        self._held: list[_Held] | None = None
+        """The facts of the current record, where its last content counts."""
+        self._key = ""
+        self._contents: dict[tuple[str, str], str] = {}
+        """The hash of each record of the current conversation, by run and key."""
 
     def _count_lifted(self, media_type: str) -> None:
         self.report.lifted[media_type] += 1
@@ -96,24 +119,25 @@ class LineWriter:
         key: Any = None,
         bare: bool = False,
         lift: bool = True,
-        revised: bool = False,
     ) -> Any:
         """Start a record; returns its value, with every long part moved to a blob.
 
         `key` is the record's key at its source. A `bare` record has neither time nor key, so equal
-        ones are numbered. Of a `revised` record the last content counts.
+        ones are numbered.
         """
+        if self._held is not None:
+            self.end_record()
         if raw is self._raw:  # its problems were written already
             self._origin |= {"record": key} if key else {}
             return raw.value if not lift or len(raw.data) <= MEDIA else self.lift.value(raw.value)
         self._raw, self._n, before = raw, 0, 0
         data = raw.data
         canonical = orjson.dumps(raw.value, None, SORTED) if raw.exact else data
-        found = sha256(canonical).hexdigest()
+        digest = sha256(canonical).hexdigest()
         if bare:
-            before = self.equals.get(found[:16], 0)
-            remember(self.equals, found[:16], before + 1, EQUALS)
-        self._hashed = b"%b\n%d\n" % (found.encode(), before)
+            before = self.equals.get(digest[:16], 0)
+            remember(self.equals, digest[:16], before + 1, EQUALS)
+        self._hashed = b"%b\n%d\n" % (digest.encode(), before)
         self._origin = origin = self._common.copy()
         origin["offset"] = raw.offset
         if data is not self._data:  # pieces of one record share its bytes
@@ -121,11 +145,51 @@ class LineWriter:
         origin["raw"] = self._data_hash
         if key is not None and key != "":
             origin["record"] = key
-        if revised:
-            origin["revised"] = True
         if not lift or len(data) <= MEDIA:
             return raw.value
         return self.lift.value(raw.value)
+
+    def about_revised(self, key: str) -> None:
+        """Start a record of which the last content counts: it is known by its key.
+
+        Its content is its facts. They wait until it ends, because their ids come from all of them:
+        whatever made a fact differ, the record is a new version of itself.
+        """
+        self.end_record()
+        self._raw, self._held, self._key = None, [], key
+
+    def end_record(self) -> None:
+        """Write the lines of a record of which the last content counts."""
+        held, self._held = self._held, None
+        if not held:
+            return
+        content = sha256(b"\n".join([fact.line for fact in held])).hexdigest()
+        run, key, number = held[0].run, self._key, 1
+        while self._contents.setdefault((run, key), content) != content:
+            number += 1  # another record of this conversation has the same key
+            key = f"{self._key}#{number}"
+        generation = self.memory.get("generation")
+        version = f"{key}\n{content}\n{generation}" if generation else f"{key}\n{content}"
+        raw = sha256(version.encode()).hexdigest()
+        origin = {**self._common, "offset": 0, "raw": raw, "record": key, "revised": True}
+        spelled_origin = orjson.dumps(origin)
+        for place, fact in enumerate(held):
+            run = fact.run
+            head = f"{self.writer}\n{self.mapping}\n{run}\n{raw}\n0\n{place}"
+            id = sha256(head.encode("utf-8", "replace")).hexdigest()[:32]
+            own = {**origin, **fact.changes} if fact.changes else origin
+            ending = orjson.dumps(own) if fact.changes else spelled_origin
+            line = b'{"id":"%b",%b,"origin":%b}' % (id.encode(), fact.line, ending)
+            self.runs[run] = self.runs.get(run, 0) + 1
+            self.lines.append(line)
+            body = {**fact.body, "id": id, "origin": own} if fact.spelled else None
+            self.bodies.append(body)
+            self.size += len(line)
+
+    def end_conversation(self) -> None:
+        """Write what waits, and forget the keys: no record of this conversation follows."""
+        self.end_record()
+        self._contents.clear()
 
     def mark(self) -> dict[str, Any]:
         """The current record, as JSON, to add to it later."""
@@ -135,6 +199,8 @@ class LineWriter:
     def again(self, mark: Mapping[str, Any]) -> None:
         """Resume a marked record."""
         self._raw, self._n = None, mark["n"]
+        if self._n:
+            self.shared.add(mark["origin"]["raw"])
         self._hashed = f"{mark['hash']}\n{mark['k']}\n".encode()
         self._origin = dict(mark["origin"])
 
@@ -145,9 +211,9 @@ class LineWriter:
         """
         self._origin = {**self._origin, "mapping": f"0.{number}"}
 
-    def about_hash(self, found: str, origin: Mapping[str, Any], before: int = 0) -> None:
+    def about_hash(self, digest: str, origin: Mapping[str, Any], before: int = 0) -> None:
         """Start a record by its hash alone; `before` is the number of equal ones before it."""
-        self._raw, self._hashed, self._n = None, f"{found}\n{before}\n".encode(), 0
+        self._raw, self._hashed, self._n = None, f"{digest}\n{before}\n".encode(), 0
         self._origin = dict(origin)
 
     def write(
@@ -169,13 +235,7 @@ class LineWriter:
         already a body is written unchanged.
         """
         run = run or self.run
-        place = self._n if n is None else n
-        self._n = place + 1
-        if run is not self._named:
-            self._named = run
-            head = f"{self.writer}\n{self.mapping}\n{run}\n"
-            self._head = head.encode("utf-8", "replace")
-        id = sha256(b"%b%b%d" % (self._head, self._hashed, place)).hexdigest()[:32]
+        id = "" if self._held is not None else self._next_id(run, n)
         body: Body = {"id": id, "run": run} if at is None else {"id": id, "run": run, "at": at}
         spelled = type(fact) is dict
         body |= fact if spelled else native.body_of(fact)  # type: ignore[arg-type]  # as it says
@@ -189,6 +249,11 @@ class LineWriter:
             body["cause"] = cause
         if extra:
             body["extra"] = extra
+        (self.timeless if at is None else self.timed).add(run)
+        if self._held is not None:
+            changes = {"fidelity": fidelity, "clock": clock}
+            self._hold(run, body, {k: each for k, each in changes.items() if each is not None})
+            return id
         origin = self._origin
         if fidelity is not None:
             origin = {**origin, "fidelity": fidelity}
@@ -199,29 +264,51 @@ class LineWriter:
         if len(line) > ROOM:
             line, spelled = orjson.dumps(self._lighter(body), str), False
         self.runs[run] = self.runs.get(run, 0) + 1
-        (self.timeless if at is None else self.timed).add(run)
         self.lines.append(line)
         self.bodies.append(body if spelled else None)
         self.size += len(line)
         return id
 
+    def _next_id(self, run: str, n: int | None) -> str:
+        place = self._n if n is None else n
+        self._n = place + 1
+        if run is not self._named:
+            self._named = run
+            head = f"{self.writer}\n{self.mapping}\n{run}\n"
+            self._head = head.encode("utf-8", "replace")
+        return sha256(b"%b%b%d" % (self._head, self._hashed, place)).hexdigest()[:32]
+
+    def _hold(self, run: str, body: Body, changes: Body) -> None:
+        assert self._held is not None
+        del body["id"]
+        line, spelled = orjson.dumps(body, str), True
+        if len(line) > MEDIA:
+            for key in body.keys() & _LIFTED:
+                value = body[key]
+                body[key] = self.lift.value(list(value) if key == "blocks" else value, key)
+            line = orjson.dumps(body, str)
+        if len(line) > ROOM:
+            body, spelled = self._lighter(body), False
+            line = orjson.dumps(body, str)
+        self._held.append(_Held(run, line[1:-1], body, spelled, changes))
+
     def flaws(self, raw: Raw) -> None:
         """Write the problems of a record, and store the bytes of one that cannot be read."""
         for name, words in raw.flaws:
             self.report.repaired[name] += 1
-            if name == "torn-tail":
-                self.kept["torn"] = raw.offset
+            if name == TORN:
+                self.memory["torn"] = raw.offset
             size = max(raw.through - raw.offset, len(raw.data))
-            found: dict[str, Any] = {"name": name, "bytes": size}
+            finding: dict[str, Any] = {"name": name, "bytes": size}
             if raw.data and (raw.value is DAMAGED or name == "bad-utf8"):
-                found["kept"] = self.lift.blob(
+                finding["kept"] = self.lift.blob(
                     raw.data,
                     "application/octet-stream",
                     raw.data[:100].decode("utf-8", "replace"),
                 )
             # The line may turn out to be complete: then its own facts are numbered from 0 on.
-            n = -1 if name == "torn-tail" else None
-            self.write(Noted(label="finding", kind=name, text=words, data=found), n=n)
+            n = -1 if name == TORN else None
+            self.write(Noted(label="finding", kind=name, text=words, data=finding), n=n)
 
     def unknown(self, kind: str, value: Any, **more: Any) -> None:
         """Store a complete record of a type that the mapping does not know."""
@@ -287,14 +374,14 @@ _UTC = re.compile(
 )
 
 
-def moment(value: Any) -> str | None:
+def utc_time(value: Any) -> str | None:
     """A time as lines have it: UTC, with the precision of the source; None for anything else.
 
     Numbers are seconds since 1970, or milliseconds where seconds would be far in the future.
     """
     if isinstance(value, str):
-        found = _UTC.fullmatch(value)
-        if found and _is_day(found[1]):
+        match = _UTC.fullmatch(value)
+        if match and _is_day(match[1]):
             return value
         return _converted(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e14:
@@ -314,13 +401,13 @@ def _is_day(day: str) -> bool:
 
 def _converted(text: str) -> str | None:
     try:
-        found = datetime.fromisoformat(text)
-        found = found if found.tzinfo else found.replace(tzinfo=UTC)
-        return _spelled(found.astimezone(UTC))
+        time = datetime.fromisoformat(text)
+        time = time if time.tzinfo else time.replace(tzinfo=UTC)
+        return _spelled(time.astimezone(UTC))
     except (ValueError, OverflowError):
         return None
 
 
 def _spelled(time: datetime) -> str:
-    said = time.isoformat(timespec="microseconds")[:26].rstrip("0").rstrip(".")
-    return f"{said}Z"
+    text = time.isoformat(timespec="microseconds")[:26].rstrip("0").rstrip(".")
+    return f"{text}Z"

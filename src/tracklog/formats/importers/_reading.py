@@ -3,6 +3,7 @@
 import os
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -12,8 +13,18 @@ import orjson
 
 from tracklog.formats.importers._lifting import Put, Redact, hashed
 from tracklog.formats.importers._line_writer import LineWriter
-from tracklog.formats.importers._records import DAMAGED, Raw, document, events, records, text
+from tracklog.formats.importers._provisional import Guess, Provisional, guesses
+from tracklog.formats.importers._records import (
+    DAMAGED,
+    TORN,
+    Raw,
+    document,
+    events,
+    records,
+    text,
+)
 from tracklog.formats.importers._report import ImportReport
+from tracklog.formats.importers._sqlite import MAGIC
 
 if TYPE_CHECKING:
     from tracklog.formats.importers import Importer, Others, Reader
@@ -24,6 +35,8 @@ COMPARED = 64 << 10
 """Bytes at the start of a file, and before its offset, that identify it."""
 STEP = 1 << 20
 """Bytes of lines that are handed over at a time."""
+UNITS = ("document", "text", "store")
+"""The forms of sources that are read from their start each time."""
 HELD = 256
 """How many records are held until one names the conversation."""
 
@@ -76,6 +89,16 @@ class LineBatch(NamedTuple):
     """Lines that the source carries in another dialect, each with the dialect's name."""
 
 
+class TornTail(NamedTuple):
+    """An incomplete record at the end of a source."""
+
+    line: int
+    """The number of its line; 0 for a source that is one document."""
+    size: int
+    stored: bool
+    """Whether its bytes are stored, with a finding on its run."""
+
+
 class SourceStatus(NamedTuple):
     """What tells whether a source has changed: also for the files that belong to it."""
 
@@ -87,15 +110,15 @@ class SourceStatus(NamedTuple):
 
 def status_of(path: Path, beside: Iterable[Path] = ()) -> SourceStatus:
     """The status of a file and of the files that belong to it; raises if the file is missing."""
-    found = path.stat()
-    size, modified = found.st_size, found.st_mtime_ns
+    status = path.stat()
+    size, modified = status.st_size, status.st_mtime_ns
     for each in beside:
         try:
             other = each.stat()
         except OSError:
             continue
         size, modified = size + other.st_size, max(modified, other.st_mtime_ns)
-    return SourceStatus(found.st_dev, found.st_ino, size, modified)
+    return SourceStatus(status.st_dev, status.st_ino, size, modified)
 
 
 class SourceReading:
@@ -124,7 +147,13 @@ class SourceReading:
         """The position of a record that was incomplete before and is complete now, if no line is
         from there.
         """
+        self.replaced: list[Guess] = []
+        """The records that the last reading wrote from the end of the source, and this one did not."""
+        self.torn: TornTail | None = None
+        """The last record, if it is incomplete."""
         self._others = others
+        self._readable = path
+        """The file itself, or its decompressed copy while it is read."""
         self._put, self._redact = put, redact
         self._path_of = path_of or _spelled(path)
 
@@ -136,37 +165,46 @@ class SourceReading:
         With `final` nothing more is expected: pending records are written, yet the place stays
         where reading can resume if more comes.
         """
-        found = status_of(self.path, self.importer.beside(self.path))
-        with opened(self.path) as file:
+        status = status_of(self.path, self.importer.beside(self.path))
+        with unpacked(self.path) as readable, readable.open("rb") as file:
+            self._readable = readable
             head = file.read(HEAD)
             form = self.importer.form(plain(self.path), head)
-            place = self._place(file, after, found, form)
-            yield from self._lines_of(file, place, found, head, form, final)
+            place = self._place(file, after, status, form)
+            yield from self._lines_of(file, place, status, head, form, final)
 
     def _place(
-        self, file: BinaryIO, after: SourcePosition | None, found: SourceStatus, form: str
+        self, file: BinaryIO, after: SourcePosition | None, status: SourceStatus, form: str
     ) -> SourcePosition:
         """The place to resume at; the start for another file, a shorter file or another mapping."""
         fresh = SourcePosition(
             importer=self.importer.name,
             mapping=self.importer.mapping,
-            device=found.device,
-            inode=found.inode,
+            device=status.device,
+            inode=status.inode,
         )
         if after is None:
             return fresh
+        # What a shorter file holds is new, and so is what it held before when that comes back.
+        is_shorter = form in UNITS and status.size < after.size
+        if generation := after.kept.get("generation", 0) + is_shorter:
+            after = replace(after, kept={**after.kept, "generation": generation})
+            fresh.kept["generation"] = generation
         if form == "store" and after.mapping == fresh.mapping and after.importer == fresh.importer:
-            return replace(after.copy(), device=found.device, inode=found.inode)
+            return replace(after.copy(), device=status.device, inode=status.inode)
         self.again = _difference(file, after, fresh)
-        if self.again or form in ("document", "text"):
+        if self.again:
             return fresh
-        return replace(after.copy(), device=found.device, inode=found.inode)
+        if form in ("document", "text"):
+            fresh.kept["provisional"] = after.kept.get("provisional", ())
+            return fresh
+        return replace(after.copy(), device=status.device, inode=status.inode)
 
     def _lines_of(
         self,
         file: BinaryIO,
         place: SourcePosition,
-        found: SourceStatus,
+        status: SourceStatus,
         head: bytes,
         form: str,
         final: bool,
@@ -180,15 +218,19 @@ class SourceReading:
             put=self._put,
             redact=self._redact,
             report=self.report,
-            kept=place.kept,
+            memory=place.kept,
         )
         out.run, self.runs = place.run, out.runs
         torn = place.kept.pop("torn", None)
+        provisional = Provisional(place.kept.pop("provisional", ()))
+        read: list[bytes] = []
+        """Every line, of a source that is read as a unit and may be torn."""
+        is_unit = form in UNITS and not head.startswith(MAGIC)
         source = SourceFile(plain(self.path), head, self._others or NoOthers())
         reader = self.importer.reader(source, out, place.state)
         reader.final = final
         held: list[Raw] = []
-        seen, record = place.offset, reader.record
+        seen, record, end = place.offset, reader.record, out.end_conversation
         for raw in self._records(file, place, form, final):
             if raw.through > seen:
                 seen = raw.through
@@ -198,36 +240,71 @@ class SourceReading:
                 if not self._identified(reader, held):
                     continue
                 for each in held:
-                    _read(reader, each)
+                    self._read(reader, each, file, form)
                 held = []
             elif raw.flaws or raw.value is DAMAGED:
-                _read(reader, raw)
+                self._read(reader, raw, file, form)
             else:
                 record(raw)
+            end()
             if torn is not None and raw.offset >= torn and raw.value is not DAMAGED:
                 if not any(_is_behind(line, torn) for line in out.lines[lines:]):
                     self.completed = raw.offset  # no line states it
                 torn = None
             place.offset, place.run = raw.through, out.run
             if out.size >= STEP:
-                settled = self._settled(file, place, found)
+                settled = self._settled(file, place, status)
                 bodies = out.bodies
+                provisional.seen(out.lines)
+                read += out.lines if is_unit else ()
                 yield LineBatch(out.take(), settled, seen, bodies, out.take_quoted())
         if torn is not None:
             place.kept.setdefault("torn", torn)
-        self._settled(file, place, found)
+        self._settled(file, place, status)
         # Lines from here on are written again, with the same ids, if more comes.
-        kept = place.copy()
+        settled_place = place.copy()
+        settled_lines = len(out.lines)
+        if provisional and not final and out.run:
+            self._look_ahead(reader, provisional)
         if final:
             if held and not out.run:
-                out.run = reader.unidentified()
+                out.run = "" if all(map(_is_torn, held)) else reader.unidentified()
                 for each in held:
-                    _read(reader, each)
+                    self._read(reader, each, file, form)
             if out.run:
                 reader.finish()
+            end()
         self.timeless = out.timeless - out.timed
+        provisional.seen(out.lines)
+        self.replaced = provisional.replaced()
+        is_torn = is_unit and self.torn is not None
+        ends = [*read, *out.lines] if is_torn else out.lines[settled_lines:]
+        if ends:
+            settled_place.kept["provisional"] = guesses(ends, out.shared)
         bodies = out.bodies
-        yield LineBatch(out.take(), kept, seen, bodies, out.take_quoted())
+        yield LineBatch(out.take(), settled_place, seen, bodies, out.take_quoted())
+
+    def _look_ahead(self, reader: "Reader", provisional: Provisional) -> None:
+        """Take into account what would be written if nothing more came."""
+        out = reader.out
+        before, report, reader.final = len(out.lines), out.report, True
+        out.report = ImportReport()
+        reader.finish()
+        out.end_conversation()
+        provisional.seen(out.lines[before:])
+        del out.lines[before:], out.bodies[before:]
+        out.report = report
+
+    def _read(self, reader: "Reader", raw: Raw, file: BinaryIO, form: str) -> None:
+        """Read a record that may be damaged; of a torn one without a run nothing can be stored."""
+        if _is_torn(raw):
+            number = 0 if form == "document" else _line_ends(file) + 1
+            self.torn = TornTail(number, len(raw.data), stored=bool(reader.out.run))
+        if raw.flaws and reader.out.run:
+            reader.out.about(raw, lift=False)
+            reader.out.flaws(raw)
+        if raw.value is not DAMAGED:
+            reader.record(raw)
 
     def _identified(self, reader: "Reader", held: list[Raw]) -> bool:
         """Whether the last held record names the run, or enough were held to give up."""
@@ -242,8 +319,8 @@ class SourceReading:
     ) -> Iterator[Raw]:
         offset = place.offset
         if form == "store" and self.importer.records is not None:
-            found = self.importer.records(self.path, place.state)
-            return (raw for raw in found if final or raw.value is not DAMAGED)
+            every = self.importer.records(self._readable, place.state)
+            return (raw for raw in every if final or raw.value is not DAMAGED)
         if form == "document":
             return document(file, final=final)
         if form == "text":
@@ -253,10 +330,10 @@ class SourceReading:
         return records(file, offset, self.importer.fits, final=final)
 
     def _settled(
-        self, file: BinaryIO, place: SourcePosition, found: SourceStatus
+        self, file: BinaryIO, place: SourcePosition, status: SourceStatus
     ) -> SourcePosition:
         """The place with everything that is needed to recognise the file."""
-        place.size, place.modified = found.size, found.modified
+        place.size, place.modified = status.size, status.modified
         there = file.tell()
         place.head_size = min(COMPARED, place.offset)
         place.head = _hash_of(file, 0, place.head_size)
@@ -271,12 +348,17 @@ def _is_behind(line: bytes, offset: int) -> bool:
     return isinstance(there, int) and there >= offset
 
 
-def _read(reader: "Reader", raw: Raw) -> None:
-    if raw.flaws:
-        reader.out.about(raw, lift=False)
-        reader.out.flaws(raw)
-    if raw.value is not DAMAGED:
-        reader.record(raw)
+def _is_torn(raw: Raw) -> bool:
+    return any(name == TORN for name, _ in raw.flaws)
+
+
+def _line_ends(file: BinaryIO) -> int:
+    """How many line ends a file has; its position stays."""
+    there = file.tell()
+    file.seek(0)
+    count = sum(block.count(b"\n") for block in iter(lambda: file.read(STEP), b""))
+    file.seek(there)
+    return count
 
 
 def _difference(file: BinaryIO, after: SourcePosition, fresh: SourcePosition) -> str:
@@ -306,16 +388,24 @@ def head_of(path: Path) -> bytes:
         return next(_unpacked(file, path.suffix), b"") if path.suffix in PACKED else file.read(HEAD)
 
 
-def opened(path: Path) -> BinaryIO:
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file, decompressed where needed."""
-    file = path.open("rb")
+    with unpacked(path) as readable, readable.open("rb") as file:
+        yield file
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """A file, or a decompressed copy of it under its plain name that is removed afterwards."""
     if path.suffix not in PACKED:
-        return file
-    unpacked = tempfile.TemporaryFile()  # noqa: SIM115  # closed by whoever reads
-    with file:
-        unpacked.writelines(_unpacked(file, path.suffix))
-    unpacked.seek(0)
-    return unpacked
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="tracklog-") as folder:
+        copy = Path(folder) / plain(path).name
+        with path.open("rb") as file, copy.open("wb") as out:
+            out.writelines(_unpacked(file, path.suffix))
+        yield copy
 
 
 PACKED = (".zst", ".gz")

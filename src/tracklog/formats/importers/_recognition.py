@@ -6,7 +6,7 @@ in the text, is not enough: a log of one agent quotes the bodies of another.
 
 import re
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -38,12 +38,14 @@ class Beginning:
             return []
         if text.startswith(_SSE):
             text = b"\n".join(each[5:] for each in text.split(b"\n") if each.startswith(b"data:"))
-        found = opening(text, MOST)
+        records = opening(text, MOST)
         first = text.partition(b"\n")[0]
-        if not found or _broken(first):
+        if not records or _broken(first):
             document = _document(text)
-            found = ([document] if document else found) + _glued(text)
-        return [each for value in found for each in (value if isinstance(value, list) else [value])]
+            records = ([document] if document else records) + _glued(text)
+        return [
+            each for value in records for each in (value if isinstance(value, list) else [value])
+        ]
 
     @cached_property
     def objects(self) -> list[dict[str, Any]]:
@@ -85,8 +87,8 @@ def _document(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        found = beginning_of(text.rstrip(b"\0 \t\r\n")) if text[:1] in b"[{" and text else None
-        return found if isinstance(found, dict | list) else None
+        value = beginning_of(text.rstrip(b"\0 \t\r\n")) if text[:1] in b"[{" and text else None
+        return value if isinstance(value, dict | list) else None
 
 
 @lru_cache(maxsize=8)
@@ -151,13 +153,26 @@ def _fits(value: Any, wanted: Any) -> bool:
 def score(path: Path, head: bytes, signs: Iterable[Signs]) -> float:
     """The confidence that a file has a format: that of the best signs that a first record has."""
     objects = beginning(path, head).objects
-    found = (each.strength for each in signs if any(map(each.match, objects)))
-    return max(found, default=0.0)
+    strengths = (each.strength for each in signs if any(map(each.match, objects)))
+    return max(strengths, default=0.0)
 
 
 def has_tables(path: Path, head: bytes, tables: Mapping[str, Iterable[str]]) -> bool:
     """Whether a file is a database that has these columns in these tables."""
-    found = beginning(path, head).tables
-    return bool(found) and all(
-        name in found and found[name].issuperset(columns) for name, columns in tables.items()
+    known = beginning(path, head).tables
+    return bool(known) and all(
+        name in known and known[name].issuperset(columns) for name, columns in tables.items()
     )
+
+
+def by_signs(
+    signs: Iterable[Signs], tables: Mapping[str, Iterable[str]] | None = None
+) -> Callable[[Path, bytes], float]:
+    """The `recognise` of an importer: by the signs of a record, or by the tables of a database."""
+
+    def recognise(path: Path, head: bytes) -> float:
+        if tables and has_tables(path, head, tables):
+            return 0.98
+        return score(path, head, signs)
+
+    return recognise

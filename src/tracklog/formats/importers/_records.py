@@ -34,6 +34,10 @@ DAMAGED: Final = _Damaged()
 """The value of a record that cannot be read; its bytes are stored separately."""
 
 
+TORN = "torn-tail"
+"""The name of the flaw of a last record that is incomplete."""
+
+
 class Raw(NamedTuple):
     """One record of a source, as it was read."""
 
@@ -110,7 +114,7 @@ _BOM = (("bom", "a byte order mark in front"),)
 
 
 def _torn(place: int, data: bytes) -> Raw:
-    flaw = ("torn-tail", f"{len(data)} bytes without a line end at the end of the file")
+    flaw = (TORN, f"{len(data)} bytes without a line end at the end of the file")
     return Raw(place, data, DAMAGED, (flaw,), exact=False, through=place)
 
 
@@ -239,8 +243,15 @@ def document(file: BinaryIO, *, final: bool, cap: int = DOCUMENT) -> Iterator[Ra
         elif final:
             yield _torn(0, text)
             value = beginning_of(text)
-            if value is not DAMAGED:
+            if value is not DAMAGED and _says_something(value):
                 yield Raw(0, text, value, exact=False)
+
+
+def _says_something(value: Any) -> bool:
+    """Whether there is anything in a value but empty objects and lists."""
+    if isinstance(value, dict):
+        return any(map(_says_something, value.values()))
+    return any(map(_says_something, value)) if isinstance(value, list) else True
 
 
 def text(file: BinaryIO, *, cap: int = CAP) -> Iterator[Raw]:
@@ -256,9 +267,9 @@ def text(file: BinaryIO, *, cap: int = CAP) -> Iterator[Raw]:
 
 def beginning_of(text: bytes) -> Any:
     """A document as far as it can be read: complete elements only, then everything open is closed."""
-    said = text.replace(b"\0", rb"\u0000").decode("utf-8", "replace")
+    decoded = text.replace(b"\0", rb"\u0000").decode("utf-8", "replace")
     try:
-        json.loads(said, strict=False)
+        json.loads(decoded, strict=False)
     except json.JSONDecodeError as error:
         wrong = error.pos
     except RecursionError:
@@ -268,7 +279,7 @@ def beginning_of(text: bytes) -> Any:
     stack: list[str] = []
     ends: list[int] = []
     """The end of the last complete element of each open array or object."""
-    for token in _TOKEN.finditer(said, 0, wrong):
+    for token in _TOKEN.finditer(decoded, 0, wrong):
         mark = token[0]
         if mark in "[{":
             stack.append(mark)
@@ -285,7 +296,7 @@ def beginning_of(text: bytes) -> Any:
         return DAMAGED
     closed = "".join("]" if mark == "[" else "}" for mark in reversed(stack[:depth]))
     try:
-        return plain(json.loads(said[: ends[depth - 1]] + closed, strict=False))
+        return plain(json.loads(decoded[: ends[depth - 1]] + closed, strict=False))
     except (ValueError, RecursionError):
         return DAMAGED
 
@@ -295,8 +306,8 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
 
 def _slowly(text: bytes) -> Any:
     try:
-        said = text.replace(b"\0", rb"\u0000").decode("utf-8", "replace")
-        return plain(json.loads(said, strict=False))
+        decoded = text.replace(b"\0", rb"\u0000").decode("utf-8", "replace")
+        return plain(json.loads(decoded, strict=False))
     except (ValueError, RecursionError):
         return DAMAGED
 
@@ -333,13 +344,13 @@ def _sole(offset: int, line: Line, data: bytes, fits: Fits) -> Iterator[Raw]:
 
 def opening(head: bytes, most: int = 50) -> list[Any]:
     """The values of the first complete lines of a file, to recognise it."""
-    found = []
+    values = []
     for line in head.split(b"\n")[:most]:
         try:
-            found.append(orjson.loads(line))
+            values.append(orjson.loads(line))
         except orjson.JSONDecodeError:
             continue
-    return found
+    return values
 
 
 def unquoted(head: bytes) -> bytes:

@@ -18,8 +18,6 @@ class ImportReport:
     """Encrypted parts: stored byte by byte, never shown as text."""
     repaired: Counter[str] = field(default_factory=Counter)
     """Damage that could be read all the same, or was set aside, by class."""
-    fields_ignored: Counter[str] = field(default_factory=Counter)
-    """Fields that are not mapped, by type and name."""
     lifted: Counter[str] = field(default_factory=Counter)
     """Values that were moved to blobs, by media type."""
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tracklog.formats.importers import DAMAGED, LineWriter, Raw, Reader, word
-from tracklog.formats.importers._sqlite import WAL, Unreadable, connected
+from tracklog.formats.importers import DAMAGED, Form, LineWriter, Raw, Reader, word
+from tracklog.formats.importers._sqlite import MAGIC, WAL, Unreadable, connected
 from tracklog.formats.providers import is_text
 from tracklog.model.event import Body
 from tracklog.model.fact import Began, Fact, Linked, Noted
@@ -56,12 +56,9 @@ class SnapshotReader(Reader):
         if lost:
             self._gone(lost, f"{lost['records']} records are not in their store any more")
 
-    def about(self, key: str, value: Any) -> Any:
-        """Start a record by its key and its content; returns it, with long parts moved to blobs."""
-        # Equal content under two keys is two records.
-        data = orjson.dumps([key, value], default=str, option=orjson.OPT_SORT_KEYS)
-        raw = Raw(0, data, value, exact=False)
-        return self.out.about(raw, key=key, revised=True)
+    def about(self, key: str) -> None:
+        """Start a record by its key."""
+        self.out.about_revised(key)
 
     def put(
         self,
@@ -69,12 +66,12 @@ class SnapshotReader(Reader):
         at: str | None = None,
         extra: Mapping[str, Any] | None = None,
         **more: Any,
-    ) -> str:
+    ) -> None:
         """Write a fact of the current record."""
-        return self.out.write(fact, at=at, extra=extra or None, **more)
+        self.out.write(fact, at=at, extra=extra or None, **more)
 
     def _gone(self, about: Body, text: str) -> None:
-        self.about(f"gone/{about['digest']}", about)
+        self.about(f"gone/{about['digest']}")
         self.put(Noted(label="source-gone", text=text, data=about))
 
 
@@ -209,6 +206,45 @@ def read_json(path: Path) -> Any:
         return orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
+
+
+def database_lines_or_document(path: Path, head: bytes) -> Form:
+    """The form of a format that has a database, files of lines, and documents."""
+    if head.startswith(MAGIC):
+        return "store"
+    return "lines" if path.suffix == ".jsonl" else "document"
+
+
+class JsonLines(NamedTuple):
+    """The lines of a file that is read at once, because its lines are in any order."""
+
+    values: list[tuple[bytes, Any]]
+    """Each line with its JSON value."""
+    damaged: list[Raw]
+    """The lines that are no JSON."""
+    size: int
+
+
+def json_lines(path: Path, what: str) -> JsonLines:
+    """The lines of a file; `what` names one, as in "an event"."""
+    data = path.read_bytes()
+    values: list[tuple[bytes, Any]] = []
+    damaged: list[Raw] = []
+    *lines, tail = data.split(b"\n")
+    for line in [*lines, tail]:
+        if not line.strip():
+            continue
+        try:
+            values.append((line, orjson.loads(line)))
+        except orjson.JSONDecodeError:
+            name = "torn-tail" if line is tail else "irreparable"
+            damaged.append(Raw(0, line, DAMAGED, ((name, f"{what} that is no JSON"),), exact=False))
+    return JsonLines(values, damaged, len(data))
+
+
+def lines_at_once(path: Path, _head: bytes) -> Form:
+    """The form of a format whose files of lines are read at once."""
+    return "store" if path.suffix in (".jsonl", ".ndjson") else "document"
 
 
 def without(value: Mapping[str, Any], *keys: str) -> Body:

@@ -66,12 +66,12 @@ def _open(path: Path) -> sqlite3.Connection:
 def columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
     """The columns of each table."""
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    found = {}
+    columns_of = {}
     for (name,) in names:
         quoted = name.replace('"', '""')
         rows = connection.execute(f'PRAGMA table_info("{quoted}")').fetchall()
-        found[name] = frozenset(row[1] for row in rows)
-    return found
+        columns_of[name] = frozenset(row[1] for row in rows)
+    return columns_of
 
 
 def tables_of(path: Path) -> Mapping[str, frozenset[str]]:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from tracklog.formats.importers import Raw, word
-from tracklog.formats.importers._block_facts import spoken
+from tracklog.formats.importers._block_facts import block_facts
 from tracklog.formats.importers._exchanges import fingerprint, reply_of
 from tracklog.formats.importers._snapshots import SnapshotReader, parsed, text_block
 from tracklog.formats.providers import Body, items, obj
-from tracklog.model.fact import Called, Fact, Returned, Role, Said
+from tracklog.model.fact import Called, Fact, Returned, Role
 
 ROLES: dict[str, Role] = {
     "user": "user", "human": "user", "HumanMessage": "user", "assistant": "assistant",
@@ -64,7 +64,7 @@ class TraceReader(SnapshotReader):
         if isinstance(fields["content"], dict):
             blocks = [text_block(fields["content"])]
         by = role == "assistant"
-        for fact in spoken(blocks, role=role, message_id=id, model=model if by else None):
+        for fact in block_facts(blocks, role=role, message_id=id, model=model if by else None):
             if isinstance(fact, Called):
                 self.calls.append((fact.tool, fact.call_id))
             yield fact
@@ -112,7 +112,3 @@ def plain_message(message: Any) -> Body:
         content = {key: each for key, each in fields.items() if key not in ("role", "type")}
     return {"role": role, "content": content, "tool_calls": fields.get("tool_calls"),
             "tool_call_id": fields.get("tool_call_id"), "name": fields.get("name")}  # fmt: skip
-
-
-def said(text: Any, role: Role = "user") -> Said:
-    return Said(role=role, blocks=(text_block(text),))

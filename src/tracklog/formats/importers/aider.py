@@ -3,10 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import orjson
 
 from tracklog.formats.importers import (
     Form,
@@ -18,9 +17,9 @@ from tracklog.formats.importers import (
     SourceFile,
     beginning,
     count,
-    moment,
     run_id,
     score,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._snapshots import open_run, text_block
@@ -55,8 +54,8 @@ class ChatReader(Reader):
     """Reads all sessions of a file, each as a run; the file has no other time than their start."""
 
     def identify(self, raw: Raw) -> str | None:
-        found = next(sessions(str(raw.value)), None)
-        return run_of(found[0], found[1]) if found else None
+        session = next(sessions(str(raw.value)), None)
+        return run_of(session[0], session[1]) if session else None
 
     def record(self, raw: Raw) -> None:
         for started, number, text in sessions(str(raw.value)):
@@ -64,30 +63,26 @@ class ChatReader(Reader):
 
     def _session(self, started: str, number: int, text: str) -> None:
         self.out.run = run_of(started, number)
-        at = moment(started.replace(" ", "T"))
+        at = utc_time(started.replace(" ", "T"))
         blocks = list(blocks_of(text))
         head = "\n".join(each.text for each in blocks[:3] if each.kind == "printed")
         model, version = MODEL.search(head), VERSION.search(head)
         self._model = model[1] if model else None
-        self._about("start", {"started": started, "head": head})
+        self.out.about_revised("start")
         open_run(self.out, NAME, f"{started}/{number}" if number else started, at=at,
                  model=self._model, version=version[1] if version else None)  # fmt: skip
         self.out.report.mapped["session"] += 1
         for place, block in enumerate(blocks):
-            self._about(f"block/{place}", block._asdict())
+            self.out.about_revised(f"block/{place}")
             self.out.report.mapped[block.kind] += 1
             text = self.out.lift.text(block.text)
             if block.kind == "typed":
                 self.out.write(Said(role="user", blocks=(text_block(text),)))
             elif block.kind == "answer":
-                said = Said(role="assistant", blocks=(text_block(text),), model=self._model)
-                self.out.write(said)
+                fact = Said(role="assistant", blocks=(text_block(text),), model=self._model)
+                self.out.write(fact)
             else:
                 self._printed(place, block.text)
-
-    def _about(self, key: str, value: Any) -> None:
-        data = orjson.dumps([key, value])
-        self.out.about(Raw(0, data, value, exact=False), key=key, revised=True)
 
     def _printed(self, place: int, text: str) -> None:
         """What the program printed: notes, and the counts of a request."""
@@ -125,7 +120,7 @@ def sessions(text: str) -> Iterator[tuple[str, int, str]]:
     """The start of each session, its number among those with the same start, and its text."""
     marks = list(SESSION.finditer(text))
     seen: dict[str, int] = {}
-    for mark, following in zip(marks, [*marks[1:], None], strict=True):
+    for mark, following in zip_longest(marks, marks[1:]):
         number = seen[mark[1]] = seen.get(mark[1], -1) + 1
         yield mark[1], number, text[mark.end() : following.start() if following else len(text)]
 
@@ -135,26 +130,26 @@ def blocks_of(text: str) -> Iterator[Block]:
     kind, lines = "", list[str]()
     for line in [*text.split("\n"), None]:
         if line is None:
-            found = ""
+            next_kind = ""
         elif line.startswith("#### "):
-            found = "typed"
+            next_kind = "typed"
         elif line.startswith("> "):
-            found = "printed"
+            next_kind = "printed"
         elif not line.strip():
             lines.append("")
             continue
         elif kind == "printed" and RESULT.match(_last(lines)) and _last(lines).startswith("Commit"):
-            found = "printed"
+            next_kind = "printed"
         else:
-            found = "answer"
-        if found != kind:
-            said = "\n".join(lines).strip()
-            if said:
-                yield Block(kind or "answer", said)
-            kind, lines = found, []
+            next_kind = "answer"
+        if next_kind != kind:
+            content = "\n".join(lines).strip()
+            if content:
+                yield Block(kind or "answer", content)
+            kind, lines = next_kind, []
         if line is not None:
-            cut = line[5:] if found == "typed" else line.removeprefix("> ")
-            lines.append(cut.rstrip() if found != "answer" else cut)
+            cut = line[5:] if next_kind == "typed" else line.removeprefix("> ")
+            lines.append(cut.rstrip() if next_kind != "answer" else cut)
 
 
 def _last(lines: list[str]) -> str:
@@ -192,14 +187,14 @@ class AnalyticsReader(Reader):
         path = self.source.path.with_name(CHAT)
         if not path.is_file():
             return []
-        found = sessions(path.read_text("utf-8", "replace"))
-        return [((start, _seconds(start)), number) for start, number, _ in found]
+        chats = sessions(path.read_text("utf-8", "replace"))
+        return [((start, _seconds(start)), number) for start, number, _ in chats]
 
     def record(self, raw: Raw) -> None:
         value = self.out.about(raw, bare=True)
         fields = obj(value)
         name, given = word(fields.get("event")), obj(fields.get("properties"))
-        at = moment(fields.get("time"))
+        at = utc_time(fields.get("time"))
         if name is None:
             self.out.unknown("record", value)
             return

@@ -9,14 +9,14 @@ from tracklog.formats.importers import (
     Form,
     Importer,
     Signs,
+    by_signs,
     count,
     inside,
-    moment,
     run_id,
-    score,
+    utc_time,
     word,
 )
-from tracklog.formats.importers._block_facts import spoken
+from tracklog.formats.importers._block_facts import block_facts
 from tracklog.formats.importers._exchanges import reply_of
 from tracklog.formats.importers._snapshots import SnapshotReader, open_run, without
 from tracklog.formats.providers import Body, items, obj, usage
@@ -35,8 +35,9 @@ class AmpReader(SnapshotReader):
         return run_id(NAME, id) if id else None
 
     def conversation(self, value: Body) -> None:
-        about = self.about("thread", without(value, "messages", "v", "title", "meta"))
-        at = moment(value.get("created"))
+        self.about("thread")
+        about = without(value, "messages", "v", "title", "meta")
+        at = utc_time(value.get("created"))
         tree = obj(next(iter(items(obj(obj(value.get("env")).get("initial")).get("trees"))), None))
         uri = word(tree.get("uri"))
         cwd = unquote(urlparse(uri).path) if uri else word(tree.get("displayName"))
@@ -54,14 +55,15 @@ class AmpReader(SnapshotReader):
             self._message(f"message/{id if id is not None else place}", message, state)
 
     def _message(self, key: str, message: Any, state: str | None) -> None:
-        value = obj(self.about(key, message))
+        self.about(key)
+        value = obj(message)
         role, fields = word(value.get("role")), obj(value.get("usage"))
         if role not in ("user", "assistant", "system"):
             self.out.unknown(role or "message", value)
             return
         self.out.report.mapped[role] += 1
         meta = obj(value.get("meta"))
-        at = moment(fields.get("timestamp")) or moment(meta.get("sentAt"))
+        at = utc_time(fields.get("timestamp")) or utc_time(meta.get("sentAt"))
         model = word(fields.get("model"))
         extra: Body | None = without(value, *MESSAGE)
         facts: list[Fact] = []
@@ -77,7 +79,7 @@ class AmpReader(SnapshotReader):
         )
         blocks = reply_of("claude", [{"type": "message", "content": plain}]).blocks
         stop = word(obj(value.get("state")).get("stopReason"))
-        facts = [*spoken(blocks, role=speaks, message_id=key, model=model if speaks == "assistant" else None,
+        facts = [*block_facts(blocks, role=speaks, message_id=key, model=model if speaks == "assistant" else None,
                          stop_reason=stop), *facts]  # fmt: skip
         for fact in facts:
             self.put(fact, at, extra)
@@ -132,10 +134,6 @@ SIGNS = (
 )
 
 
-def recognise(path: Path, head: bytes) -> float:
-    return score(path, head, SIGNS)
-
-
 def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
     return "document"
 
@@ -150,7 +148,7 @@ importer = Importer(
     about="Amp: the threads that it stores, and exported ones.",
     mapping="1",
     reader=AmpReader,
-    recognise=recognise,
+    recognise=by_signs(SIGNS),
     find=find,
     form=form,
     fits=lambda body: "messages" in body,

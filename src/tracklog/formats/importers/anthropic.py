@@ -1,11 +1,10 @@
 """Anthropic: bodies and streams of the Messages API."""
 
 import re
-from pathlib import Path
 from typing import Any
 
-from tracklog.formats.importers import ANY, Importer, Raw, Signs, run_id, score, word
-from tracklog.formats.importers._block_facts import spoken
+from tracklog.formats.importers import ANY, Importer, Raw, Signs, by_signs, run_id, word
+from tracklog.formats.importers._block_facts import block_facts
 from tracklog.formats.importers._exchanges import (
     Body,
     ExchangeReader,
@@ -13,7 +12,6 @@ from tracklog.formats.importers._exchanges import (
     form_of,
     items,
     obj,
-    part_of,
     reply_of,
 )
 from tracklog.formats.providers import Reply
@@ -32,13 +30,7 @@ class AnthropicReader(ExchangeReader):
 
     name, speaks = NAME, "claude"
 
-    def record(self, raw: Raw) -> None:
-        value = raw.value
-        if isinstance(value, list):
-            for each in value:
-                self.record(part_of(raw, each))
-            return
-        body = obj(value)
+    def read_body(self, raw: Raw, body: Body) -> None:
         kind = word(body.get("type")) or ""
         if kind in CONVENIENCES and "id" not in body and "role" not in body:
             # Events that an SDK adds to those of the API repeat them.
@@ -70,13 +62,13 @@ class AnthropicReader(ExchangeReader):
     def print_of(self, message: Any) -> str:
         return _print(message)
 
-    def said(self, message: Any) -> list[Fact]:
+    def message_facts(self, message: Any) -> list[Fact]:
         fields = obj(message)
         role, content = fields.get("role"), fields.get("content")
         blocks = reply_of(self.speaks, [{"type": "message", "content": content}]).blocks
         if role in ("assistant", None):
-            return list(spoken(blocks))
-        return list(spoken(blocks, role="system" if role == "system" else "user"))
+            return list(block_facts(blocks))
+        return list(block_facts(blocks, role="system" if role == "system" else "user"))
 
     def echo(self, bodies: list[Body], reply: Reply) -> list[Any]:  # noqa: ARG002  # the shape
         content = [
@@ -90,13 +82,13 @@ def _print(message: Any) -> str:
     fields = obj(message)
     content = fields.get("content")
     parts = [content] if isinstance(content, str) else items(content)
-    said = [
+    texts = [
         (obj(p).get("text") or obj(p).get("id") or obj(p).get("tool_use_id") or obj(p).get("type"))
         if isinstance(p, dict)
         else p
         for p in parts
     ]
-    return fingerprint(fields.get("role"), said)
+    return fingerprint(fields.get("role"), texts)
 
 
 SIGNS = (
@@ -112,16 +104,12 @@ SIGNS = (
 )
 
 
-def recognise(path: Path, head: bytes) -> float:
-    return score(path, head, SIGNS)
-
-
 importer = Importer(
     name=NAME,
     about="Anthropic: the Messages API, as bodies, JSON lines and SSE.",
     mapping="1",
     reader=AnthropicReader,
-    recognise=recognise,
+    recognise=by_signs(SIGNS),
     form=form_of,
     fits=lambda body: not body.keys().isdisjoint({"type", "request", "messages"}),
     proven="real streams of the Messages API, 2025",

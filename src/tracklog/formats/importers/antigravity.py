@@ -14,11 +14,10 @@ from tracklog.formats.importers import (
     Importer,
     Raw,
     Signs,
-    has_tables,
+    by_signs,
     inside,
-    moment,
     run_id,
-    score,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._fields import integer_at, text_at
@@ -63,15 +62,15 @@ class AntigravityReader(SnapshotReader):
 
     def _open(self, at: str | None, model: str | None) -> None:
         native = conversation_of(self.source.path)
-        self.about("conversation", {"id": native, "model": model, "at": at})
+        self.about("conversation")
         folder = folder_of(self.source.path, native)
         open_run(self.out, NAME, native, at=at, model=model, cwd=folder)
 
     def _steps(self, value: Body) -> None:
         steps = [obj(each) for each in items(value["steps"])]
-        first = next((at for each in steps if (at := moment(each.get("created_at")))), None)
-        chosen = next((found[1] for each in steps if isinstance(text := each.get("content"), str)
-                       and (found := CHOSEN.search(text))), None)  # fmt: skip
+        first = next((at for each in steps if (at := utc_time(each.get("created_at")))), None)
+        chosen = next((match[1] for each in steps if isinstance(text := each.get("content"), str)
+                       and (match := CHOSEN.search(text))), None)  # fmt: skip
         self._open(first, chosen)
         self.model = chosen
         self._waiting: list[tuple[str, str]] = []
@@ -79,7 +78,7 @@ class AntigravityReader(SnapshotReader):
         again = []
         for step in steps:
             index = step.get("step_index")
-            if index in seen or not isinstance(index, int):
+            if not isinstance(index, int) or index in seen:
                 again.append(step)
             else:
                 seen.add(index)
@@ -89,14 +88,14 @@ class AntigravityReader(SnapshotReader):
         for place, step in enumerate(again):
             self._step(f"again/{place}", step)
         if again:
-            self.about("finding", {"again": len(again)})
+            self.about("finding")
             text = f"{len(again)} steps have no number of their own, and stand in the order of the file"
             self.put(Noted(label="finding", kind="repeated-step", text=text,
                            data={"name": "repeated-step", "steps": len(again)}))  # fmt: skip
 
-    def _step(self, key: str, step: Body) -> None:
-        value = self.about(key, step)
-        kind, at = word(value.get("type")) or "STEP", moment(value.get("created_at"))
+    def _step(self, key: str, value: Body) -> None:
+        self.about(key)
+        kind, at = word(value.get("type")) or "STEP", utc_time(value.get("created_at"))
         content, extra = value.get("content"), without(value, *STEP)
         self.out.report.mapped[kind] += 1
         if kind == "USER_INPUT":
@@ -104,7 +103,7 @@ class AntigravityReader(SnapshotReader):
             if typed and isinstance(content, str):
                 around = REQUEST.sub("", content).strip()
                 extra |= {"around": around} if around else {}
-                self.model = found[1] if (found := CHOSEN.search(content)) else self.model
+                self.model = match[1] if (match := CHOSEN.search(content)) else self.model
             text = typed[1] if typed else content
             self.put(Said(role="user", blocks=(text_block(text),), message_id=key), at, extra)
         elif kind == "PLANNER_RESPONSE":
@@ -119,8 +118,8 @@ class AntigravityReader(SnapshotReader):
             if content is None:
                 self.put(Noted(label=kind, kind=kind, data=extra or None), at)
             else:
-                said = Said(role="user", blocks=(text_block(content),), injected=True)
-                self.put(said, at, extra)
+                fact = Said(role="user", blocks=(text_block(content),), injected=True)
+                self.put(fact, at, extra)
         else:
             self._result(key, kind, content, at, extra)
 
@@ -132,8 +131,8 @@ class AntigravityReader(SnapshotReader):
             blocks.append(text_block(value["content"]))
         calls = [obj(each) for each in items(value.get("tool_calls"))]
         if blocks or not calls:
-            said = Said(role="assistant", blocks=tuple(blocks), message_id=key, model=self.model)
-            self.put(said, at, extra)
+            fact = Said(role="assistant", blocks=tuple(blocks), message_id=key, model=self.model)
+            self.put(fact, at, extra)
         for place, call in enumerate(calls):
             id, name = f"{key}/{place}", word(call.get("name")) or "unknown"
             given = {name: parsed(each) for name, each in obj(call.get("args")).items()}
@@ -160,14 +159,14 @@ class AntigravityReader(SnapshotReader):
         self._open(value.get("at"), next(filter(None, models), None))
         if value["texts"]:
             for index, kind, text, thought, at in value["texts"]:
-                self.about(f"step/{index}", [kind, text, thought])
+                self.about(f"step/{index}")
                 self.out.report.mapped[f"step of type {kind}"] += 1
                 blocks = [thought_block(thought)] if thought else []
                 blocks += [text_block(text)] if text else []
                 role = "user" if kind == TYPED else "assistant"
-                said = Said(role="user" if role == "user" else "assistant", blocks=tuple(blocks),
+                fact = Said(role="user" if role == "user" else "assistant", blocks=tuple(blocks),
                             model=models[0] if models and role == "assistant" else None)  # fmt: skip
-                self.put(said, at)
+                self.put(fact, at)
         for name, number in value["unread"].items():
             self.out.report.ignored[f"step of type {name}: protobuf without a schema"] += number
         for (index, data), model in zip(rows, models, strict=True):
@@ -180,7 +179,7 @@ class AntigravityReader(SnapshotReader):
         }
         id = text_at(data, 1, 4, 11)
         at = _time(data, 1, 9, 4)
-        self.about(f"call/{index}", {**fields, "id": id, "model": model, "at": at})
+        self.about(f"call/{index}")
         self.out.report.mapped["gen_metadata"] += 1
         if fields["fresh"] is None and fields["output"] is None:
             return
@@ -198,7 +197,7 @@ class AntigravityReader(SnapshotReader):
 def _time(data: bytes, *path: int) -> str | None:
     """A time of protobuf: seconds, and nanoseconds."""
     whole, part = integer_at(data, *path, 1), integer_at(data, *path, 2) or 0
-    return moment(whole + part / 1e9) if whole else None
+    return utc_time(whole + part / 1e9) if whole else None
 
 
 def conversation_of(path: Path) -> str:
@@ -214,8 +213,8 @@ def folder_of(path: Path, native: str) -> str | None:
     try:
         with (root / "history.jsonl").open("rb") as file:
             for line in file:
-                if native.encode() in line and word(found := obj(parsed(line)).get("workspace")):
-                    return str(found)
+                if native.encode() in line and word(folder := obj(parsed(line)).get("workspace")):
+                    return str(folder)
     except OSError:
         pass
     return None
@@ -230,22 +229,22 @@ def conversations(connection: sqlite3.Connection, path: Path) -> Iterator[Stored
 
     def load() -> Body:
         calls = connection.execute("SELECT idx, data FROM gen_metadata ORDER BY idx").fetchall()
-        found = [[row[0], bytes(row[1] or b"").hex()] for row in calls]
+        generations = [[row[0], bytes(row[1] or b"").hex()] for row in calls]
         texts, unread, at = [], dict[str, int](), None
         query = "SELECT idx, step_type, metadata, step_payload FROM steps ORDER BY idx"
         for index, kind, meta, payload in connection.execute(query).fetchall():
             at_step = _time(_bytes(meta), 1)
             at = at or at_step
             data = _bytes(payload)
-            said = text_at(data, 19, 2) if kind == TYPED else text_at(data, 20, 1)
+            text = text_at(data, 19, 2) if kind == TYPED else text_at(data, 20, 1)
             thought = text_at(data, 20, 3) if kind == PLANNED else None
-            if kind in (TYPED, PLANNED) and (said or thought):
-                texts.append([index, kind, said, thought, at_step])
+            if kind in (TYPED, PLANNED) and (text or thought):
+                texts.append([index, kind, text, thought, at_step])
             else:
                 unread[str(kind)] = unread.get(str(kind), 0) + 1
         if transcript_of(path).is_file():
             texts = []
-        return {"id": path.stem, "calls": found, "texts": texts, "unread": unread, "at": at}
+        return {"id": path.stem, "calls": generations, "texts": texts, "unread": unread, "at": at}
 
     yield Stored(path.stem, [*counts, size, steps], sum(counts), load)
 
@@ -261,8 +260,10 @@ def transcript_of(path: Path) -> Path:
 def records(path: Path, state: dict[str, Any]) -> Iterator[Raw]:
     with path.open("rb") as file:
         if file.read(len(MAGIC)) == MAGIC:
-            found = stored(lambda each: conversations(each, path), lambda id: run_id(NAME, id))
-            yield from found(path, state)
+            database_records = stored(
+                lambda each: conversations(each, path), lambda id: run_id(NAME, id)
+            )
+            yield from database_records(path, state)
             return
     data, steps, odd = path.read_bytes(), [], []
     *lines, tail = data.split(b"\n")
@@ -287,12 +288,6 @@ SIGNS = (Signs({"step_index": int, "source": str, "type": str, "created_at": str
 TABLES = {"steps": ("idx", "step_type", "step_payload"), "gen_metadata": ("idx", "data")}
 
 
-def recognise(path: Path, head: bytes) -> float:
-    if has_tables(path, head, TABLES):
-        return 0.98
-    return score(path, head, SIGNS)
-
-
 def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
     return "store"
 
@@ -308,7 +303,7 @@ importer = Importer(
     about="Antigravity: the transcripts of its conversations, and its databases with the counts.",
     mapping="1",
     reader=AntigravityReader,
-    recognise=recognise,
+    recognise=by_signs(SIGNS, TABLES),
     find=find,
     form=form,
     beside=log_beside,

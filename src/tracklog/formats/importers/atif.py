@@ -13,10 +13,10 @@ from tracklog.formats.importers import (
     Raw,
     Reader,
     Signs,
+    by_signs,
     count,
-    moment,
     run_id,
-    score,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._carried import Carried, carried
@@ -74,7 +74,7 @@ class AtifReader(Reader):
         head.pop("subagent_trajectories", None)
         fields = self.out.about(_part(raw, head), key=native)
         steps = value["steps"]
-        times = [moment(step.get("timestamp")) for step in steps if isinstance(step, dict)]
+        times = [utc_time(step.get("timestamp")) for step in steps if isinstance(step, dict)]
         ours = "mapping" in _ours(value)  # then the carried facts have their own times, or none
         first = None if ours else next((at for at in times if at), None)
         self._open(fields, run, parent, first, ours=ours)
@@ -140,7 +140,7 @@ class AtifReader(Reader):
         step_id = raw.value.get("step_id", place + 1)
         step = self.out.about(raw, key=f"{native}/{step_id}")
         self.out.report.mapped["step"] += 1
-        own = moment(step.get("timestamp"))
+        own = utc_time(step.get("timestamp"))
         if (ours := _carried(step)) is not None:
             for each in ours:
                 each.write(self.out, run=run)
@@ -168,8 +168,8 @@ class AtifReader(Reader):
         }
         if wrong:
             text = f"the totals differ from the sum of the steps: {', '.join(sorted(wrong))}"
-            found = {"name": "totals-differ", **wrong}
-            self.out.write(Noted(label="finding", text=text, data=found), run=run, at=at)
+            finding = {"name": "totals-differ", **wrong}
+            self.out.write(Noted(label="finding", text=text, data=finding), run=run, at=at)
 
 
 def _native(value: dict[str, Any]) -> str | None:
@@ -203,14 +203,14 @@ def _facts(step: dict[str, Any], native: str, step_id: Any, run: str) -> Iterato
     model = word(step.get("model_name"))
     source = word(step.get("source")) or "system"
     blocks = [*_thought(step.get("reasoning_content")), *_parts(step.get("message"))]
-    said = Said(
+    fact = Said(
         role=ROLES.get(source, "world"),
         blocks=tuple(blocks),
         message_id=f"{native}/{name}",
         model=model,
         **common,
     )
-    yield said, _rest(step, STEP)
+    yield fact, _rest(step, STEP)
     extra = step.get("extra")
     change = extra.get("context_management") if isinstance(extra, dict) else None
     if isinstance(change, dict):
@@ -241,8 +241,8 @@ def _carried(step: dict[str, Any]) -> list[Carried] | None:
     facts = _ours(step).get("facts")
     if not isinstance(facts, list):
         return None
-    found = [each for each in map(carried, facts) if each is not None]
-    return found if len(found) == len(facts) else None
+    bodies = [each for each in map(carried, facts) if each is not None]
+    return bodies if len(bodies) == len(facts) else None
 
 
 def _ours(holder: Any) -> dict[str, Any]:
@@ -299,16 +299,16 @@ def _is_text(value: Any) -> bool:
 
 
 def _parts(content: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
     for part in content if isinstance(content, list) else [content]:
         if _is_text(part):
-            found.append({"type": "text", "text": part})
+            parts.append({"type": "text", "text": part})
         elif isinstance(part, dict) and part.get("type") == "text" and _is_text(part.get("text")):
-            found.append(dict(part))
+            parts.append(dict(part))
         elif part not in (None, "") and not (isinstance(part, dict) and part.get("text") == ""):
             kind = (word(part.get("type")) if isinstance(part, dict) else None) or "part"
-            found.append({"type": "stream", "provider_type": kind, "chunk": part})
-    return found
+            parts.append({"type": "stream", "provider_type": kind, "chunk": part})
+    return parts
 
 
 def _usage(metrics: dict[str, Any]) -> dict[str, Any] | None:
@@ -317,11 +317,11 @@ def _usage(metrics: dict[str, Any]) -> dict[str, Any] | None:
         "cached_tokens": count(metrics.get("cached_tokens")),
         "output_tokens": count(metrics.get("completion_tokens")),
     }
-    found: dict[str, Any] = {key: each for key, each in known.items() if each is not None}
-    if not found and metrics.get("cost_usd") is None:
+    amounts: dict[str, Any] = {key: each for key, each in known.items() if each is not None}
+    if not amounts and metrics.get("cost_usd") is None:
         return None
     rest = {key: each for key, each in metrics.items() if key != "cost_usd"}
-    return {**found, "raw": rest} if rest else found
+    return {**amounts, "raw": rest} if rest else amounts
 
 
 def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
@@ -335,16 +335,12 @@ SIGNS = (
 )
 
 
-def recognise(path: Path, head: bytes) -> float:
-    return score(path, head, SIGNS)
-
-
 importer = Importer(
     name=NAME,
     about="ATIF: trajectories of agents, v1.x.",
     mapping="1",
     reader=AtifReader,
-    recognise=recognise,
+    recognise=by_signs(SIGNS),
     form=form,
     fits=lambda body: "steps" in body,
     proven="documents of v1.7, made",

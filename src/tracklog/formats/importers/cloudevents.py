@@ -14,10 +14,10 @@ from tracklog.formats.importers import (
     Raw,
     Reader,
     Signs,
-    moment,
+    by_signs,
     remember,
     run_id,
-    score,
+    utc_time,
     word,
 )
 from tracklog.model.fact import Linked, Noted
@@ -72,7 +72,7 @@ class CloudeventsReader(Reader):
         extra = {key: each for key, each in value.items() if key not in KNOWN and each is not None}
         run = _run(event)
         cause = word(event.get("causationid"))
-        at = moment(event.get("time"))
+        at = utc_time(event.get("time"))
         noted = Noted(label=kind, kind=kind, data=content)
         self.out.write(noted, run=run, at=at, cause=cause, extra=extra)
         named_before = self.state.setdefault("named", {})
@@ -81,13 +81,13 @@ class CloudeventsReader(Reader):
             self.out.write(Linked(kind="alias", system=NAME, alias=_native(event)), run=run, at=at)
 
     def _decoded(self, event: dict[str, Any]) -> Any:
-        said = event["data_base64"]
+        encoded = event["data_base64"]
         try:
-            content = b64decode(said, validate=True) if isinstance(said, str) else None
+            content = b64decode(encoded, validate=True) if isinstance(encoded, str) else None
         except (binascii.Error, ValueError):
             content = None
         if content is None:
-            return self.out.lift.value(said)
+            return self.out.lift.value(encoded)
         media = word(event.get("datacontenttype")) or "application/octet-stream"
         return self.out.lift.blob(content, media)
 
@@ -134,8 +134,8 @@ def _exact(data: bytes, line: dict[str, Any]) -> bytes | None:
         elif not quoted and byte in b"}]":
             depth -= 1
             if not depth:
-                found = text[: place + 1]
-                return found if b"\n" not in found and orjson.loads(found) == line else None
+                exact = text[: place + 1]
+                return exact if b"\n" not in exact and orjson.loads(exact) == line else None
     return None
 
 
@@ -158,16 +158,12 @@ SIGNS = (
 )
 
 
-def recognise(path: Path, head: bytes) -> float:
-    return score(path, head, SIGNS)
-
-
 importer = Importer(
     name=NAME,
     about="CloudEvents 1.0: structured, as a batch, or one per line.",
     mapping="1",
     reader=CloudeventsReader,
-    recognise=recognise,
+    recognise=by_signs(SIGNS),
     form=form,
     fits=lambda body: "specversion" in body,
     proven="events of version 1.0, made",

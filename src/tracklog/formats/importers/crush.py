@@ -8,10 +8,10 @@ from typing import Any
 from tracklog.formats.importers import (
     Form,
     Importer,
+    by_signs,
     count,
-    has_tables,
-    moment,
     run_id,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._snapshots import (
@@ -44,9 +44,9 @@ class CrushReader(SnapshotReader):
 
     def conversation(self, value: Body) -> None:
         id, parent = str(value.get("id")), word(value.get("parent_session_id"))
-        self.about("session", {"id": id, "parent": parent})
+        self.about("session")
         message, _, call = id.partition("$$")
-        began = moment(value.get("created_at"))
+        began = utc_time(value.get("created_at"))
         path = self.source.path
         folder = str(path.parent.parent) if path.parent.name == ".crush" else None
         open_run(self.out, NAME, id, at=began, cwd=folder, title=value.get("title"),
@@ -65,18 +65,19 @@ class CrushReader(SnapshotReader):
         if role == "assistant" and done is None and not self.final:
             return model  # it is being written
         key = f"message/{row.get('id')}"
-        value = self.about(key, {**without(row, "parts", "updated_at"), "parts": parts})
-        at = moment(row.get("created_at"))
+        self.about(key)
+        value = {**without(row, "parts", "updated_at"), "parts": parts}
+        at = utc_time(row.get("created_at"))
         self.out.report.mapped[role or "message"] += 1
         blocks: list[Body] = []
 
         def speak() -> None:
             if blocks:
                 by = role == "assistant"
-                said = Said(role="assistant" if by else "system" if role == "system" else "user",
+                fact = Said(role="assistant" if by else "system" if role == "system" else "user",
                             blocks=tuple(blocks), message_id=key, model=model if by else None,
                             injected=bool(row.get("is_summary_message")) and not by)  # fmt: skip
-                self.put(said, at)
+                self.put(fact, at)
                 blocks.clear()
 
         for part in items(value.get("parts")):
@@ -97,11 +98,11 @@ class CrushReader(SnapshotReader):
                 self.put(back, at, without(fields, "tool_call_id", "name", "is_error", "content"))
             elif kind == "shell_command":
                 speak()
-                said = Said(
+                fact = Said(
                     role="user",
                     blocks=({"type": "command", "command": fields.get("command") or ""},),
                 )
-                self.put(said, at)
+                self.put(fact, at)
                 self.put(Noted(label="result", kind=kind, data=without(fields, "command")), at)
             elif kind != "finish":
                 blocks.append(foreign_block(kind or "part", part))
@@ -126,13 +127,13 @@ class CrushReader(SnapshotReader):
         }
         if not fields:
             return
-        self.about("usage", fields)
+        self.about("usage")
         cost = fields.get("cost")
         known = usage(fields, input_tokens=count(fields.get("prompt_tokens")),
                       output_tokens=count(fields.get("completion_tokens")))  # fmt: skip
         spent = Spent(key=f"{self.out.run}/session", model=model, usage=known, bound="lower",
                       cost_usd=cost if isinstance(cost, int | float) else None)  # fmt: skip
-        self.put(spent, moment(value.get("updated_at")))
+        self.put(spent, utc_time(value.get("updated_at")))
 
 
 SIZES = "SELECT session_id, count(*), max(updated_at), sum(length(parts)) FROM messages GROUP BY 1"
@@ -160,10 +161,6 @@ TABLES: dict[str, tuple[str, ...]] = {
 }
 
 
-def recognise(path: Path, head: bytes) -> float:
-    return 0.98 if has_tables(path, head, TABLES) else 0.0
-
-
 def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
     return "store"
 
@@ -185,7 +182,7 @@ importer = Importer(
     about="Crush: the database of each project, `.crush/crush.db`.",
     mapping="1",
     reader=CrushReader,
-    recognise=recognise,
+    recognise=by_signs((), TABLES),
     find=find,
     form=form,
     beside=log_beside,

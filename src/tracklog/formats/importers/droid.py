@@ -5,22 +5,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import orjson
-
 from tracklog.formats.importers import (
     Importer,
     Raw,
     Reader,
     Signs,
     beginning,
+    by_signs,
     count,
     inside,
-    moment,
     run_id,
-    score,
+    utc_time,
     word,
 )
-from tracklog.formats.importers._block_facts import spoken
+from tracklog.formats.importers._block_facts import block_facts
 from tracklog.formats.importers._exchanges import reply_of
 from tracklog.formats.importers._snapshots import open_run, parsed, read_json, text_block, without
 from tracklog.formats.providers import Body, obj, usage
@@ -54,7 +52,7 @@ class DroidReader(Reader):
             raw, key=key, bare=id is None and not obj(raw.value).get("timestamp")
         )
         fields = obj(value)
-        at = moment(fields.get("timestamp"))
+        at = utc_time(fields.get("timestamp"))
         if kind is None:
             self.out.unknown("record", value)
             return
@@ -143,11 +141,13 @@ class DroidReader(Reader):
         if role == "user":
             blocks, reminders = _split(blocks)
             for text in reminders:
-                said = Said(role="user", blocks=(text_block(text),), injected=True)
-                self.out.write(said, at=at)
+                reminder = Said(role="user", blocks=(text_block(text),), injected=True)
+                self.out.write(reminder, at=at)
         by_model = role == "assistant"
         speaks: Role = "assistant" if by_model else "system" if role == "system" else "user"
-        for fact in spoken(blocks, role=speaks, message_id=id, model=model if by_model else None):
+        for fact in block_facts(
+            blocks, role=speaks, message_id=id, model=model if by_model else None
+        ):
             if isinstance(fact, Said) and fact.role == "user" and hidden:
                 self.out.write(replace(fact, injected=True), at=at, extra=extra or None)
             else:
@@ -166,14 +166,13 @@ class DroidReader(Reader):
         settings = obj(read_json(settings_of(self.source.path)))
         fields = obj(settings.get("tokenUsage"))
         if fields and self.out.run:
-            data = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
-            self.out.about(Raw(0, data, fields, exact=False), key="tokenUsage", revised=True)
+            self.out.about_revised("tokenUsage")
             self._spent("usage", fields, None)
 
     def _spent(self, key: str, fields: Body, at: str | None) -> None:
         def first(*names: str) -> int | None:
             return next(
-                (found for name in names if (found := count(fields.get(name))) is not None), None
+                (amount for name in names if (amount := count(fields.get(name))) is not None), None
             )
 
         fresh = first("inputTokens", "input_tokens")
@@ -196,7 +195,7 @@ class DroidReader(Reader):
 
 def _split(blocks: list[Body]) -> tuple[list[Body], list[str]]:
     """The blocks without reminders in front of their texts, and the reminders."""
-    found, reminders = [], []
+    split, reminders = [], []
     for block in blocks:
         text = block.get("text")
         mark = REMINDER.match(text) if block["type"] == "text" and isinstance(text, str) else None
@@ -206,8 +205,8 @@ def _split(blocks: list[Body]) -> tuple[list[Body], list[str]]:
             block = {**block, "text": text}  # noqa: PLW2901  # what is left of it
             mark = REMINDER.match(text)
         if block.get("text") != "":
-            found.append(block)
-    return found, reminders
+            split.append(block)
+    return split, reminders
 
 
 def settings_of(path: Path) -> Path:
@@ -223,10 +222,6 @@ SIGNS = (
     Signs({"type": {"message"}, "role": str, "text": str, "session_id": str}, sure=0.95),
 )
 SETTINGS = Signs({"tokenUsage": dict})
-
-
-def recognise(path: Path, head: bytes) -> float:
-    return score(path, head, SIGNS)
 
 
 def companion(path: Path, head: bytes) -> bool:
@@ -246,7 +241,7 @@ importer = Importer(
     about="Factory Droid: ~/.factory/sessions, and the output of `droid exec --output-format stream-json`.",
     mapping="1",
     reader=DroidReader,
-    recognise=recognise,
+    recognise=by_signs(SIGNS),
     find=find,
     companion=companion,
     beside=lambda path: [settings_of(path)],

@@ -16,11 +16,11 @@ from tracklog.formats.importers import (
     Raw,
     Reader,
     Signs,
+    by_signs,
     inside,
-    moment,
     remember,
     run_id,
-    score,
+    utc_time,
     word,
 )
 from tracklog.formats.providers.gemini import block_of, message_tokens, thought_of
@@ -90,7 +90,7 @@ class GeminiReader(Reader):
     def _open(self, raw: Raw, value: dict[str, Any], native: str) -> None:
         named = self._part(raw, {key: value[key] for key in META if key in value})
         self.out.about(named, key=native)
-        at, folders = moment(value.get("startTime")), _listed(value.get("directories"))
+        at, folders = utc_time(value.get("startTime")), _listed(value.get("directories"))
         began = Began(
             what="run",
             software={"name": "gemini-cli"},
@@ -113,15 +113,15 @@ class GeminiReader(Reader):
             self.out.about(self._part(raw, named), key="summary")
             self.out.write(Noted(label="title", kind="summary", text=summary))
 
-    def _set(self, raw: Raw, said: Any) -> None:
+    def _set(self, raw: Raw, fields: Any) -> None:
         self.out.report.mapped["$set"] += 1
-        said = said if isinstance(said, dict) else {"value": said}
-        if isinstance(said.get("messages"), list):
-            self._rebuild(raw, said["messages"])
-        self._title(raw, said.get("summary"))
+        fields = fields if isinstance(fields, dict) else {"value": fields}
+        if isinstance(fields.get("messages"), list):
+            self._rebuild(raw, fields["messages"])
+        self._title(raw, fields.get("summary"))
         rest = {
             key: value
-            for key, value in said.items()
+            for key, value in fields.items()
             if key not in ("messages", "summary", "lastUpdated", "sessionId", "startTime")
         }
         if rest:
@@ -205,7 +205,7 @@ def _all_of(value: dict[str, Any], id: str) -> list[_Message]:
     kind = word(value.get("type")) or "message"
     if kind in KINDS:
         return _facts(value, id, kind)
-    return [_Message(Noted(label=kind, kind=kind, data=value), moment(value.get("timestamp")))]
+    return [_Message(Noted(label=kind, kind=kind, data=value), utc_time(value.get("timestamp")))]
 
 
 def _print(message: _Message) -> str:
@@ -223,7 +223,7 @@ def _listed(value: Any) -> list[Any]:
 
 def _facts(value: dict[str, Any], id: str, kind: str) -> list[_Message]:
     """All facts of a message, in order, including those written before."""
-    at = moment(value.get("timestamp"))
+    at = utc_time(value.get("timestamp"))
     extra = {key: each for key, each in value.items() if key not in OWN} or None
     blocks, returns = _parts(value.get("content"))
     if kind in ("info", "warning", "error"):
@@ -232,16 +232,16 @@ def _facts(value: dict[str, Any], id: str, kind: str) -> list[_Message]:
     if kind == "user":
         facts = [_Message(fact, at) for fact in returns]
         if blocks or not facts:
-            said = Said(role="user", blocks=tuple(blocks), message_id=id)
-            facts.insert(0, _Message(said, at, extra))
+            message = Said(role="user", blocks=tuple(blocks), message_id=id)
+            facts.insert(0, _Message(message, at, extra))
         return facts
     model = word(value.get("model"))
     blocks = [*map(thought_of, _listed(value.get("thoughts"))), *blocks]
     calls = [each for each in _listed(value.get("toolCalls")) if isinstance(each, dict)]
     facts = [_Message(fact, at) for fact in returns]
     if blocks or not calls:
-        said = Said(role="assistant", blocks=tuple(blocks), message_id=id, model=model)
-        facts.insert(0, _Message(said, at, extra))
+        message = Said(role="assistant", blocks=tuple(blocks), message_id=id, model=model)
+        facts.insert(0, _Message(message, at, extra))
     for place, call in enumerate(calls):
         facts += _call(call, f"{id}/{place}", at)
     if spent := message_tokens(value.get("tokens")):
@@ -305,7 +305,7 @@ def _call(call: dict[str, Any], synthetic: str, at: str | None) -> list[_Message
     status = word(call.get("status"))
     ok = {"success": True, "error": False}.get(status or "")
     output = returned.output if answer else results
-    later = moment(call.get("timestamp")) or at
+    later = utc_time(call.get("timestamp")) or at
     back = Returned(
         call_id=id or synthetic,
         tool=name,
@@ -317,9 +317,9 @@ def _call(call: dict[str, Any], synthetic: str, at: str | None) -> list[_Message
     )
     facts.append(_Message(back, later, {"resultDisplay": shown} if shown else None))
     if isinstance(output, str) and CUT.search(output):
-        found = {"name": "tool_output_truncated"}
+        finding = {"name": "tool_output_truncated"}
         text = f"the output of {name} was cut before it was written"
-        facts.append(_Message(Noted(label="finding", text=text, data=found), later))
+        facts.append(_Message(Noted(label="finding", text=text, data=finding), later))
     return facts
 
 
@@ -349,10 +349,6 @@ SIGNS = (
 )
 
 
-def recognise(path: Path, head: bytes) -> float:
-    return score(path, head, SIGNS)
-
-
 def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:  # noqa: ARG001  # the shape
     return inside(home / ".gemini" / "tmp", "*/chats/**/*.json", "*/chats/**/*.jsonl",
                   "*/chats/**/*.unreadable-*")  # fmt: skip
@@ -363,7 +359,7 @@ importer = Importer(
     about="Gemini CLI: ~/.gemini/tmp/*/chats, both file forms.",
     mapping="1",
     reader=GeminiReader,
-    recognise=recognise,
+    recognise=by_signs(SIGNS),
     find=find,
     form=form,
     fits=lambda body: not body.keys().isdisjoint({"id", "sessionId", "$set", "$rewindTo"}),

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from tracklog.formats.importers import (
-    Form,
     Importer,
     Raw,
     Signs,
@@ -14,15 +13,16 @@ from tracklog.formats.importers import (
     count,
     has_tables,
     inside,
-    moment,
     run_id,
     score,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._snapshots import (
     GONE,
     SnapshotReader,
     Stored,
+    database_lines_or_document,
     foreign_block,
     log_beside,
     open_run,
@@ -34,7 +34,7 @@ from tracklog.formats.importers._snapshots import (
     thought_block,
     without,
 )
-from tracklog.formats.importers._sqlite import MAGIC, columns
+from tracklog.formats.importers._sqlite import columns
 from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Called, Noted, Returned, Said, Spent
 
@@ -52,13 +52,13 @@ class GooseReader(SnapshotReader):
 
     def identify(self, raw: Raw) -> str | None:
         value = obj(raw.value)
-        if "role" in value or ("working_dir" in value and "conversation" not in value):
+        if "role" in value or ("working_dir" in value and not self._is_export(value)):
             return run_id(NAME, word(value.get("id")) or self.source.path.stem)
         return super().identify(raw)
 
     def record(self, raw: Raw) -> None:
         value = obj(raw.value)
-        if "conversation" in value or GONE in value:
+        if GONE in value or self._is_export(value):
             super().record(raw)
         elif "role" in value:
             key = word(value.get("id"))
@@ -70,14 +70,21 @@ class GooseReader(SnapshotReader):
         else:
             self.out.unknown("record", self.out.about(raw, bare=True))
 
+    def _is_export(self, value: Body) -> bool:
+        """Whether it is a conversation, and not the first line of one; its end may be missing."""
+        return "conversation" in value or (
+            "working_dir" in value and self.source.path.suffix != ".jsonl"
+        )
+
     def conversation(self, value: Body) -> None:
         fixed = {key: parsed(each) for key, each in value.items() if key not in CHANGING
                  and not any(mark in key for mark in COUNTS)}  # fmt: skip
-        self._begin(self.about("session", fixed))
+        self.about("session")
+        self._begin(fixed)
         title = word(value.get("name")) or word(value.get("description"))
         if title:
-            self.about("title", title)
-            self.put(Noted(label="title", text=title), moment(value.get("created_at")))
+            self.about("title")
+            self.put(Noted(label="title", text=title), utc_time(value.get("created_at")))
         messages = [obj(each) for each in items(value.get("conversation"))]
         fields = [obj(obj(each.get("metadata")).get("usage")) for each in messages]
         asked = sum(count(each.get("inputTokens")) or 0 for each in fields)
@@ -87,15 +94,17 @@ class GooseReader(SnapshotReader):
         by_message = asked > 0 and asked >= max(known, count(total.get("input_tokens")) or 0)
         for place, message in enumerate(messages):
             key = word(message.get("id")) or f"message/{place}"
-            self._message(self.about(key, message), key, by_message)
+            self.about(key)
+            self._message(message, key, by_message)
         if by_message:
             return
-        for row in ledger:
-            entry = self.about(f"ledger/{obj(row).get('id')}", row)
+        for entry in map(obj, ledger):
+            self.about(f"ledger/{entry.get('id')}")
             self._spent(f"ledger/{entry.get('id')}", entry, word(entry.get("model")),
-                        moment(entry.get("created_timestamp")), lower=True)  # fmt: skip
+                        utc_time(entry.get("created_timestamp")), lower=True)  # fmt: skip
         if not ledger and total:
-            self._spent("total", self.about("total", total), None, None, lower=True)
+            self.about("total")
+            self._spent("total", total, None, None, lower=True)
 
     def _begin(self, value: Body) -> None:
         config = obj(value.get("model_config_json")) or obj(value.get("model_config"))
@@ -105,7 +114,7 @@ class GooseReader(SnapshotReader):
             self.out,
             NAME,
             value.get("id"),
-            at=moment(value.get("created_at")),
+            at=utc_time(value.get("created_at")),
             model=self.state["model"],
             cwd=value.get("working_dir"),
             parent=run_id(NAME, parent) if parent else None,
@@ -124,7 +133,7 @@ class GooseReader(SnapshotReader):
             self.out.unknown(role or "message", value)
             return
         self.out.report.mapped[role] += 1
-        at, meta = moment(fields.get("created")), obj(fields.get("metadata"))
+        at, meta = utc_time(fields.get("created")), obj(fields.get("metadata"))
         inference = obj(meta.get("inference"))
         model = word(inference.get("requestedModel")) or self.state.get("model")
         hidden = meta.get("turnContext") is True or meta.get("userVisible") is False
@@ -136,10 +145,10 @@ class GooseReader(SnapshotReader):
         def speak() -> None:
             nonlocal extra
             if blocks:
-                said = Said(role="user" if role == "user" else "assistant", blocks=tuple(blocks),
+                fact = Said(role="user" if role == "user" else "assistant", blocks=tuple(blocks),
                             message_id=key, model=model if role == "assistant" else None,
                             injected=hidden and role == "user")  # fmt: skip
-                self.put(said, at, extra)
+                self.put(fact, at, extra)
                 extra = None
                 blocks.clear()
 
@@ -206,7 +215,7 @@ class GooseReader(SnapshotReader):
     ) -> None:
         def first(*names: str) -> int | None:
             return next(
-                (found for name in names if (found := count(fields.get(name))) is not None), None
+                (amount for name in names if (amount := count(fields.get(name))) is not None), None
             )
 
         cost = fields.get("cost")
@@ -228,13 +237,13 @@ class GooseReader(SnapshotReader):
 
 def _accumulated(value: Body) -> Body:
     """The sums of a session, under the names of a request."""
-    found = obj(value.get("accumulated_usage")) or {
+    usage_fields = obj(value.get("accumulated_usage")) or {
         key.removeprefix("accumulated_"): each
         for key, each in value.items()
         if key.startswith("accumulated_") and each
     }
     cost = value.get("accumulated_cost")
-    return without({**found, "cost": cost})
+    return without({**usage_fields, "cost": cost})
 
 
 def _block(part: Any) -> Body:
@@ -270,7 +279,7 @@ def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
         id = str(session["id"])
 
         def load(session: Body = session, id: str = id) -> Body:
-            found = []
+            messages = []
             for each in rows(connection, MESSAGES, id):
                 message = {
                     "id": each["message_id"] or f"row/{each['id']}",
@@ -279,11 +288,11 @@ def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
                     "content": parsed(each["content_json"]),
                     "metadata": parsed(each["metadata_json"]),
                 }
-                found.append(message)
+                messages.append(message)
             ledger: list[Body] = []
             if "usage_ledger" in tables:
                 ledger = rows(connection, "SELECT * FROM usage_ledger WHERE session_id = ?", id)
-            return {**session, "conversation": found, "ledger": ledger}
+            return {**session, "conversation": messages, "ledger": ledger}
 
         fixed = [session.get("name"), session.get("accumulated_total_tokens")]
         yield Stored(id, [*sizes.get(id, []), *fixed], (sizes.get(id) or [0])[0], load)
@@ -301,26 +310,20 @@ TABLES = {"sessions": ("id", "working_dir"), "messages": ("session_id", "content
 def recognise(path: Path, head: bytes) -> float:
     if has_tables(path, head, TABLES):
         return 0.98
-    if found := score(path, head, SIGNS):
-        return found
+    if sure := score(path, head, SIGNS):
+        return sure
     first = beginning(path, head).objects
     old = bool(first) and LINE.match(first[0]) and any(map(MESSAGE.match, first[1:]))
     return 0.9 if old else 0.0
-
-
-def form(path: Path, head: bytes) -> Form:
-    if head.startswith(MAGIC):
-        return "store"
-    return "lines" if path.suffix == ".jsonl" else "document"
 
 
 def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
     root = environment.get("GOOSE_PATH_ROOT")
     share = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
     folder = Path(root) / "data" if root else share / "goose"
-    found = list(inside(folder / "sessions", "sessions.db"))
-    yield from found
-    if not found:
+    databases = list(inside(folder / "sessions", "sessions.db"))
+    yield from databases
+    if not databases:
         yield from inside(folder / "sessions", "*.jsonl")
 
 
@@ -331,7 +334,7 @@ importer = Importer(
     reader=GooseReader,
     recognise=recognise,
     find=find,
-    form=form,
+    form=database_lines_or_document,
     beside=log_beside,
     records=stored(conversations, lambda id: run_id(NAME, id)),
     fits=lambda body: "role" in body or "working_dir" in body,

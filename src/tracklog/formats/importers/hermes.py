@@ -7,20 +7,19 @@ from typing import Any
 
 from tracklog.formats.importers import (
     ANY,
-    Form,
     Importer,
     Signs,
+    by_signs,
     count,
-    has_tables,
     inside,
-    moment,
     run_id,
-    score,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
     Stored,
+    database_lines_or_document,
     foreign_block,
     log_beside,
     open_run,
@@ -32,7 +31,7 @@ from tracklog.formats.importers._snapshots import (
     thought_block,
     without,
 )
-from tracklog.formats.importers._sqlite import MAGIC, columns
+from tracklog.formats.importers._sqlite import columns
 from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Called, Ended, Linked, Noted, Returned, Said, Spent
 
@@ -56,9 +55,9 @@ class HermesReader(SnapshotReader):
         return run_id(NAME, id) if id else None
 
     def conversation(self, value: Body) -> None:
-        fixed = {key: parsed(each) for key, each in value.items() if key not in CHANGING}
-        about = self.about("session", fixed)
-        began = moment(value.get("started_at")) or moment(value.get("session_start"))
+        about = {key: parsed(each) for key, each in value.items() if key not in CHANGING}
+        self.about("session")
+        began = utc_time(value.get("started_at")) or utc_time(value.get("session_start"))
         config = obj(about.get("model_config"))
         parent, native = (
             word(value.get("parent_session_id")),
@@ -86,13 +85,13 @@ class HermesReader(SnapshotReader):
         if prompt := about.get("system_prompt"):
             self.put(Said(role="system", blocks=(text_block(prompt),), injected=True), began)
         if title := word(value.get("title")):
-            self.about("title", title)
+            self.about("title")
             self.put(Noted(label="title", text=title), began)
         self._messages(items(value.get("messages")))
         self._spent(value)
         if reason := word(value.get("end_reason")):
-            self.about("end", {"reason": reason, "at": value.get("ended_at")})
-            self.put(Ended(what="run", outcome=reason), moment(value.get("ended_at")))
+            self.about("end")
+            self.put(Ended(what="run", outcome=reason), utc_time(value.get("ended_at")))
 
     def _messages(self, messages: list[Any]) -> None:
         rewound: str | None = None
@@ -110,12 +109,13 @@ class HermesReader(SnapshotReader):
             self._withdraw(rewound)
 
     def _withdraw(self, first: str) -> None:
-        self.about(f"rewound/{first}", {"from": first})
+        self.about(f"rewound/{first}")
         self.put(Noted(label="withdrawn", kind="rewind", data={"from": first}))
 
     def _message(self, key: str, message: Any) -> None:
-        value = obj(self.about(key, message))
-        role, at = word(value.get("role")), moment(value.get("timestamp"))
+        self.about(key)
+        value = obj(message)
+        role, at = word(value.get("role")), utc_time(value.get("timestamp"))
         extra = without(value, *MESSAGE)
         if value.get("compacted") in (1, True):
             extra["compacted"] = True
@@ -129,9 +129,9 @@ class HermesReader(SnapshotReader):
             blocks += list(_blocks(content))
             calls = items(parsed(value.get("tool_calls")))
             if blocks or not calls:
-                said = Said(role="assistant", blocks=tuple(blocks), message_id=key, model=self.model,
+                fact = Said(role="assistant", blocks=tuple(blocks), message_id=key, model=self.model,
                             stop_reason=word(value.get("finish_reason")))  # fmt: skip
-                self.put(said, at, extra)
+                self.put(fact, at, extra)
             for place, call in enumerate(calls):
                 each = obj(call)
                 function, id = obj(each.get("function")), word(each.get("id"))
@@ -140,9 +140,9 @@ class HermesReader(SnapshotReader):
                                 input=parsed(function.get("arguments", each.get("arguments"))),
                                 synthetic_id=id is None), at)  # fmt: skip
         elif role in ("user", "system"):
-            said = Said(role="user" if role == "user" else "system", blocks=tuple(_blocks(content)),
+            fact = Said(role="user" if role == "user" else "system", blocks=tuple(_blocks(content)),
                         message_id=key, injected=role == "system")  # fmt: skip
-            self.put(said, at, extra)
+            self.put(fact, at, extra)
         else:
             self.put(Noted(label=role or "message", kind=role, data=without(value, "role")), at)
 
@@ -183,7 +183,7 @@ class HermesReader(SnapshotReader):
         counts = {name: fields[name] for name in ("input_tokens", "output_tokens", "cache_read_tokens",
                   "cache_write_tokens", "reasoning_tokens") if fields.get(name)}  # fmt: skip
         counts |= {"cost": cost} if cost else {}
-        self.about(f"usage/{key}", counts)
+        self.about(f"usage/{key}")
         known = usage(
             counts,
             input_tokens=(fresh or 0) + read + written,
@@ -230,9 +230,9 @@ def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
         id = str(session["id"])
 
         def load(session: Body = session, id: str = id) -> Body:
-            found = rows(connection, MESSAGES, id)
+            messages = rows(connection, MESSAGES, id)
             used = rows(connection, USAGE, id) if "session_model_usage" in tables else []
-            return {**session, "messages": found, "model_usage": used}
+            return {**session, "messages": messages, "model_usage": used}
 
         digest = [*sizes.get(id, []), session.get("title"), session.get("output_tokens"),
                   session.get("input_tokens"), session.get("end_reason")]  # fmt: skip
@@ -252,23 +252,11 @@ TABLES = {
 }
 
 
-def recognise(path: Path, head: bytes) -> float:
-    if has_tables(path, head, TABLES):
-        return 0.98
-    return score(path, head, SIGNS)
-
-
-def form(path: Path, head: bytes) -> Form:
-    if head.startswith(MAGIC):
-        return "store"
-    return "lines" if path.suffix == ".jsonl" else "document"
-
-
 def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
     base = Path(environment.get("HERMES_HOME") or home / ".hermes")
-    found = list(inside(base, "state.db"))
-    yield from found
-    if not found:
+    databases = list(inside(base, "state.db"))
+    yield from databases
+    if not databases:
         yield from inside(base / "sessions", "session_*.json", "*.jsonl")
 
 
@@ -277,9 +265,9 @@ importer = Importer(
     about="Hermes: its database, exported sessions, and the documents of older versions.",
     mapping="1",
     reader=HermesReader,
-    recognise=recognise,
+    recognise=by_signs(SIGNS, TABLES),
     find=find,
-    form=form,
+    form=database_lines_or_document,
     beside=log_beside,
     records=stored(conversations, lambda id: run_id(NAME, id)),
     fits=lambda body: "messages" in body,

@@ -19,10 +19,10 @@ from tracklog.formats.importers import (
     Signs,
     beginning,
     count,
-    moment,
     run_id,
     score,
     seconds,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._snapshots import (
@@ -76,8 +76,8 @@ class InspectReader(SnapshotReader):
             return
         for sample in items(value.get("samples")):
             self._sample(value, obj(sample))
-        if not items(value.get("samples")):
-            self._alone(value)
+        if not items(value.get("samples")) and raw.exact:
+            self._alone(value)  # of a torn log the samples may be missing
 
     def conversation(self, value: Body) -> None:
         self._sample(value, obj(value.get("sample")))
@@ -85,8 +85,9 @@ class InspectReader(SnapshotReader):
     def _alone(self, value: Body) -> None:
         """A log without samples: it failed before the first one, or has just begun."""
         self.out.run = self._run(obj(value.get("eval")), {})
-        about = self.about("eval", without(value, "samples", "stats"))
-        self._open(obj(about.get("eval")), {}, moment(obj(about.get("eval")).get("created")))
+        self.about("eval")
+        about = without(value, "samples", "stats")
+        self._open(obj(about.get("eval")), {}, utc_time(obj(about.get("eval")).get("created")))
         if error := obj(about.get("error")):
             text = word(error.get("message"))
             self.put(Noted(label="error", kind="error", text=text, data=error))
@@ -125,9 +126,10 @@ class InspectReader(SnapshotReader):
             sample.get("message_pool")
         )
         fixed = {"eval": without(about, "model_args"), "sample": without(sample, *SAMPLE[:6])}
-        fixed = self.about("sample", _resolved(fixed, texts))
-        began = moment(sample.get("started_at")) or next(
-            (at for each in events if (at := moment(obj(each).get("timestamp")))), None
+        self.about("sample")
+        fixed = _resolved(fixed, texts)
+        began = utc_time(sample.get("started_at")) or next(
+            (at for each in events if (at := utc_time(obj(each).get("timestamp")))), None
         )
         self._open(obj(fixed.get("eval")), obj(fixed.get("sample")), began)
         self._known: set[str] = set()
@@ -135,19 +137,20 @@ class InspectReader(SnapshotReader):
         self._answered = {
             str(obj(each).get("id")) for each in events if obj(each).get("event") == "tool"
         }
-        self._said: list[tuple[str, str]] = []
+        self._agents: list[tuple[str, str]] = []
         for place, event in enumerate(events):
             self._event(f"event/{place}", obj(event), texts, pool)
         if not events:
             for place, message in enumerate(items(sample.get("messages"))):
-                fields = self.about(f"message/{place}", _resolved(message, texts))
+                self.about(f"message/{place}")
+                fields = _resolved(message, texts)
                 self._message(obj(fields), None, whole=True)
         self._end(log, sample, texts)
 
     def _end(self, log: Body, sample: Body, texts: Body) -> None:
         error, limit = obj(sample.get("error")), obj(sample.get("limit"))
         scores = obj(sample.get("scores"))
-        done = moment(sample.get("completed_at"))
+        done = utc_time(sample.get("completed_at"))
         status = word(log.get("status"))
         fields = {
             "error": error,
@@ -155,7 +158,8 @@ class InspectReader(SnapshotReader):
             "status": status,
             "retries": sample.get("error_retries"),
         }
-        fields = obj(self.about("end", _resolved(without(fields), texts)))
+        self.about("end")
+        fields = obj(_resolved(without(fields), texts))
         if error:
             text = word(error.get("message"))
             self.put(Noted(label="error", kind="error", text=text, data=error), done, fields)
@@ -172,7 +176,8 @@ class InspectReader(SnapshotReader):
             )
             self.put(ended, done)
         if scores and not self._known & {"score"}:
-            for name, each in obj(self.about("scores", _resolved(scores, texts))).items():
+            self.about("scores")
+            for name, each in obj(_resolved(scores, texts)).items():
                 self._decide(name, obj(each), done)
 
     def _event(self, key: str, event: Body, texts: Body, pool: list[Any]) -> None:
@@ -183,13 +188,13 @@ class InspectReader(SnapshotReader):
             full["input"] = [message for span in items(event["input_refs"])
                              for message in _span(pool, span)]  # fmt: skip
         full = _resolved(full, texts)
-        self.about(name, full)
+        self.about(name)
         value = (
             obj(self.out.lift.value(without(full, "call")))
             if kind == "model"
             else obj(self.out.lift.value(full))
         )
-        at = moment(event.get("timestamp"))
+        at = utc_time(event.get("timestamp"))
         self.out.report.mapped[kind] += 1
         if kind == "model":
             self._model(name, value, at)
@@ -214,10 +219,10 @@ class InspectReader(SnapshotReader):
         """Agents are spans of their own type; other spans only order the events."""
         id, name = word(value.get("id")), word(value.get("name"))
         if kind == "span_begin" and value.get("type") == "agent":
-            self._said.append((id or "", name or "agent"))
+            self._agents.append((id or "", name or "agent"))
             self.put(Began(what="agent", agent=name or "agent"), at)
-        elif kind == "span_end" and self._said and self._said[-1][0] == id:
-            self.put(Ended(what="agent", agent=self._said.pop()[1]), at)
+        elif kind == "span_end" and self._agents and self._agents[-1][0] == id:
+            self.put(Ended(what="agent", agent=self._agents.pop()[1]), at)
         else:
             data = without(value, *COMMON)
             self.put(Noted(label=kind, kind=kind, text=name, data=data or None), at)
@@ -227,7 +232,7 @@ class InspectReader(SnapshotReader):
             self._message(obj(message), at)
         output = obj(value.get("output"))
         model = word(value.get("model")) or word(output.get("model")) or self.model
-        done = moment(value.get("completed")) or at
+        done = utc_time(value.get("completed")) or at
         choice = obj(next(iter(items(output.get("choices"))), None))
         message = obj(choice.get("message"))
         if message:
@@ -289,9 +294,9 @@ class InspectReader(SnapshotReader):
         extra = without(message, "id", "role", "content", "tool_calls", "model", "source")
         id = word(message.get("id"))
         if blocks or not items(message.get("tool_calls")):
-            said = Said(role=speaks, blocks=blocks, message_id=id, stop_reason=stop,  # type: ignore[arg-type]  # three roles
+            fact = Said(role=speaks, blocks=blocks, message_id=id, stop_reason=stop,  # type: ignore[arg-type]  # three roles
                         model=model or word(message.get("model")) if role == "assistant" else None)  # fmt: skip
-            self.put(said, at, extra)
+            self.put(fact, at, extra)
         for place, call in enumerate(items(message.get("tool_calls"))):
             self._call(obj(call), f"{name}/{place}", at)
 
@@ -333,7 +338,7 @@ class InspectReader(SnapshotReader):
             seconds=seconds(value.get("working_time")),
             synthetic_id=id is None,
         )
-        self.put(back, moment(value.get("completed")) or at, without(value, *TOOL))
+        self.put(back, utc_time(value.get("completed")) or at, without(value, *TOOL))
 
     def _decide(self, name: str, fields: Body, at: str | None) -> None:
         value = fields.get("value")

@@ -15,13 +15,13 @@ from tracklog.formats.importers import (
     Reader,
     Signs,
     beginning,
+    by_signs,
     count,
     inside,
-    moment,
     remember,
     run_id,
-    score,
     seconds,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._snapshots import (
@@ -64,7 +64,7 @@ class KimiReader(Reader):
         bare = not value.get("time") and not value.get("timestamp")
         fields = self.out.about(raw, bare=bare)
         if "payload" in inner and "type" not in value:
-            at = moment(value.get("timestamp"))
+            at = utc_time(value.get("timestamp"))
             self._open(at, {})
             self._cli(word(inner.get("type")) or "message", obj(obj(fields).get("message")), at)
             return
@@ -72,7 +72,7 @@ class KimiReader(Reader):
         if kind is None:
             self.out.unknown("record", fields)
             return
-        at = moment(value.get("time")) or moment(value.get("created_at"))
+        at = utc_time(value.get("time")) or utc_time(value.get("created_at"))
         self._open(at, obj(fields))
         known = KINDS.get(kind)
         self.out.report.mapped[kind] += 1
@@ -88,8 +88,7 @@ class KimiReader(Reader):
         self._settle(None)
         title = word(obj(read_json(state_of(self.source.path))).get("title"))
         if title and self._names()[1] == MAIN:
-            data = orjson.dumps({"title": title})
-            self.out.about(Raw(0, data, {"title": title}, exact=False), key="title", revised=True)
+            self.out.about_revised("title")
             self.out.write(Noted(label="title", text=title))
 
     def _open(self, at: str | None, value: Body) -> None:
@@ -117,8 +116,8 @@ class KimiReader(Reader):
     def _bind(self, fields: Body, at: str | None) -> None:
         prompt = word(fields.get("systemPrompt"))
         if prompt:
-            said = Said(role="system", blocks=(text_block(prompt),), injected=True)
-            self.out.write(said, at=at)
+            fact = Said(role="system", blocks=(text_block(prompt),), injected=True)
+            self.out.write(fact, at=at)
         data = without(fields, "type", "time", "agentId", "systemPrompt")
         self.out.write(
             Noted(label="config", kind=word(fields.get("type")), data=data or None), at=at
@@ -127,11 +126,11 @@ class KimiReader(Reader):
     def _prompt(self, fields: Body, at: str | None) -> None:
         kind = word(obj(fields.get("origin")).get("kind"))
         blocks = tuple(_blocks(fields.get("input")))
-        self._heard(blocks)
+        self._remember_texts(blocks)
         id = word(fields.get("promptId"))
-        said = Said(role="user", blocks=blocks, message_id=id, injected=kind not in (None, "user"))
+        fact = Said(role="user", blocks=blocks, message_id=id, injected=kind not in (None, "user"))
         self.out.write(
-            said, at=at, extra=without(fields, "type", "time", "agentId", "input", "promptId")
+            fact, at=at, extra=without(fields, "type", "time", "agentId", "input", "promptId")
         )
 
     def _append(self, fields: Body, at: str | None) -> None:
@@ -140,19 +139,19 @@ class KimiReader(Reader):
         inner = obj(message.get("message")) or message
         blocks = tuple(_blocks(inner.get("content")))
         made = [*items(inner.get("toolCalls"))]
-        if self._is_heard(blocks) and all(self._is_called(obj(each)) for each in made):
+        if self._is_known(blocks) and all(self._is_called(obj(each)) for each in made):
             self.out.report.mapped[str(fields.get("type"))] -= 1
             self.out.report.ignored[f"{fields.get('type')}: compared, a copy"] += 1
             return
-        self._heard(blocks)
+        self._remember_texts(blocks)
         role = word(inner.get("role"))
-        said = Said(
+        fact = Said(
             role="assistant" if role == "assistant" else "user",
             blocks=blocks,
             injected=role != "assistant",
             message_id=word(inner.get("id")),
         )
-        self.out.write(said, at=at)
+        self.out.write(fact, at=at)
 
     def _loop(self, fields: Body, at: str | None) -> None:
         event = obj(fields.get("event"))
@@ -163,10 +162,10 @@ class KimiReader(Reader):
             self.out.write(Began(what="step", step=step), at=at)
         elif kind == "content.part":
             blocks = tuple(_blocks([event.get("part")]))
-            self._heard(blocks)
+            self._remember_texts(blocks)
             model = self.state.get("model")
-            said = Said(role="assistant", blocks=blocks, message_id=step, model=model, step=step)
-            self.out.write(said, at=at)
+            fact = Said(role="assistant", blocks=blocks, message_id=step, model=model, step=step)
+            self.out.write(fact, at=at)
         elif kind == "tool.call":
             id = word(event.get("toolCallId"))
             remember(self.state.setdefault("called", {}), id or "", 1, LONG)
@@ -189,7 +188,7 @@ class KimiReader(Reader):
 
     def _result(self, id: str | None, result: Body, at: str | None) -> None:
         output = result.get("output")
-        self._heard(tuple(_blocks(output if isinstance(output, str | list) else None)))
+        self._remember_texts(tuple(_blocks(output if isinstance(output, str | list) else None)))
         back = Returned(
             call_id=id or "unknown",
             ok=result.get("isError", result.get("is_error")) is not True,
@@ -238,7 +237,7 @@ class KimiReader(Reader):
 
         def first(*names: str) -> int | None:
             return next(
-                (found for name in names if (found := count(fields.get(name))) is not None), None
+                (amount for name in names if (amount := count(fields.get(name))) is not None), None
             )
 
         other, output = first("inputOther", "input_other"), first("output")
@@ -257,12 +256,12 @@ class KimiReader(Reader):
         spent = Spent(key=f"{self.out.run}/{key}", model=model, usage=known, calls=1)
         self.out.write(spent, at=at)
 
-    def _heard(self, blocks: tuple[Body, ...]) -> None:
+    def _remember_texts(self, blocks: tuple[Body, ...]) -> None:
         known = self.state.setdefault("texts", {})
         for text in _texts(blocks):
             remember(known, text, 1, LONG)
 
-    def _is_heard(self, blocks: tuple[Body, ...]) -> bool:
+    def _is_known(self, blocks: tuple[Body, ...]) -> bool:
         known = self.state.get("texts", {})
         return all(text in known for text in _texts(blocks))
 
@@ -347,11 +346,11 @@ def _blocks(content: Any) -> Iterable[Body]:
 
 
 def _texts(blocks: Iterable[Body]) -> list[str]:
-    found = []
+    texts = []
     for block in blocks:
         text = block.get("text", block.get("thinking", block.get("chunk")))
-        found.append(sha256(orjson.dumps(text, default=str)).hexdigest()[:16])
-    return found
+        texts.append(sha256(orjson.dumps(text, default=str)).hexdigest()[:16])
+    return texts
 
 
 def state_of(path: Path) -> Path:
@@ -369,10 +368,6 @@ SIGNS = (
 )
 CONTEXT = Signs({"role": {"_system_prompt", "_checkpoint", "_usage"}})
 STATE = Signs({"agents": dict, "createdAt": ANY, "updatedAt": ANY})
-
-
-def recognise(path: Path, head: bytes) -> float:
-    return score(path, head, SIGNS)
 
 
 def companion(path: Path, head: bytes) -> bool:
@@ -398,7 +393,7 @@ importer = Importer(
     about="Kimi Code and Kimi CLI: the wires of their sessions, with sub-agents.",
     mapping="1",
     reader=KimiReader,
-    recognise=recognise,
+    recognise=by_signs(SIGNS),
     find=find,
     companion=companion,
     beside=lambda path: [state_of(path)],

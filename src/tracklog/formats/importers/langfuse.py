@@ -1,26 +1,28 @@
 """langfuse: traces of Langfuse, as documents and as exported observations; a trace is a run."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from tracklog.formats.importers import (
-    DAMAGED,
-    Form,
     Importer,
     Raw,
     Signs,
     beginning,
     count,
-    moment,
     run_id,
     score,
+    utc_time,
     word,
 )
-from tracklog.formats.importers._snapshots import open_run, parsed, without
+from tracklog.formats.importers._snapshots import (
+    json_lines,
+    lines_at_once,
+    open_run,
+    parsed,
+    without,
+)
 from tracklog.formats.importers._traces import TraceReader
 from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Decided, Ended, Noted, Returned, Spent
@@ -51,9 +53,10 @@ class LangfuseReader(TraceReader):
         first = seen[0] if seen else {}
         about = {key: unquoted(each) for key, each in trace.items()
                  if key not in ("observations", "updatedAt", "scores")}  # fmt: skip
-        about = self.about("trace", {"id": value["id"], **about})
-        began = moment(first.get("startTime"))
-        stamped = moment(trace.get("timestamp"))
+        self.about("trace")
+        about = {"id": value["id"], **about}
+        began = utc_time(first.get("startTime"))
+        stamped = utc_time(trace.get("timestamp"))
         open_run(
             self.out,
             NAME,
@@ -67,7 +70,8 @@ class LangfuseReader(TraceReader):
         for observation in seen:
             self._observation(observation)
         for place, score_ in enumerate(items(trace.get("scores"))):
-            each = obj(self.about(f"score/{obj(score_).get('id', place)}", score_))
+            self.about(f"score/{obj(score_).get('id', place)}")
+            each = obj(score_)
             number = each.get("value")
             decided = Decided(
                 name=word(each.get("name")),
@@ -76,20 +80,21 @@ class LangfuseReader(TraceReader):
                 reason=word(each.get("comment")),
                 by=word(each.get("source")),
             )
-            self.put(decided, moment(each.get("timestamp")))
+            self.put(decided, utc_time(each.get("timestamp")))
         root = next((each for each in seen if not each.get("parentObservationId")), None)
         if root is not None and root.get("endTime"):
             wrong = root.get("level") == "ERROR"
-            self.about("end", {"end": root["endTime"], "level": root.get("level")})
+            self.about("end")
             ended = Ended(what="run", outcome="error" if wrong else "success",
                           passed=False if wrong else None, reason=word(root.get("statusMessage")))  # fmt: skip
-            self.put(ended, moment(root["endTime"]))
+            self.put(ended, utc_time(root["endTime"]))
 
     def _observation(self, observation: Body) -> None:
         id = str(observation.get("id"))
-        value = obj(self.about(id, observation))
+        self.about(id)
+        value = obj(observation)
         kind = word(value.get("type")) or "SPAN"
-        at, done = moment(value.get("startTime")), moment(value.get("endTime"))
+        at, done = utc_time(value.get("startTime")), utc_time(value.get("endTime"))
         self.out.report.mapped[kind] += 1
         given = self.out.lift.value(unquoted(observation.get("input")))
         out = self.out.lift.value(unquoted(observation.get("output")))
@@ -149,7 +154,7 @@ class LangfuseReader(TraceReader):
 
 def tokens(fields: Body) -> Body:
     """The counts of an observation; parts of the input may stand beside it or inside it."""
-    counts = {key: found for key, each in fields.items() if (found := count(each)) is not None}
+    counts = {key: amount for key, each in fields.items() if (amount := count(each)) is not None}
     total = counts.pop("total", None)
     asked = {
         key: each for key, each in counts.items() if key.startswith(("input", "cache", "prompt"))
@@ -178,10 +183,10 @@ def tokens(fields: Body) -> Body:
 def unquoted(value: Any) -> Any:
     """A value that may be JSON in a string, even twice."""
     for _ in range(3):
-        found = parsed(value)
-        if found is value or not isinstance(value, str) or isinstance(found, int | float | bool):
+        inner = parsed(value)
+        if inner is value or not isinstance(value, str) or isinstance(inner, int | float | bool):
             return value
-        value = found
+        value = inner
     return value
 
 
@@ -198,9 +203,9 @@ def _messages(value: Any) -> Iterator[Any]:
 def traces(value: Any) -> Iterator[Body]:
     """The traces of a document, or of a list of observations."""
     fields = obj(value)
-    if "observations" in fields:
+    if "observations" in fields or word(obj(fields.get("trace")).get("id")):
         trace = obj(fields.get("trace")) or {k: v for k, v in fields.items() if k != "observations"}
-        seen = [camel(obj(each)) for each in items(fields["observations"])]
+        seen = [camel(obj(each)) for each in items(fields.get("observations"))]
         id = word(trace.get("id")) or next((word(each.get("traceId")) for each in seen), None)
         if id:
             yield {"id": id, "trace": camel(trace), "observations": seen}
@@ -210,38 +215,27 @@ def traces(value: Any) -> Iterator[Body]:
         seen_ = camel(obj(each))
         if id := word(seen_.get("traceId")):
             groups.setdefault(id, []).append(seen_)
-    for id, found in groups.items():
-        yield {"id": id, "trace": {}, "observations": found}
+    for id, observations in groups.items():
+        yield {"id": id, "trace": {}, "observations": observations}
 
 
 def camel(fields: Body) -> Body:
     """The names of exported files, `trace_id`, as those of the API, `traceId`."""
     if "trace_id" not in fields and "start_time" not in fields:
         return fields
-    found = {_WORD.sub(lambda mark: mark[1].upper(), key): each for key, each in fields.items()}
+    renamed = {_WORD.sub(lambda mark: mark[1].upper(), key): each for key, each in fields.items()}
     for key in ("startTime", "endTime"):
-        if isinstance(text := found.get(key), str) and " " in text:
-            found[key] = text.replace(" ", "T", 1)
-    return found
+        if isinstance(text := renamed.get(key), str) and " " in text:
+            renamed[key] = text.replace(" ", "T", 1)
+    return renamed
 
 
 def lines(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG001  # the shape
     """The traces of a file with an observation on each line, in any order."""
-    data, seen, odd = path.read_bytes(), [], []
-    *whole, tail = data.split(b"\n")
-    for line in [*whole, tail]:
-        if not line.strip():
-            continue
-        try:
-            seen.append(orjson.loads(line))
-        except orjson.JSONDecodeError:
-            name = "torn-tail" if line is tail else "irreparable"
-            odd.append(
-                Raw(0, line, DAMAGED, ((name, "an observation that is no JSON"),), exact=False)
-            )
-    for trace in traces(seen):
-        yield Raw(0, b"", trace, through=len(data))
-    yield from odd
+    file = json_lines(path, "an observation")
+    for trace in traces([value for _, value in file.values]):
+        yield Raw(0, b"", trace, through=file.size)
+    yield from file.damaged
 
 
 SIGNS = (
@@ -260,22 +254,13 @@ def recognise(path: Path, head: bytes) -> float:
     return 0.97 if whole or cut else score(path, head, SIGNS)
 
 
-def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
-    return "store" if path.suffix in (".jsonl", ".ndjson") else "document"
-
-
-def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:  # noqa: ARG001  # the shape
-    return ()  # exports lie where somebody put them
-
-
 importer = Importer(
     name=NAME,
     about="Langfuse: traces of its user interface and API, and exported observations.",
     mapping="1",
     reader=LangfuseReader,
     recognise=recognise,
-    find=find,
-    form=form,
+    form=lines_at_once,
     records=lines,
     fits=lambda body: "observations" in body,
     proven="real traces of 2025 from its makers; exported folders unproven",

@@ -1,27 +1,23 @@
 """langsmith: runs of LangSmith, as exports and as the bodies that its SDK sends; a trace is a run."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from tracklog.formats.importers import (
     ANY,
-    DAMAGED,
-    Form,
     Importer,
     Raw,
     Signs,
     beginning,
     count,
-    moment,
     run_id,
     score,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._exchanges import reply_of
-from tracklog.formats.importers._snapshots import open_run, without
+from tracklog.formats.importers._snapshots import json_lines, lines_at_once, open_run, without
 from tracklog.formats.importers._traces import TraceReader
 from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Ended, Noted, Returned, Spent
@@ -48,12 +44,12 @@ class LangsmithReader(TraceReader):
         )
         root = next((each for each in runs if not each.get("parent_run_id")), runs[0])
         meta = obj(obj(root.get("extra")).get("metadata"))
-        self.about("trace", {"trace": value["trace"], "name": root.get("name")})
+        self.about("trace")
         open_run(
             self.out,
             NAME,
             value["trace"],
-            at=moment(root.get("start_time")),
+            at=utc_time(root.get("start_time")),
             program="langsmith",
             version=obj(obj(root.get("extra")).get("runtime")).get("sdk_version"),
             title=root.get("name"),
@@ -66,19 +62,18 @@ class LangsmithReader(TraceReader):
             self._run(run)
         if root.get("end_time"):
             error = word(root.get("error"))
-            self.about(
-                "end", {"end": root["end_time"], "error": error, "status": root.get("status")}
-            )
+            self.about("end")
             outcome = "error" if error else word(root.get("status")) or "success"
             ended = Ended(what="run", outcome=outcome, passed=False if error else None,
                           reason=error.partition("\n")[0] if error else None)  # fmt: skip
-            self.put(ended, moment(root["end_time"]))
+            self.put(ended, utc_time(root["end_time"]))
 
     def _run(self, run: Body) -> None:
         id = str(run.get("id"))
-        value = obj(self.about(id, run))
+        self.about(id)
+        value = obj(run)
         kind = word(value.get("run_type")) or "run"
-        at, done = moment(value.get("start_time")), moment(value.get("end_time"))
+        at, done = utc_time(value.get("start_time")), utc_time(value.get("end_time"))
         self.out.report.mapped[kind] += 1
         error = word(value.get("error"))
         extra = without(value, *RUN)
@@ -166,12 +161,12 @@ class LangsmithReader(TraceReader):
 
 
 def _messages(given: Body) -> Iterator[Any]:
-    found = items(given.get("messages")) or items(given.get("input"))
+    messages = items(given.get("messages")) or items(given.get("input"))
     if isinstance(prompts := given.get("prompts"), list):
-        found = [*found, *prompts]
+        messages = [*messages, *prompts]
     if isinstance(given.get("input"), str):
         yield given["input"]
-    for message in found:
+    for message in messages:
         yield from message if isinstance(message, list) else [message]
 
 
@@ -197,9 +192,11 @@ def _answers(out: Any) -> Iterator[Any]:
 def _generated(out: Body) -> Body:
     for generation in items(out.get("generations")):
         for each in generation if isinstance(generation, list) else [generation]:
-            found = obj(obj(obj(obj(each).get("message")).get("kwargs")).get("usage_metadata"))
-            if found:
-                return found
+            usage_fields = obj(
+                obj(obj(obj(each).get("message")).get("kwargs")).get("usage_metadata")
+            )
+            if usage_fields:
+                return usage_fields
     return {}
 
 
@@ -210,9 +207,11 @@ def traces(value: Any) -> Iterator[Body]:
         yield fields
         return
     listed = [*items(fields.get("post")), *items(fields.get("patch"))]
-    found = listed or items(fields.get("runs")) or (value if isinstance(value, list) else [value])
+    runs_given = (
+        listed or items(fields.get("runs")) or (value if isinstance(value, list) else [value])
+    )
     merged: dict[str, Body] = {}
-    for run in found:
+    for run in runs_given:
         each = obj(run)
         if id := word(each.get("id")):
             known = merged.setdefault(id, {})
@@ -227,22 +226,14 @@ def traces(value: Any) -> Iterator[Body]:
 
 def lines(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG001  # the shape
     """The traces of a file with a run on each line, in any order."""
-    data, runs, odd = path.read_bytes(), [], []
-    *whole, tail = data.split(b"\n")
-    for line in [*whole, tail]:
-        if not line.strip():
-            continue
-        try:
-            value = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            name = "torn-tail" if line is tail else "irreparable"
-            odd.append(Raw(0, line, DAMAGED, ((name, "a run that is no JSON"),), exact=False))
-            continue
+    file = json_lines(path, "a run")
+    runs = []
+    for _, value in file.values:
         fields = obj(value)
         runs += [*items(fields.get("post")), *items(fields.get("patch"))] or [value]
     for trace in traces(runs):
-        yield Raw(0, b"", trace, through=len(data))
-    yield from odd
+        yield Raw(0, b"", trace, through=file.size)
+    yield from file.damaged
 
 
 SIGNS = (
@@ -260,22 +251,13 @@ def recognise(path: Path, head: bytes) -> float:
     return score(path, head, SIGNS)
 
 
-def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
-    return "store" if path.suffix in (".jsonl", ".ndjson") else "document"
-
-
-def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:  # noqa: ARG001  # the shape
-    return ()  # exports lie where somebody put them
-
-
 importer = Importer(
     name=NAME,
     about="LangSmith: exported runs, and the bodies that its SDK sends; each trace is a run.",
     mapping="1",
     reader=LangsmithReader,
     recognise=recognise,
-    find=find,
-    form=form,
+    form=lines_at_once,
     records=lines,
     fits=lambda body: "run_type" in body,
     proven="bodies of the SDK 0.14 from a test run, and a real batch of 2024",

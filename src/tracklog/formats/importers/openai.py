@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tracklog.formats.importers import ANY, Importer, Raw, Signs, beginning, run_id, score, word
-from tracklog.formats.importers._block_facts import spoken
+from tracklog.formats.importers._block_facts import block_facts
 from tracklog.formats.importers._exchanges import (
     Body,
     ExchangeReader,
@@ -13,7 +13,6 @@ from tracklog.formats.importers._exchanges import (
     form_of,
     items,
     obj,
-    part_of,
     previous,
     reply_of,
 )
@@ -30,13 +29,7 @@ class OpenaiReader(ExchangeReader):
 
     name = speaks = NAME
 
-    def record(self, raw: Raw) -> None:
-        value = raw.value
-        if isinstance(value, list):
-            for each in value:
-                self.record(part_of(raw, each))
-            return
-        body = obj(value)
+    def read_body(self, raw: Raw, body: Body) -> None:
         kind = word(body.get("type")) or ""
         if body.get("object") == "chat.completion.chunk":
             self.gather(raw, "chat.completion.chunk", word(body.get("id")) or "chunk")
@@ -68,30 +61,30 @@ class OpenaiReader(ExchangeReader):
 
     def messages(self, request: Body) -> list[Any]:
         """The messages of a request of either API, the instructions first."""
-        found: list[Any] = []
+        messages_given: list[Any] = []
         if request.get("instructions"):
-            found.append({"role": "system", "content": request["instructions"]})
+            messages_given.append({"role": "system", "content": request["instructions"]})
         given = request.get("input")
         if isinstance(given, str):
-            found.append({"role": "user", "content": given})
-        return [*found, *items(given), *items(request.get("messages"))]
+            messages_given.append({"role": "user", "content": given})
+        return [*messages_given, *items(given), *items(request.get("messages"))]
 
     def print_of(self, message: Any) -> str:
         return _print(message)
 
-    def said(self, message: Any) -> list[Fact]:
+    def message_facts(self, message: Any) -> list[Fact]:
         fields = obj(message)
         role = word(fields.get("role"))
         if role in ROLES:
             blocks = reply_of(
                 NAME, [{"role": "assistant", "content": fields.get("content")}]
             ).blocks
-            facts = list(spoken(blocks, role=ROLES[role], message_id=word(fields.get("id"))))
+            facts = list(block_facts(blocks, role=ROLES[role], message_id=word(fields.get("id"))))
             return facts or [Said(role=ROLES[role], blocks=())]
         if role in ("assistant", "tool"):
-            return list(spoken(reply_of(NAME, [fields]).blocks))
+            return list(block_facts(reply_of(NAME, [fields]).blocks))
         response = {"object": "response", "output": [message]}
-        return list(spoken(reply_of(NAME, [response]).blocks))
+        return list(block_facts(reply_of(NAME, [response]).blocks))
 
     def echo(self, bodies: list[Body], reply: Reply) -> list[Any]:
         outputs = [items((obj(body.get("response")) or body).get("output")) for body in bodies]
@@ -123,8 +116,8 @@ def _print(message: Any) -> str:
     kind = word(fields.get("type")) if fields.get("type") != "message" else None
     if fields.get("type") == "message" or fields.get("role"):
         key = key if fields.get("role") == "tool" else None
-    said = joined if joined not in ("", [None]) else None
-    return fingerprint(fields.get("role"), kind, said, calls, key)
+    content = joined if joined not in ("", [None]) else None
+    return fingerprint(fields.get("role"), kind, content, calls, key)
 
 
 COMPLETION = re.compile(r"chat\.completion")
@@ -147,10 +140,10 @@ TALK = Signs(
 
 def recognise(path: Path, head: bytes) -> float:
     """A body of a request alone needs a message that only this API has."""
-    found = score(path, head, SIGNS)
-    bodies = (each for each in beginning(path, head).objects if not found and TALK.match(each))
+    sure = score(path, head, SIGNS)
+    bodies = (each for each in beginning(path, head).objects if not sure and TALK.match(each))
     own = any(_is_own(message) for body in bodies for message in body["messages"])
-    return found or (0.7 if own else 0.0)
+    return sure or (0.7 if own else 0.0)
 
 
 def _is_own(message: Any) -> bool:

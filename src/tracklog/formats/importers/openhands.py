@@ -5,26 +5,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from tracklog.formats.importers import (
-    DAMAGED,
-    Form,
     Importer,
     Raw,
     Signs,
     beginning,
     count,
     inside,
-    moment,
     run_id,
     score,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._exchanges import reply_of
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
     foreign_block,
+    json_lines,
+    lines_at_once,
     open_run,
     parsed,
     read_json,
@@ -80,12 +78,13 @@ class OpenhandsReader(SnapshotReader):
         fields = [obj(each) for each in events]
         llm = obj(obj(value.get("agent")).get("llm"))
         self.model = word(llm.get("model"))
-        first = next((at for each in fields if (at := moment(each.get("timestamp")))), None)
+        first = next((at for each in fields if (at := utc_time(each.get("timestamp")))), None)
         about = {"id": self._native(value), "model": self.model,
                  "workspace": obj(value.get("workspace")).get("working_dir"),
                  **without(value, "events", "history", "agent", "stats", "id", "workspace",
                            "execution_status", "secrets", "agent_state", "llm_metrics", "metrics")}  # fmt: skip
-        about = self.about("conversation", about if "instance_id" in value else without(about))
+        self.about("conversation")
+        about = about if "instance_id" in value else without(about)
         rest = without(about, "id", "model", "workspace") if "instance_id" in value else None
         open_run(self.out, NAME, about.get("id"), at=first, model=self.model,
                  cwd=about.get("workspace"), title=value.get("title"), extra=rest)  # fmt: skip
@@ -95,17 +94,18 @@ class OpenhandsReader(SnapshotReader):
         for place, event in enumerate(fields):
             key = event.get("id")
             key = str(key) if key is not None and key != "" else f"event/{place}"
-            full = self.about(key, event)
-            at = moment(event.get("timestamp"))
+            self.about(key)
+            at = utc_time(event.get("timestamp"))
             if "kind" in event:
-                self._sdk(key, obj(full), at)
+                self._sdk(key, event, at)
             elif "action" in event or "observation" in event:
-                self._v0(key, obj(full), at)
+                self._v0(key, event, at)
             else:
-                self.out.unknown("event", full, at=at)
+                self.out.unknown("event", event, at=at)
         stats = self._stats or obj(obj(value.get("stats")).get("usage_to_metrics"))
         if stats:
-            self._sum(self.about("stats", stats))
+            self.about("stats")
+            self._sum(stats)
 
     # The first generation.
 
@@ -123,26 +123,26 @@ class OpenhandsReader(SnapshotReader):
         thought = word(args.get("thought"))
         if action == "message":
             blocks = (text_block(args.get("content")),)
-            said = Said(role="assistant" if agent else "user", blocks=blocks, message_id=key,
+            fact = Said(role="assistant" if agent else "user", blocks=blocks, message_id=key,
                         model=self.model if agent else None,
                         injected=event.get("source") == "environment")  # fmt: skip
-            self.put(said, at, {**extra, **without(args, "content")})
+            self.put(fact, at, {**extra, **without(args, "content")})
         elif action == "system":
-            said = Said(role="system", blocks=(text_block(args.get("content")),), injected=True)
-            self.put(said, at, {**extra, **without(args, "content")})
+            fact = Said(role="system", blocks=(text_block(args.get("content")),), injected=True)
+            self.put(fact, at, {**extra, **without(args, "content")})
         elif action in ("think", "finish", "reject"):
             text = word(args.get("final_thought")) or thought or word(event.get("message"))
             block = thought_block(text) if action == "think" else text_block(text)
-            said = Said(role="assistant", blocks=(block,), message_id=key, model=self.model)
-            self.put(said, at, {**extra, **without(args, "thought", "final_thought")})
+            fact = Said(role="assistant", blocks=(block,), message_id=key, model=self.model)
+            self.put(fact, at, {**extra, **without(args, "thought", "final_thought")})
         elif action in QUIET:
             label = "compaction" if action == "condensation" else action
             self.put(Noted(label=label, kind=action, data=without({**args, **extra})), at)
         else:
             if thought:
-                said = Said(role="assistant", blocks=(text_block(thought),), model=self.model,
+                fact = Said(role="assistant", blocks=(text_block(thought),), model=self.model,
                             message_id=f"{key}/thought")  # fmt: skip
-                self.put(said, at)
+                self.put(fact, at)
             native = word(meta.get("tool_call_id"))
             id = self._actions[event.get("id")] = native or key
             tool = word(meta.get("function_name")) or action
@@ -180,10 +180,10 @@ class OpenhandsReader(SnapshotReader):
         choice = obj(next(iter(items(response.get("choices"))), None))
         text = obj(choice.get("message")).get("content")
         if word(text):
-            said = Said(
+            fact = Said(
                 role="assistant", blocks=(text_block(text),), message_id=id, model=self.model
             )
-            self.put(said, at)
+            self.put(fact, at)
         known = obj(reply_of("openai", [response]).meta.get("usage"))
         if known:
             raw = obj(response.get("usage"))
@@ -202,15 +202,15 @@ class OpenhandsReader(SnapshotReader):
             role = "assistant" if message.get("role") == "assistant" else "user"
             blocks = [*_thoughts(message), *_blocks(message.get("content"))]
             hidden = event.get("source") != "user" and role == "user"
-            said = Said(role="assistant" if role == "assistant" else "user", blocks=tuple(blocks),
+            fact = Said(role="assistant" if role == "assistant" else "user", blocks=tuple(blocks),
                         message_id=key, model=self.model if role == "assistant" else None,
                         injected=hidden)  # fmt: skip
-            self.put(said, at, without(extra, "llm_message"))
+            self.put(fact, at, without(extra, "llm_message"))
         elif kind == "SystemPromptEvent":
             prompt = event.get("system_prompt", event.get("prompt"))
             text = obj(prompt).get("text", prompt)
-            said = Said(role="system", blocks=(text_block(text),), injected=True)
-            self.put(said, at, without(extra, "system_prompt", "prompt"))
+            fact = Said(role="system", blocks=(text_block(text),), injected=True)
+            self.put(fact, at, without(extra, "system_prompt", "prompt"))
         elif kind in ("ActionEvent", "ACPToolCallEvent"):
             self._action(key, event, at)
         elif kind in ("ObservationEvent", "AgentErrorEvent", "UserRejectObservation"):
@@ -232,13 +232,13 @@ class OpenhandsReader(SnapshotReader):
         known = {block.get("thinking") for block in thoughts}
         for block in _blocks(event.get("thought")):
             text = block.get("text")
-            spoken = THINK.sub("", text) if isinstance(text, str) and known else text
-            if spoken not in (None, ""):
-                thoughts.append({**block, "text": spoken} if block["type"] == "text" else block)
+            rest = THINK.sub("", text) if isinstance(text, str) and known else text
+            if rest not in (None, ""):
+                thoughts.append({**block, "text": rest} if block["type"] == "text" else block)
         if thoughts:
             id = word(event.get("llm_response_id")) or key
-            said = Said(role="assistant", blocks=tuple(thoughts), message_id=id, model=self.model)
-            self.put(said, at)
+            fact = Said(role="assistant", blocks=tuple(thoughts), message_id=id, model=self.model)
+            self.put(fact, at)
         call, native = obj(event.get("tool_call")), word(event.get("tool_call_id"))
         given = parsed(call.get("arguments")) if call else without(obj(event.get("action")), "kind")
         extra = without(event, *COMMON, "thought", "reasoning_content", "thinking_blocks", "tool_call",
@@ -315,30 +315,22 @@ NUMBER = re.compile(r"(?:event-)?(\d+)")
 def events_of(path: Path) -> list[Path]:
     """The files of events of a conversation, in order."""
     folder = path.parent if path.parent.name == "events" else path.parent / "events"
-    found = [each for each in inside(folder, "*.json") if NUMBER.match(each.name)]
-    return sorted(found, key=lambda each: int(NUMBER.match(each.name)[1]))  # type: ignore[index]  # it matched
+    paths = [each for each in inside(folder, "*.json") if NUMBER.match(each.name)]
+    return sorted(paths, key=lambda each: int(NUMBER.match(each.name)[1]))  # type: ignore[index]  # it matched
 
 
 def joined(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG001  # the shape
     """A file of lines: of one conversation an event each, or a conversation each."""
-    data, events, odd = path.read_bytes(), [], []
-    *lines, tail = data.split(b"\n")
-    for line in [*lines, tail]:
-        if not line.strip():
-            continue
-        try:
-            value = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            name = "torn-tail" if line is tail else "irreparable"
-            odd.append(Raw(0, line, DAMAGED, ((name, "an event that is no JSON"),), exact=False))
-            continue
+    file = json_lines(path, "an event")
+    events = []
+    for _, value in file.values:
         if isinstance(value, dict) and isinstance(value.get("history"), list):
-            yield Raw(0, b"", value, through=len(data))
+            yield Raw(0, b"", value, through=file.size)
         else:
             events.append(value)
     if events:
-        yield Raw(0, b"", {"events": events}, through=len(data))
-    yield from odd
+        yield Raw(0, b"", {"events": events}, through=file.size)
+    yield from file.damaged
 
 
 SDK = re.compile(r"[A-Z]\w*(Event|Observation|Condensation\w*)$|Condensation")
@@ -367,10 +359,6 @@ def companion(path: Path, head: bytes) -> bool:
     return (path.parent.parent / BASE).is_file() or next(iter(events_of(path)), path) != path
 
 
-def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
-    return "store" if path.suffix == ".jsonl" else "document"
-
-
 def beside(path: Path) -> list[Path]:
     return events_of(path) if path.name == BASE or path.parent.name == "events" else []
 
@@ -389,7 +377,7 @@ importer = Importer(
     reader=OpenhandsReader,
     recognise=recognise,
     find=find,
-    form=form,
+    form=lines_at_once,
     companion=companion,
     beside=beside,
     records=joined,

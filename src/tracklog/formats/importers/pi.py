@@ -13,12 +13,11 @@ from tracklog.formats.importers import (
     Importer,
     Raw,
     Signs,
+    by_signs,
     count,
-    has_tables,
     inside,
-    moment,
     run_id,
-    score,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._branches import leave_branch
@@ -85,17 +84,18 @@ class PiReader(SnapshotReader):
         for place, event in enumerate(items(value["events"])):
             id = word(obj(event).get("id")) or f"event/{place}"
             key = "session" if obj(event).get("type") == "session" else id
-            self._entry(self.about(key, event), id)
+            self.about(key)
+            self._entry(event, id)
         if rest := obj(value.get("window")):
-            rest = self.about("window", rest)
+            self.about("window")
             self.put(Noted(label="session", kind="session_windows", data=rest))
         if parent := word(value.get("parent")):
-            self.about("parent", {"parent": parent})
+            self.about("parent")
             self.put(Linked(kind="sub-run", parent=parent))
 
     def _entry(self, value: Any, id: str) -> None:
         fields = obj(value)
-        kind, at = word(fields.get("type")) or "record", moment(fields.get("timestamp"))
+        kind, at = word(fields.get("type")) or "record", utc_time(fields.get("timestamp"))
         if kind == "session":
             self._open(fields, at)
             return
@@ -108,7 +108,7 @@ class PiReader(SnapshotReader):
         if kind == "message" and message:
             role = word(message.get("role")) or "message"
             self.out.report.mapped[role] += 1
-            self._message(role, message, id, moment(message.get("timestamp")) or at, at)
+            self._message(role, message, id, utc_time(message.get("timestamp")) or at, at)
             return
         data = without(fields, *ENTRY)
         label, text = kind, None
@@ -125,9 +125,9 @@ class PiReader(SnapshotReader):
             label, text = "title", word(fields.get("name"))
         elif kind == "custom_message":
             content = fields.get("content")
-            said = Said(role="user", blocks=tuple(_blocks(content)), message_id=id, injected=True)
+            fact = Said(role="user", blocks=tuple(_blocks(content)), message_id=id, injected=True)
             self.out.report.mapped[kind] += 1
-            self.put(said, at, without(data, "content"))
+            self.put(fact, at, without(data, "content"))
             return
         elif kind not in ("thinking_level_change", "custom", "label", "reset"):
             self.out.unknown(kind, value, at=at)
@@ -174,21 +174,21 @@ class PiReader(SnapshotReader):
             )
             self.put(back, at, without(message, *RESULT))
         elif role == "bashExecution":
-            said = Said(role="user", blocks=({"type": "command", "command": message.get("command")},),
+            fact = Said(role="user", blocks=({"type": "command", "command": message.get("command")},),
                         message_id=id)  # fmt: skip
-            self.put(said, at)
+            self.put(fact, at)
             rest = without(message, "role", "command", "timestamp")
             self.put(Noted(label="result", kind=role, data=rest), at)
         else:
             hidden = role not in ("user", "system")
-            said = Said(
+            fact = Said(
                 role="system" if role == "system" else "user",
                 blocks=tuple(_blocks(message.get("content"))),
                 message_id=id,
                 injected=hidden,
             )
             extra = without(message, "role", "content", "timestamp")
-            self.put(said, at, {**extra, "role": role} if hidden else extra)
+            self.put(fact, at, {**extra, "role": role} if hidden else extra)
 
     def _assistant(self, message: Body, id: str, at: str | None, written: str | None) -> None:
         model = word(message.get("model")) or self.state.get("model")
@@ -199,9 +199,9 @@ class PiReader(SnapshotReader):
         def speak() -> None:
             nonlocal extra
             if blocks:
-                said = Said(role="assistant", blocks=tuple(blocks), message_id=id, model=model,
+                fact = Said(role="assistant", blocks=tuple(blocks), message_id=id, model=model,
                             stop_reason=stop)  # fmt: skip
-                self.put(said, at, extra)
+                self.put(fact, at, extra)
                 extra = None
                 blocks.clear()
 
@@ -290,14 +290,14 @@ def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
         id = str(row[0])
 
         def load(id: str = id) -> Body:
-            found = []
+            entries = []
             for event in connection.execute(EVENTS, (id,)).fetchall():
                 text = event["event_json"]
                 if text is None and event["event_zstd"] is not None:
                     text = _unpacked(event["event_zstd"])
-                found.append(parsed(plain_value(text)))
+                entries.append(parsed(plain_value(text)))
             window = next(iter(rows(connection, WINDOW, id)), {})
-            return {"id": id, "events": found, "window": _window(window)}
+            return {"id": id, "events": entries, "window": _window(window)}
 
         yield Stored(id, list(row[1:]), row[1], load)
 
@@ -326,12 +326,6 @@ TABLES = {
 }
 
 
-def recognise(path: Path, head: bytes) -> float:
-    if has_tables(path, head, TABLES):
-        return 0.98
-    return score(path, head, SIGNS)
-
-
 def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
     return "store" if head.startswith(MAGIC) else "lines"
 
@@ -348,7 +342,7 @@ importer = Importer(
     about="pi and OpenClaw: their sessions as lines, and the databases of OpenClaw.",
     mapping="1",
     reader=PiReader,
-    recognise=recognise,
+    recognise=by_signs(SIGNS, TABLES),
     find=find,
     form=form,
     beside=log_beside,

@@ -11,12 +11,12 @@ from tracklog.formats.importers import (
     Reader,
     Signs,
     beginning,
+    by_signs,
     count,
     inside,
-    moment,
     remember,
     run_id,
-    score,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._branches import leave_branch
@@ -32,6 +32,8 @@ from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Called, Linked, Noted, Returned, Said, Spent
 
 NAME = "qwen"
+WAITING = 64
+"""How many answers of telemetry wait for their record."""
 COMMON = ("uuid", "parentUuid", "sessionId", "timestamp", "type", "cwd", "version", "gitBranch",
           "message", "model", "usageMetadata", "toolCallResult", "agentId", "isSidechain")  # fmt: skip
 NOT_TYPED = ("notification", "cron", "goal_runtime")
@@ -70,7 +72,7 @@ class QwenReader(Reader):
         ):
             self.out.unknown(kind or "record", value)
             return
-        at = moment(value.get("timestamp"))
+        at = utc_time(value.get("timestamp"))
         self._open(value, at)
         self.out.copied = bool(value.get("forkedFrom"))
         subtype = word(value.get("subtype"))
@@ -129,8 +131,8 @@ class QwenReader(Reader):
             blocks = [text_block(shown)]
         if blocks:
             hidden = subtype in NOT_TYPED or value.get("type") == "tool_result"
-            said = Said(role="user", blocks=tuple(blocks), message_id=id, injected=hidden)
-            self.out.write(said, at=at, extra=without(extra) or None)
+            fact = Said(role="user", blocks=tuple(blocks), message_id=id, injected=hidden)
+            self.out.write(fact, at=at, extra=without(extra) or None)
 
     def _returned(self, answer: Body, result: Body, at: str | None, extra: Body) -> None:
         response, status = obj(answer.get("response")), word(result.get("status"))
@@ -149,7 +151,7 @@ class QwenReader(Reader):
         self.out.write(back, at=at, extra={**extra, "result": rest} if rest else extra or None)
 
     def _assistant(self, id: str, value: Body, at: str | None) -> None:
-        model, spoken = word(value.get("model")), []
+        model, blocks = word(value.get("model")), []
         extra = without(value, *COMMON)
         calls = []
         for place, part in enumerate(items(obj(value.get("message")).get("parts"))):
@@ -157,10 +159,10 @@ class QwenReader(Reader):
             if call:
                 calls.append((place, call))
             else:
-                spoken.append(_block(part))
-        if spoken or not calls:
-            said = Said(role="assistant", blocks=tuple(spoken), message_id=id, model=model)
-            self.out.write(said, at=at, extra=extra or None)
+                blocks.append(_block(part))
+        if blocks or not calls:
+            fact = Said(role="assistant", blocks=tuple(blocks), message_id=id, model=model)
+            self.out.write(fact, at=at, extra=extra or None)
         for place, call in calls:
             native = word(call.get("id"))
             self.out.write(
@@ -174,7 +176,8 @@ class QwenReader(Reader):
             )
         known = tokens(value.get("usageMetadata"))
         if known:
-            remember(self.state.setdefault("spent", {}), _amounts(known), 1, LONG)
+            spent: dict[str, int] = self.state.setdefault("spent", {})
+            remember(spent, _amounts(known), spent.get(_amounts(known), 0) + 1, LONG)
             key = f"{self.out.run}/{id}"
             self.out.write(Spent(key=key, model=model, usage=known, calls=1), at=at)
 
@@ -209,27 +212,34 @@ class QwenReader(Reader):
         if not name.endswith("api_response"):
             return
         waiting: list[Any] = self.state.setdefault("waiting", [])
-        waiting.append([event, at, self.out.mark()])
-        del waiting[:-64]
+        waiting.append([event, at, self.out.mark()["hash"][:16]])
+        if len(waiting) > WAITING:
+            event, at, hash = waiting.pop(0)
+            self._side_call(event, at, hash, self.state.setdefault("spent", {}))
 
     def finish(self) -> None:
         """Write the side calls: answers that telemetry reports and no record has."""
         known = dict(self.state.get("spent", {}))
-        for event, at, mark in self.state.get("waiting", []):
-            asked, output = (
-                count(event.get("input_token_count")),
-                count(event.get("output_token_count")),
-            )
-            cached = count(event.get("cached_content_token_count"))
-            thought = count(event.get("thoughts_token_count"))
-            found = usage(None, input_tokens=asked, cached_tokens=cached, output_tokens=output,
-                          reasoning_tokens=thought)  # fmt: skip
-            if not found or known.pop(_amounts(found), None):
-                continue
-            self.out.again(mark)
-            key = f"{self.out.run}/{word(event.get('response_id')) or mark['hash'][:16]}"
-            spent = Spent(key=key, model=word(event.get("model")), usage=found, calls=1)
-            self.out.write(spent, at=at)
+        for event, at, hash in self.state.get("waiting", []):
+            self._side_call(event, at, hash, known)
+
+    def _side_call(self, event: Body, at: str | None, hash: str, known: dict[str, int]) -> None:
+        """Write an answer that telemetry reports, unless a record has its counts."""
+        amounts = usage(
+            None,
+            input_tokens=count(event.get("input_token_count")),
+            cached_tokens=count(event.get("cached_content_token_count")),
+            output_tokens=count(event.get("output_token_count")),
+            reasoning_tokens=count(event.get("thoughts_token_count")),
+        )
+        name = _amounts(amounts)
+        if not amounts or known.get(name):
+            known[name] = known.get(name, 1) - 1
+            return
+        id = word(event.get("response_id")) or hash
+        self.out.about_revised(f"usage/{id}")  # a record may still come
+        key, model = f"{self.out.run}/{id}", word(event.get("model"))
+        self.out.write(Spent(key=key, model=model, usage=amounts, calls=1), at=at)
 
 
 def _amounts(known: Body) -> str:
@@ -273,10 +283,6 @@ SIGNS = (
 AGENT = Signs({"agentId": str})
 
 
-def recognise(path: Path, head: bytes) -> float:
-    return score(path, head, SIGNS)
-
-
 def companion(path: Path, head: bytes) -> bool:
     """The metadata beside the file of a sub-agent."""
     named = path.name.endswith(".meta.json") and path.parent.parent.name == "subagents"
@@ -294,7 +300,7 @@ importer = Importer(
     about="Qwen Code: ~/.qwen/projects, with sub-agents.",
     mapping="1",
     reader=QwenReader,
-    recognise=recognise,
+    recognise=by_signs(SIGNS),
     find=find,
     companion=companion,
     fits=lambda body: "uuid" in body and "type" in body,

@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-import orjson
-
 from tracklog.formats.importers import (
     DAMAGED,
     Form,
@@ -16,15 +14,16 @@ from tracklog.formats.importers import (
     beginning,
     count,
     inside,
-    moment,
     run_id,
     score,
     seconds,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
     foreign_block,
+    json_lines,
     open_run,
     parsed,
     read_json,
@@ -59,7 +58,8 @@ class VscodeReader(SnapshotReader):
         self._agent: Any = None
         for place, odd in enumerate(items(value.pop(ODD, None))):
             self.out.report.mapped["value"] += 1
-            self.put(Noted(label="value", kind="value", data=self.about(f"odd/{place}", odd)))
+            self.about(f"odd/{place}")
+            self.put(Noted(label="value", kind="value", data=odd))
         self._open(value)
         for place, request in enumerate(items(value.get("requests"))):
             self._request(place, obj(request))
@@ -68,13 +68,14 @@ class VscodeReader(SnapshotReader):
         fixed = {key: each for key, each in value.items() if key not in ("requests", "inputState",
                  "pendingRequests", "lastMessageDate", "hasPendingEdits")}  # fmt: skip
         folder = folder_of(self.source.path)
-        about = self.about("session", {**fixed, "folder": folder})
+        self.about("session")
+        about = {**fixed, "folder": folder}
         first = obj(next(iter(items(value.get("requests"))), None))
         open_run(
             self.out,
             NAME,
             word(value.get("sessionId")) or self.source.path.stem,
-            at=moment(value.get("creationDate")) or moment(first.get("timestamp")),
+            at=utc_time(value.get("creationDate")) or utc_time(first.get("timestamp")),
             version=obj(first.get("agent")).get("extensionVersion"),
             cwd=folder,
             branch=obj(value.get("repoData")).get("branch"),
@@ -88,10 +89,11 @@ class VscodeReader(SnapshotReader):
         if state in (PENDING, NEEDS_INPUT) and not self.final:
             return  # it is being answered
         id = word(request.get("requestId")) or f"request/{place}"
-        value = self.about(id, request)
+        self.about(id)
+        value = request
         self.out.report.mapped["request"] += 1
-        at, result = moment(value.get("timestamp")), obj(value.get("result"))
-        done = moment(obj(value.get("modelState")).get("completedAt")) or at
+        at, result = utc_time(value.get("timestamp")), obj(value.get("result"))
+        done = utc_time(obj(value.get("modelState")).get("completedAt")) or at
         meta = obj(result.get("metadata"))
         model = word(meta.get("resolvedModel")) or _model(value.get("modelId"))
         message = obj(value.get("message"))
@@ -101,8 +103,8 @@ class VscodeReader(SnapshotReader):
         if value.get("agent") != self._agent:  # the same description stands on every request
             self._agent = value.get("agent")
             extra |= without({"agent": self._agent})
-        said = Said(role="user", blocks=(text_block(prompt),) if prompt else (), message_id=id)
-        self.put(said, at, extra)
+        fact = Said(role="user", blocks=(text_block(prompt),) if prompt else (), message_id=id)
+        self.put(fact, at, extra)
         self._answer(id, value, meta, model, at, done)
         self._spent(id, value, result, meta, model, done)
         rest = without(meta, "toolCallRounds", "toolCallResults", "resolvedModel")
@@ -222,8 +224,8 @@ class VscodeReader(SnapshotReader):
 
 def _model(name: Any) -> str | None:
     """The model without the name of its vendor; `auto` is none."""
-    found = (word(name) or "").rpartition("/")[2]
-    return None if found in ("", "auto") else found
+    model = (word(name) or "").rpartition("/")[2]
+    return None if model in ("", "auto") else model
 
 
 def _block(part: Any, fields: Body, kind: str | None) -> Body:
@@ -258,18 +260,9 @@ def _merged(blocks: list[Body]) -> Iterator[Body]:
 
 def replayed(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG001  # the shape
     """The state at the end of a log of changes; only that has a meaning."""
-    data, chat = path.read_bytes(), None
-    *lines, tail = data.split(b"\n")
-    odd, strange = [], []
-    for line in [*lines, tail]:
-        if not line.strip():
-            continue
-        try:
-            change = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            name = "torn-tail" if line is tail else "irreparable"
-            odd.append(Raw(0, line, DAMAGED, ((name, "a change that is no JSON"),), exact=False))
-            continue
+    file = json_lines(path, "a change")
+    chat, strange = None, []
+    for line, change in file.values:
         fields = obj(change)
         if fields.get("kind") == 0:
             chat = fields.get("v")
@@ -279,10 +272,10 @@ def replayed(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG00
             strange.append(change)
         elif fields.get("kind") in (1, 2, 3):
             words = "a change without the state that it changes"
-            odd.append(Raw(0, line, DAMAGED, (("lost-start", words),), exact=False))
+            file.damaged.append(Raw(0, line, DAMAGED, (("lost-start", words),), exact=False))
     if isinstance(chat, dict):
-        yield Raw(0, b"", {**chat, ODD: strange}, through=len(data))
-    yield from odd
+        yield Raw(0, b"", {**chat, ODD: strange}, through=file.size)
+    yield from file.damaged
 
 
 def apply(chat: Any, change: Body) -> None:
@@ -339,8 +332,8 @@ PLACES = ("chatSessions", "emptyWindowChatSessions")
 
 
 def recognise(path: Path, head: bytes) -> float:
-    if found := score(path, head, SIGNS):
-        return found
+    if sure := score(path, head, SIGNS):
+        return sure
     objects = beginning(path, head).objects
     bare = any(
         map(BARE.match, (obj(each) for fields in objects for each in items(fields.get("requests"))))

@@ -11,11 +11,11 @@ import zstandard
 from tracklog.formats.importers import (
     Form,
     Importer,
+    by_signs,
     count,
-    has_tables,
     inside,
-    moment,
     run_id,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._snapshots import (
@@ -54,17 +54,18 @@ class ZedReader(SnapshotReader):
         parent = word(row.get("parent_id")) or word(
             obj(thread.get("subagent_context")).get("parent_thread_id")
         )
-        self.at = moment(row.get("created_at")) or moment(row.get("updated_at"))
+        self.at = utc_time(row.get("created_at")) or utc_time(row.get("updated_at"))
         folder = (word(row.get("folder_paths")) or "").split("\n")[0]
-        about = self.about("thread", {"id": value.get("id"), "folder": folder, "provider": model.get("provider"),
-                                      **without(thread, *THREAD)})  # fmt: skip
+        self.about("thread")
+        about = {"id": value.get("id"), "folder": folder, "provider": model.get("provider"),
+                                      **without(thread, *THREAD)}  # fmt: skip
         open_run(self.out, NAME, value.get("id"), at=self.at, model=self.model, cwd=folder,
                  parent=run_id(NAME, parent) if parent else None,
                  extra=without(about, "id", "folder"))  # fmt: skip
         self.out.report.mapped["thread"] += 1
         title = word(thread.get("title")) or word(thread.get("summary")) or word(row.get("summary"))
         if title:
-            self.about("title", title)
+            self.about("title")
             self.put(Noted(label="title", text=title), self.at)
         turn, place = "start", 0
         for number, message in enumerate(items(thread.get("messages"))):
@@ -74,20 +75,21 @@ class ZedReader(SnapshotReader):
             self._message(f"{turn}/{place}", message)
             place += 1
         if value.get("damaged"):
-            found = {"name": "damaged-thread"}
+            finding = {"name": "damaged-thread"}
             self.put(
                 Noted(
                     label="finding",
                     kind="damaged-thread",
                     text="the thread cannot be read",
-                    data=found,
+                    data=finding,
                 )
             )
         if thread.get("imported") is not True:
-            self._spent(thread, moment(row.get("updated_at")))
+            self._spent(thread, utc_time(row.get("updated_at")))
 
     def _message(self, key: str, message: Any) -> None:
-        value = self.about(key, message)
+        self.about(key)
+        value = message
         fields = obj(value)
         if "User" in fields:
             self._user(key, obj(fields["User"]))
@@ -101,8 +103,8 @@ class ZedReader(SnapshotReader):
 
     def _user(self, key: str, user: Body) -> None:
         self.out.report.mapped["User"] += 1
-        said = Said(role="user", blocks=tuple(_blocks(user.get("content"))), message_id=key)
-        self.put(said, self.at, without(user, "id", "content"))
+        fact = Said(role="user", blocks=tuple(_blocks(user.get("content"))), message_id=key)
+        self.put(fact, self.at, without(user, "id", "content"))
 
     def _agent(self, key: str, agent: Body) -> None:
         self.out.report.mapped["Agent"] += 1
@@ -113,10 +115,10 @@ class ZedReader(SnapshotReader):
         def speak() -> None:
             nonlocal extra
             if blocks:
-                said = Said(
+                fact = Said(
                     role="assistant", blocks=tuple(blocks), message_id=key, model=self.model
                 )
-                self.put(said, self.at, extra)
+                self.put(fact, self.at, extra)
                 extra = None
                 blocks.clear()
 
@@ -152,11 +154,11 @@ class ZedReader(SnapshotReader):
                 blocks.append(text_block(each.get("text")))
             else:
                 blocks.append(foreign_block(kind or "segment", segment))
-        said = Said(role="assistant" if role == "assistant" else "user", blocks=tuple(blocks),
+        fact = Said(role="assistant" if role == "assistant" else "user", blocks=tuple(blocks),
                     message_id=key, model=self.model if role == "assistant" else None,
                     injected=fields.get("role") == "system")  # fmt: skip
         extra = without(fields, "id", "role", "segments", "tool_uses", "tool_results")
-        self.put(said, self.at, extra)
+        self.put(fact, self.at, extra)
         results = {
             str(obj(each).get("tool_use_id")): obj(each)
             for each in items(fields.get("tool_results"))
@@ -185,7 +187,7 @@ class ZedReader(SnapshotReader):
             self._count("remainder", rest, at)
 
     def _count(self, key: str, counts: dict[str, int], at: str | None) -> None:
-        self.about(f"usage/{key}", counts)
+        self.about(f"usage/{key}")
         read, written = counts["cache_read_input_tokens"], counts["cache_creation_input_tokens"]
         known = usage(
             dict(counts),
@@ -214,10 +216,10 @@ def _blocks(content: Any) -> Iterator[Body]:
 def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
     """The threads of a database, by the hash of their content."""
     for (id,) in connection.execute("SELECT id FROM threads ORDER BY updated_at, id").fetchall():
-        found = connection.execute("SELECT * FROM threads WHERE id = ?", (id,)).fetchone()
-        data = found["data"]
+        thread_row = connection.execute("SELECT * FROM threads WHERE id = ?", (id,)).fetchone()
+        data = thread_row["data"]
         raw = data if isinstance(data, bytes) else str(data).encode()
-        row = without(row_of(found), "data")
+        row = without(row_of(thread_row), "data")
 
         def load(row: Body = row, raw: bytes = raw, id: Any = id) -> Body:
             text = _unpacked(raw) if row.get("data_type") == "zstd" else raw
@@ -243,10 +245,6 @@ def _unpacked(data: bytes) -> bytes | None:
 TABLES = {"threads": ("id", "summary", "updated_at", "data_type", "data")}
 
 
-def recognise(path: Path, head: bytes) -> float:
-    return 0.98 if has_tables(path, head, TABLES) else 0.0
-
-
 def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
     return "store"
 
@@ -265,7 +263,7 @@ importer = Importer(
     about="Zed: the threads of its agent, of both generations.",
     mapping="1",
     reader=ZedReader,
-    recognise=recognise,
+    recognise=by_signs((), TABLES),
     find=find,
     form=form,
     beside=log_beside,

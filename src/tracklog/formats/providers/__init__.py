@@ -302,8 +302,8 @@ def providers() -> tuple[Provider, ...]:
 
 def provider(name: str) -> Provider | None:
     """The provider of that name or alias."""
-    found = (each for each in providers() if name in (each.name, *each.aliases))
-    return next(found, None)
+    matching = (each for each in providers() if name in (each.name, *each.aliases))
+    return next(matching, None)
 
 
 def provider_of(program: str) -> Provider | None:

@@ -61,8 +61,8 @@ def foreign(kind: str, value: Any) -> Body:
 def input_of(value: Any) -> Any:
     """A tool's input in one form: an object where there is one, also inside a string."""
     if isinstance(value, str) and value.lstrip()[:1] == "{":
-        found = parse(value.encode("utf-8", "surrogatepass"))
-        return found if isinstance(found, dict) else value
+        parsed = parse(value.encode("utf-8", "surrogatepass"))
+        return parsed if isinstance(parsed, dict) else value
     return value
 
 

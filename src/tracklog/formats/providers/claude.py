@@ -122,15 +122,15 @@ class Draft:
 
     def elements(self) -> list[tuple[Body, bool]]:
         """The elements in order, each with whether the stream ended before it was complete."""
-        found = []
+        result = []
         for index, part in sorted(self.parts.items(), key=lambda item: str(item[0]).zfill(9)):
             whole, partial = dict(part), index in self.open
             if index in self.joined:
                 joined = self.joined[index]
                 whole["input"] = input_of(joined) if joined else {}
                 partial = partial or isinstance(whole["input"], str)
-            found.append((whole, partial))
-        return found
+            result.append((whole, partial))
+        return result
 
 
 def _kind(delta: Body) -> str:

@@ -123,10 +123,10 @@ class CodexStreamReader:
                 reply.turn = self._turns
                 self._turns += 1
                 reply.note(turns=self._turns)
-            case "item.started" | "item.updated" | "item.completed" as moment if isinstance(
+            case "item.started" | "item.updated" | "item.completed" as stage if isinstance(
                 body.get("item"), dict
             ):
-                self._item(moment.partition(".")[2], body["item"])
+                self._item(stage.partition(".")[2], body["item"])
             case "item.plan.delta":
                 self._plan(body)
             case "turn.completed":
@@ -155,19 +155,19 @@ class CodexStreamReader:
                 self.reply.stream(dumped(item), kind or "untyped", partial=True)
         self._waiting.clear()
 
-    def _item(self, moment: str, raw: Body) -> None:
+    def _item(self, stage: str, raw: Body) -> None:
         item = snake(raw)
         kind, id = kind_of(raw), word(item.get("id"))
         if kind in TOOLS:
-            if moment != "updated" or not (id and self.reply.has_called(id)):
+            if stage != "updated" or not (id and self.reply.has_called(id)):
                 id = self._call(kind, id, item)["tool_id"]
-            if moment == "completed":
+            if stage == "completed":
                 self._return(id, item)
-        elif moment == "completed":
+        elif stage == "completed":
             self._complete(kind, item, raw)
         else:
             self.reply.partial(raw, kind)
-        if moment == "completed":
+        if stage == "completed":
             self._waiting.pop(id or "", None)
             if not self._waiting:
                 self.reply.settle()

@@ -48,19 +48,19 @@ def parts_of(content: Any) -> list[tuple[str, Any]]:
     """A message's content as (kind, value): text, refusal, or the complete part."""
     if isinstance(content, str):
         return [("text", content)]
-    found: list[tuple[str, Any]] = []
+    parts: list[tuple[str, Any]] = []
     for part in items(content):
         fields = obj(part)
         kind = text(fields.get("type")) or ""
         if isinstance(part, str):
-            found.append(("text", part))
+            parts.append(("text", part))
         elif kind in ("text", "output_text", "input_text", "summary_text", "reasoning_text"):
-            found.append(("text", fields.get("text")))
+            parts.append(("text", fields.get("text")))
         elif kind == "refusal":
-            found.append(("refusal", fields.get("refusal")))
+            parts.append(("refusal", fields.get("refusal")))
         else:
-            found.append(("other", part))
-    return found
+            parts.append(("other", part))
+    return parts
 
 
 def thought_of(item: Body) -> str | None:

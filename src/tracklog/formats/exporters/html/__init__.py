@@ -8,6 +8,7 @@ from tracklog.formats.exporters import Exporter, ExportRun, Option, Options, eve
 from tracklog.formats.exporters.html.elements import class_of, duration, text
 from tracklog.formats.exporters.html.style import CSS
 from tracklog.formats.exporters.html.transcript import Transcript
+from tracklog.formats.exporters.html.waterfall import waterfall
 from tracklog.formats.loss import Fate
 from tracklog.model.fact import Decided, Ended, Linked
 
@@ -29,15 +30,17 @@ def _page(run: ExportRun, *, lines: bool) -> Iterator[str]:
         f"<title>{title} · tracklog</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
     )
     yield f"<header>\n{_head(run, 'h1')}</header>\n<main>\n"
-    found: list[tuple[int | None, str, str, str]] = []
+    findings: list[tuple[int | None, str, str, str]] = []
     for number, each in enumerate(run):
         if number:
             yield f'<section class="below" id="r{number}">\n{_head(each, "h2")}'
         else:
+            yield from waterfall(run.spans()) if run.spans else ()
             yield _contents(run)
-        yield from _transcript(each, found, lines=lines)
+        yield from _transcript(each, findings, lines=lines)
         yield "</section>\n" if number else ""
-    yield from _findings(found)
+    yield from _findings(findings)
+    yield from _marks(run)
     yield "</main>\n<footer><p>"
     yield f"Written by tracklog from the records of {text(run.family)}:{text(run.id)}."
     yield " Every event can be linked to as <code>#e</code> and its number.</p></footer>\n"
@@ -103,6 +106,32 @@ def _stats(run: ExportRun) -> Iterator[tuple[str, str]]:
         yield "began", f"{began[:10]} {began[11:19]} UTC"
 
 
+def _marks(run: ExportRun) -> Iterator[str]:
+    """What people noted about the run and its records."""
+    rows = [(entry, mark) for entry in run.lines() for mark in entry.marks]
+    withdrawn = {mark.withdraws for _, mark in rows if mark.withdraws is not None}
+    held = [
+        (entry, mark)
+        for entry, mark in rows
+        if mark.withdraws is None and not withdrawn.intersection(entry.names)
+    ]
+    if not held:
+        return
+    yield '<section class="marks">\n<h2 id="marks">Marks of people</h2>\n<ul class="list">\n'
+    for entry, mark in held:
+        where = f" on #{mark.record}" if mark.record else ""
+        words = [
+            *([f"tag {mark.tag}"] if mark.tag is not None else ()),
+            *([f"score {mark.score:g}"] if mark.score is not None else ()),
+            *([str(mark.note)] if mark.note is not None else ()),
+            *([] if mark.seen is None else ["seen" if mark.seen else "not seen"]),
+        ]
+        by = ", ".join(filter(None, (mark.by, mark.claimed_by and f"as {mark.claimed_by}")))
+        yield f"<li>{text(', '.join(words))}{where} "
+        yield f'<span class="soft">{text(by)} {text(entry.at[:16].replace("T", " "))}</span></li>\n'
+    yield "</ul>\n</section>\n"
+
+
 def _contents(run: ExportRun) -> str:
     """The runs below, with links."""
     rows = [
@@ -119,20 +148,20 @@ def _contents(run: ExportRun) -> str:
 
 
 def _transcript(
-    run: ExportRun, found: list[tuple[int | None, str, str, str]], *, lines: bool
+    run: ExportRun, findings: list[tuple[int | None, str, str, str]], *, lines: bool
 ) -> Iterator[str]:
     page = Transcript(_title(run))
     for entry in page.ahead(run.records()):
-        found += [(entry.seq, *finding) for finding in entry.findings]
+        findings += [(entry.seq, *finding) for finding in entry.findings]
         yield page.article(entry, lines=lines)
-    found += [(None, *finding) for finding in run.findings]
+    findings += [(None, *finding) for finding in run.findings]
 
 
-def _findings(found: list[tuple[int | None, str, str, str]]) -> Iterator[str]:
-    if not found:
+def _findings(findings: list[tuple[int | None, str, str, str]]) -> Iterator[str]:
+    if not findings:
         return
     yield '<h2 id="findings">Findings</h2>\n<ul class="list">\n'
-    for seq, name, message, level in found:
+    for seq, name, message, level in findings:
         where = f'<a href="#e{seq}">#{seq}</a> ' if seq else ""
         yield f'<li><b class="{class_of(level)}">{text(name)}</b> {where}{text(message)}</li>\n'
     yield "</ul>\n"

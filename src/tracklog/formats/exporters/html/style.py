@@ -72,4 +72,16 @@ article{grid-template-columns:minmax(0,1fr);gap:.15rem}.when{display:flex;gap:.7
 dl div{flex-basis:40%}}
 @media print{body{background:#fff;color:#000}pre{max-height:none}article{break-inside:avoid-page}}
 @media(prefers-reduced-motion:reduce){html{scroll-behavior:auto}}
+.falls{overflow-x:auto;border:1px solid var(--line);border-radius:10px;background:var(--card)}
+.falls table{width:100%;border-collapse:collapse;font-size:.8125rem}
+.falls th{color:var(--soft);font-weight:400;text-align:left;padding:.4rem .7rem;
+border-bottom:1px solid var(--line)}
+.falls td{padding:.1rem .7rem;white-space:nowrap;max-width:22rem;overflow:hidden;text-overflow:ellipsis}
+.falls .num{text-align:right;font-variant-numeric:tabular-nums}
+.falls .bar{width:45%;min-width:14rem}.falls svg{display:block;width:100%;height:1rem}
+.falls rect{fill:var(--soft)}.falls .model{fill:var(--blue)}.falls .tool{fill:var(--teal)}
+.falls .sub-run{fill:var(--plum)}
+.falls .wait{fill:var(--amber)}.falls .failed{fill:var(--red)}.falls .path{fill:var(--ink)}
+.falls b.failed{color:var(--red)}.falls .deep1{padding-left:1.5rem}.falls .deep2{padding-left:2.4rem}
+.falls .deep3{padding-left:3.3rem}.falls .deep4{padding-left:4.2rem}
 """

@@ -73,9 +73,9 @@ class Transcript:
                     self.results[name] = entry, fact
 
     def article(self, entry: ExportRecord, *, lines: bool) -> str:
-        moment = nanoseconds(entry.at)
-        self.start = moment if self.start is None else self.start
-        since = (moment - self.start) / 1e9
+        at_ns = nanoseconds(entry.at)
+        self.start = at_ns if self.start is None else self.start
+        since = (at_ns - self.start) / 1e9
         here = f'<a href="#e{entry.seq}">#{entry.seq}</a>'
         at = text(entry.at)
         time = f'<time datetime="{at}" title="{at}">{_since(since)}</time>'

@@ -1,12 +1,18 @@
 """Spans as the bytes of an OTLP request, in JSON or in protobuf."""
 
-import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tracklog.formats.exporters import MAPPING, dumps, nanoseconds
 from tracklog.formats.exporters.otel.spans import ExportSpan, Values
+from tracklog.formats.protobuf_fields import (
+    bytes_field,
+    double_field,
+    fixed_field,
+    integer_field,
+    text_field,
+)
 
 
 class Encoding(ABC):
@@ -77,8 +83,8 @@ def _as_json(span: ExportSpan) -> dict[str, Any]:
     }
     if span.events:
         body["events"] = [
-            {"timeUnixNano": str(moment), "name": name, "attributes": _pairs(values)}
-            for moment, name, values in span.events
+            {"timeUnixNano": str(at_ns), "name": name, "attributes": _pairs(values)}
+            for at_ns, name, values in span.events
         ]
     if span.links:
         body["links"] = [{"traceId": trace, "spanId": other} for trace, other in span.links]
@@ -113,78 +119,59 @@ class Protobuf(Encoding):
     def spans(self, spans: list[ExportSpan]) -> Iterator[bytes]:
         if not spans:
             return
-        resource = _field(1, _attributes(1, self.resource))
-        scope = _field(1, _string(1, "tracklog") + _attributes(3, SCOPE))
-        url = _string(3, self.schema_url)
-        inner = scope + b"".join(_field(2, _encoded(span)) for span in spans) + url
-        yield _field(1, resource + _field(2, inner) + url)
-
-
-def _varint(number: int) -> bytes:
-    number &= 2**64 - 1
-    found = bytearray()
-    while number > 127:
-        found.append(number & 127 | 128)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
-
-
-def _field(number: int, value: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
-
-
-def _string(number: int, value: str) -> bytes:
-    return _field(number, value.encode("utf-8", "replace"))
-
-
-def _number(number: int, value: int) -> bytes:
-    return _varint(number << 3) + _varint(value)
-
-
-def _fixed(number: int, value: int) -> bytes:
-    return _varint(number << 3 | 1) + struct.pack("<Q", value)
+        resource = bytes_field(1, _attributes(1, self.resource))
+        scope = bytes_field(1, text_field(1, "tracklog") + _attributes(3, SCOPE))
+        url = text_field(3, self.schema_url)
+        inner = scope + b"".join(bytes_field(2, _encoded(span)) for span in spans) + url
+        yield bytes_field(1, resource + bytes_field(2, inner) + url)
 
 
 def _attributes(number: int, values: Mapping[str, Any]) -> bytes:
     return b"".join(
-        _field(number, _string(1, key) + _field(2, _any(value))) for key, value in values.items()
+        bytes_field(number, text_field(1, key) + bytes_field(2, _any(value)))
+        for key, value in values.items()
     )
 
 
 def _any(value: Any) -> bytes:
     match value:
         case bool():
-            return _number(2, value)
+            return integer_field(2, value)
         case int() if -(2**63) <= value < 2**63:
-            return _number(3, value)
+            return integer_field(3, value)
         case float() | int():
-            return _varint(4 << 3 | 1) + struct.pack("<d", float(value))
+            return double_field(4, float(value))
         case list() | tuple():
-            return _field(5, b"".join(_field(1, _any(each)) for each in value))
+            return bytes_field(5, b"".join(bytes_field(1, _any(each)) for each in value))
         case Mapping():
-            return _field(6, _attributes(1, value))
+            return bytes_field(6, _attributes(1, value))
         case None:
             return b""
-    return _string(1, str(value))
+    return text_field(1, str(value))
 
 
 def _encoded(span: ExportSpan) -> bytes:
-    parts = [_field(1, bytes.fromhex(span.trace)), _field(2, bytes.fromhex(span.id))]
+    parts = [bytes_field(1, bytes.fromhex(span.trace)), bytes_field(2, bytes.fromhex(span.id))]
     if span.parent and span.parent != span.id:
-        parts.append(_field(4, bytes.fromhex(span.parent)))
+        parts.append(bytes_field(4, bytes.fromhex(span.parent)))
     parts += [
-        _string(5, span.name),
-        _number(6, span.kind),
-        _fixed(7, nanoseconds(span.first.at)),
-        _fixed(8, nanoseconds(span.last.at)),
+        text_field(5, span.name),
+        integer_field(6, span.kind),
+        fixed_field(7, nanoseconds(span.first.at)),
+        fixed_field(8, nanoseconds(span.last.at)),
         _attributes(9, span.values),
     ]
-    for moment, name, values in span.events:
-        parts.append(_field(11, _fixed(1, moment) + _string(2, name) + _attributes(3, values)))
+    for at_ns, name, values in span.events:
+        parts.append(
+            bytes_field(11, fixed_field(1, at_ns) + text_field(2, name) + _attributes(3, values))
+        )
     for trace, other in span.links:
-        parts.append(_field(13, _field(1, bytes.fromhex(trace)) + _field(2, bytes.fromhex(other))))
+        parts.append(
+            bytes_field(
+                13, bytes_field(1, bytes.fromhex(trace)) + bytes_field(2, bytes.fromhex(other))
+            )
+        )
     if span.code:
-        message = _string(2, span.message) if span.message else b""
-        parts.append(_field(15, message + _number(3, span.code)))
+        message = text_field(2, span.message) if span.message else b""
+        parts.append(bytes_field(15, message + integer_field(3, span.code)))
     return b"".join(parts)

@@ -51,5 +51,5 @@ def _id(size: int, *parts: str) -> str:
 def parent_of(entry: ExportRecord) -> str | None:
     """The span that the cause of a record names."""
     cause = entry.event.cause if entry.event else None
-    found = span_of((cause,)) if cause else None
-    return found[1] if found else None
+    span = span_of((cause,)) if cause else None
+    return span[1] if span else None

@@ -306,10 +306,10 @@ class SpansOf:
     def _note(self, entry: ExportRecord, fact: Fact) -> ExportSpan:
         """An event on the span in which a fact happened, for a fact without a span of its own."""
         span = self._enclosing(fact)
-        moment = nanoseconds(entry.at)
+        at_ns = nanoseconds(entry.at)
         if not isinstance(fact, Decided) or fact.confidence is not None:
             name = f"tracklog.{type(fact).__name__.lower()}"
-            span.events.append((moment, name, self._values(fact) | {"tracklog.seq": entry.seq}))
+            span.events.append((at_ns, name, self._values(fact) | {"tracklog.seq": entry.seq}))
             return span
         values: Values = {"gen_ai.evaluation.name": fact.name or "verdict"}
         if fact.score is not None:
@@ -320,7 +320,7 @@ class SpansOf:
             values["gen_ai.evaluation.explanation"] = str(fact.reason)
         values |= self._values(fact, "name score verdict reason")
         values["tracklog.seq"] = entry.seq
-        verdict = (moment, "gen_ai.evaluation.result", values)
+        verdict = (at_ns, "gen_ai.evaluation.result", values)
         if fact.about is None:
             span.events.append(verdict)
         else:

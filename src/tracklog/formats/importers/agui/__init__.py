@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tracklog.formats.importers import ANY, Form, Importer, Signs, score
+from tracklog.formats.importers import ANY, Form, Importer, Signs, by_signs
 from tracklog.formats.importers.agui.reader import NAME, THREAD, AguiReader
 
 
@@ -26,16 +26,12 @@ SIGNS = (
 )
 
 
-def recognise(path: Path, head: bytes) -> float:
-    return score(path, head, SIGNS)
-
-
 importer = Importer(
     name=NAME,
     about="AG-UI: the events of runs, as SSE, JSON lines or one array.",
     mapping="2",
     reader=AguiReader,
-    recognise=recognise,
+    recognise=by_signs(SIGNS),
     form=form,
     conversations=(THREAD,),
     proven="events of the protocol, made by its makers",

@@ -47,13 +47,13 @@ class Pieces:
 
     def ended_by(self, type: str, value: dict[str, Any]) -> list[Piece]:
         """The pieces that an event ends: chunks have no end event; the next other event ends them."""
-        found = []
+        pieces = []
         for known in self.open.values():
             same = type.endswith("_CHUNK") and type.startswith(CHUNKS[known["kind"]])
             id = word(value.get("messageId")) or word(value.get("toolCallId")) or known["id"]
             if known["chunk"] and not (same and id == known["id"]):
-                found.append(known)
-        return found
+                pieces.append(known)
+        return pieces
 
 
 def fact_of(piece: Piece, *, partial: bool) -> Fact:

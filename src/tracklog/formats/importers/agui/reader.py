@@ -5,7 +5,7 @@ facts.
 from collections.abc import Callable
 from typing import Any
 
-from tracklog.formats.importers import LONG, Raw, Reader, count, moment, remember, run_id, word
+from tracklog.formats.importers import LONG, Raw, Reader, count, remember, run_id, utc_time, word
 from tracklog.formats.importers._carried import Carried, carried
 from tracklog.formats.importers.agui.messages import ACTIVITY, facts_of, listed, rest_of
 from tracklog.formats.importers.agui.pieces import IDS, Pieces, fact_of
@@ -56,7 +56,7 @@ KNOWN = {
     "THINKING_TEXT_MESSAGE_CONTENT": ("delta",),
     "THINKING_TEXT_MESSAGE_END": (),
 }
-HEARD = {"text": "known", "call": "calls", "thought": "known"}
+KNOWN_IN = {"text": "known", "call": "calls", "thought": "known"}
 """Where known ids are remembered, so that a snapshot gives only what is new."""
 MORE = "more"
 """The mark in our exports on an event with no new information."""
@@ -90,7 +90,7 @@ class AguiReader(Reader):
         fact = carried(ours)
         self._mapped = fact is not None or self._is_ours(kind, ours)
         # A fact that our export carries has its own time, or none.
-        self._at = None if self._mapped else moment(value.get("timestamp"))
+        self._at = None if self._mapped else utc_time(value.get("timestamp"))
         value = bare_value if self._mapped else value
         self._rest = {
             key: each for key, each in value.items() if key not in (*BASE, *KNOWN.get(kind, ()))
@@ -209,7 +209,7 @@ class AguiReader(Reader):
             what=word(interrupt.get("reason")),
             call_id=word(interrupt.get("toolCallId")),
             schema=interrupt.get("responseSchema"),
-            expires=moment(interrupt.get("expiresAt")),
+            expires=utc_time(interrupt.get("expiresAt")),
         )
         known = ("id", "reason", "message", "toolCallId", "responseSchema", "expiresAt")
         self._write(
@@ -290,7 +290,7 @@ class AguiReader(Reader):
     def _chunk(self, kind: str, value: dict[str, Any]) -> None:
         id = word(value.get(IDS[kind])) or self._pieces.chunked(kind) or "chunk"
         self._begin(kind, id, value, chunk=True)
-        self._hear(id, HEARD[kind])
+        self._is_new(id, KNOWN_IN[kind])
 
     def _bracket(self, value: dict[str, Any]) -> None:
         """The begin and end of thoughts; they may have a title."""
@@ -305,37 +305,37 @@ class AguiReader(Reader):
         self._end("call", call)
         output = value.get("content")
         extra = self._rest | ({"messageId": value["messageId"]} if "messageId" in value else {})
-        self._hear(word(value.get("messageId")))
+        self._is_new(word(value.get("messageId")))
         self._write(Returned(call_id=call, ok=None, output=output, synthetic_id=id is None), extra)
 
-    def _hear(self, id: str | None, known: str = "known") -> bool:
+    def _is_new(self, id: str | None, known: str = "known") -> bool:
         """Whether a message or a call appears for the first time."""
-        heard = self.state.setdefault(known, {})
-        if not id or id in heard:
+        ids = self.state.setdefault(known, {})
+        if not id or id in ids:
             return not id
-        remember(heard, id, 1, LONG)
+        remember(ids, id, 1, LONG)
         return True
 
     def _snapshot(self, value: dict[str, Any]) -> None:
         """Of the repeated messages, those that are new."""
         for place, each in enumerate(listed(value.get("messages"))):
             message = each if isinstance(each, dict) else {"content": each}
-            if not self._hear(word(message.get("id"))):
+            if not self._is_new(word(message.get("id"))):
                 continue
             extra = rest_of(message)
             if "encryptedValue" in message:
                 self.out.report.opaque["reasoning"] += 1
             for fact in facts_of(message, place):
                 call = None if not isinstance(fact, Called) or fact.synthetic_id else fact.call_id
-                if self._hear(call, "calls"):
+                if self._is_new(call, "calls"):
                     self._write(fact, extra)
 
     def _encrypted(self, value: dict[str, Any]) -> None:
         self.out.report.opaque["reasoning"] += 1
         block = {"type": "thinking", "opaque": value.get("encryptedValue")}
         extra = {key: value[key] for key in ("subtype", "entityId") if key in value} | self._rest
-        said = Said(role="assistant", blocks=(block,), message_id=word(value.get("entityId")))
-        self._write(said, extra)
+        fact = Said(role="assistant", blocks=(block,), message_id=word(value.get("entityId")))
+        self._write(fact, extra)
 
 
 def _of(kind: str, act: str) -> Callable[[AguiReader, dict[str, Any]], None]:
@@ -346,7 +346,7 @@ def _of(kind: str, act: str) -> Callable[[AguiReader, dict[str, Any]], None]:
         if act != "end" or reader._pieces.has(kind, id):
             reader._begin(kind, id, value)
         if act == "begin":
-            reader._hear(id, HEARD[kind])
+            reader._is_new(id, KNOWN_IN[kind])
         elif act == "end":
             reader._end(kind, id)
 
@@ -386,8 +386,8 @@ MEANINGS: dict[str, Callable[[AguiReader, dict[str, Any]], None]] = {
 
 def _key(event: dict[str, Any]) -> str | None:
     for key in ("toolCallId", "messageId", "runId", "entityId"):
-        if found := word(event.get(key)):
-            return found
+        if id := word(event.get(key)):
+            return id
     return None
 
 

@@ -32,8 +32,8 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
     folders = given.split(",") if given else [str(home / ".claude"), str(home / ".config/claude")]
     for folder in folders:
         projects = Path(folder).expanduser() / "projects"
-        found = inside(projects, "**/*.jsonl", f"**/{companions.RESULTS}/*")
-        yield from (path for path in found if path.suffix == ".jsonl" or companions.is_output(path))
+        paths = inside(projects, "**/*.jsonl", f"**/{companions.RESULTS}/*")
+        yield from (path for path in paths if path.suffix == ".jsonl" or companions.is_output(path))
         lists = inside(projects.parent / companions.TODOS, "*.json")
         yield from (
             path for path in lists if companions.is_list(path) and path.stat().st_size > EMPTY

@@ -6,9 +6,9 @@ conversation has the call, the result and the prompt.
 
 import re
 from pathlib import Path
-from typing import Any
 
-from tracklog.formats.importers import Raw, Reader, moment, run_id, word
+from tracklog.formats.importers import Raw, Reader, run_id
+from tracklog.formats.importers._prompts import PromptReader
 from tracklog.formats.importers.claude.files import NAME
 from tracklog.model.fact import Noted
 
@@ -50,10 +50,10 @@ class ListReader(Reader):
     """Reads one list of tasks: a note on the run of its agent."""
 
     def identify(self, raw: Raw) -> str | None:  # noqa: ARG002  # the path tells
-        found = _TODO.fullmatch(self.source.path.stem)
-        if found is None:
+        match = _TODO.fullmatch(self.source.path.stem)
+        if match is None:
             return None
-        session, agent = found[1], found[2]
+        session, agent = match[1], match[2]
         return run_id(NAME, session, "" if agent == session else agent)
 
     def record(self, raw: Raw) -> None:
@@ -63,26 +63,7 @@ class ListReader(Reader):
             self.out.write(Noted(label=TODOS, kind=TODOS, data=value))
 
 
-class ClaudeHistoryReader(Reader):
-    """Reads the typed prompts: a note for each, on the run of its conversation."""
+class ClaudeHistoryReader(PromptReader):
+    """Reads the prompts that were typed into Claude Code."""
 
-    def identify(self, raw: Raw) -> str | None:  # noqa: ARG002  # each says whose it is
-        return run_id(NAME, "history")
-
-    def record(self, raw: Raw) -> None:
-        value = raw.value
-        if not isinstance(value, dict):
-            self.out.unknown("history", self.out.about(raw, bare=True))
-            return
-        at = moment(value.get("timestamp"))
-        said: dict[str, Any] = self.out.about(raw, bare=at is None)
-        session = word(said.get("sessionId"))
-        rest = {
-            key: each
-            for key, each in said.items()
-            if key not in ("display", "timestamp", "sessionId") and each not in ({}, None)
-        }
-        text = word(said.get("display"))
-        noted = Noted(label="typed", kind="history", text=text, data=rest or None)
-        self.out.write(noted, at=at, run=run_id(NAME, session) if session else None)
-        self.out.report.mapped["history"] += 1
+    tool, text, time, conversation = NAME, "display", "timestamp", "sessionId"

@@ -39,14 +39,14 @@ def parent_file(path: Path, session: str) -> Path:
 def meta_of(path: Path) -> dict[str, Any]:
     """The meta data beside a sub-agent's file."""
     try:
-        found = orjson.loads(path.with_suffix(".meta.json").read_bytes())
+        meta = orjson.loads(path.with_suffix(".meta.json").read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return meta if isinstance(meta, dict) else {}
 
 
-def prompt_of(said: Body) -> str | None:
-    message = said.get("message")
+def prompt_of(body: Body) -> str | None:
+    message = body.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, list) and content and isinstance(content[0], dict):
         content = content[0].get("text")

@@ -26,13 +26,13 @@ QUIET = {"isMeta": False, "isApiErrorMessage": False, "error": None, "isSnapshot
 class ClaudeRecord:
     """One record while it is mapped."""
 
-    __slots__ = ("at", "cause", "extra", "key", "kind", "out", "reader", "said", "state")
+    __slots__ = ("at", "body", "cause", "extra", "key", "kind", "out", "reader", "state")
 
-    def __init__(self, reader: "ClaudeReader", said: Body, key: str | None, at: str | None) -> None:
-        self.reader, self.said, self.key, self.at = reader, said, key, at
+    def __init__(self, reader: "ClaudeReader", body: Body, key: str | None, at: str | None) -> None:
+        self.reader, self.body, self.key, self.at = reader, body, key, at
         self.state, self.out = reader.state, reader.out
-        self.kind = word(said.get("type")) or ""
-        self.cause = word(said.get("parentUuid")) or word(said.get("logicalParentUuid"))
+        self.kind = word(body.get("type")) or ""
+        self.cause = word(body.get("parentUuid")) or word(body.get("logicalParentUuid"))
         self.extra: Body | None = None
 
     def begin(self) -> None:
@@ -41,7 +41,7 @@ class ClaudeRecord:
         """
         if "named" not in self.state:
             self._name()
-        if "began" not in self.state and isinstance(self.said.get("cwd"), str):
+        if "began" not in self.state and isinstance(self.body.get("cwd"), str):
             self._begin()
         self.extra = self._rest()
 
@@ -58,25 +58,25 @@ class ClaudeRecord:
         self.out.write(fact, self.at, cause or self.cause, extra)
 
     def unknown(self, kind: str) -> None:
-        self.out.unknown(kind or "no type", self.said, at=self.at, cause=self.cause)
+        self.out.unknown(kind or "no type", self.body, at=self.at, cause=self.cause)
 
     def _rest(self) -> Body | None:
         """The keys without a field of their own, and settings that have changed."""
-        said = self.said
+        body = self.body
         began: Body = self.state.get("began") or NOTHING
-        framed = said.keys() <= FRAME
-        if framed and began and began.items() <= said.items():  # the common case
+        framed = body.keys() <= FRAME
+        if framed and began and began.items() <= body.items():  # the common case
             return None
         rest: Body = {}
         if not framed:
             rest = {
                 key: value
-                for key, value in said.items()
+                for key, value in body.items()
                 if key not in FRAME and not (key in QUIET and QUIET[key] == value)
             }
         for key in SETTING:
-            if key in said and said[key] != began.get(key):
-                rest[key] = said[key]
+            if key in body and body[key] != began.get(key):
+                rest[key] = body[key]
         return rest
 
     def _name(self) -> None:
@@ -92,33 +92,33 @@ class ClaudeRecord:
             out.write(link, at=self.at, fidelity=None if exact or not source else "inferred")
             if not parent_file(self.reader.source.path, session).exists():
                 words = f"the conversation {session} that began this one is not there"
-                found = {"name": "parent-missing", "session": session}
-                out.write(Noted(label="finding", kind="parent-missing", text=words, data=found))
+                finding = {"name": "parent-missing", "session": session}
+                out.write(Noted(label="finding", kind="parent-missing", text=words, data=finding))
                 out.report.repaired["parent-missing"] += 1
 
     def _source_call(self) -> tuple[str | None, bool]:
-        if source := word(self.said.get("sourceToolUseID")):
+        if source := word(self.body.get("sourceToolUseID")):
             return source, True
-        prompt = prompt_of(self.said)
+        prompt = prompt_of(self.body)
         file = parent_file(self.reader.source.path, self.state["session"])
         return (call_with(file, prompt) if prompt else None), False
 
     def _begin(self) -> None:
-        said, state, agent = self.said, self.state, self.state.get("agent")
-        state["began"] = {key: said.get(key) for key in SETTING}
-        version = word(said.get("version")) or word(said.get("claude_code_version"))
+        body, state, agent = self.body, self.state, self.state.get("agent")
+        state["began"] = {key: body.get(key) for key in SETTING}
+        version = word(body.get("version")) or word(body.get("claude_code_version"))
         software = {"name": "claude-code", **({"version": version} if version else {})}
-        branch = word(said.get("gitBranch"))
+        branch = word(body.get("gitBranch"))
         extra: dict[str, Any] = {
-            key: said[key] for key in ("userType", "entrypoint", "sessionKind") if key in said
+            key: body[key] for key in ("userType", "entrypoint", "sessionKind") if key in body
         }
         if agent:
             extra |= meta_of(self.reader.source.path)
         began = Began(
             what="run",
-            cwd=said["cwd"],
+            cwd=body["cwd"],
             software=software,
             git={"branch": branch} if branch else None,
-            model=word(said.get("model")),
+            model=word(body.get("model")),
         )
         self.out.write(began, at=self.at, extra=extra or None)

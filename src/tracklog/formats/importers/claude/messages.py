@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tracklog.formats.importers import count, remember, run_id, seconds, word
-from tracklog.formats.importers._fact_bodies import called, returned, said, spent
+from tracklog.formats.importers._fact_bodies import call_fact, message_fact, result_fact, spend_fact
 from tracklog.formats.importers.claude.files import NAME, digest
 from tracklog.formats.importers.claude.line import ClaudeRecord
 from tracklog.formats.importers.claude.rewinds import leave_branch, take_back_shorter
@@ -22,12 +22,12 @@ IDE = re.compile(r"\s*(?:<(ide_opened_file|ide_selection)\b[^>]*>.*?</\1>\s*)+",
 
 
 def user(line: ClaudeRecord) -> bool | None:
-    said = line.said
-    message = said.get("message")
+    body = line.body
+    message = body.get("message")
     content = message.get("content") if isinstance(message, dict) else message
     if content is None:
         return False
-    result = said.get("toolUseResult")
+    result = body.get("toolUseResult")
     written = False
     for n, part in enumerate(parts(content)):
         if isinstance(part, ToolResult):
@@ -58,13 +58,13 @@ def _judged(
     line: ClaudeRecord, blocks: list[dict[str, Any]]
 ) -> Iterator[tuple[dict[str, Any], bool]]:
     """Each block, and whether no person typed it."""
-    said = line.said
-    origin = said.get("origin")
+    body = line.body
+    origin = body.get("origin")
     injected = (
-        said.get("isMeta") is True
-        or said.get("isCompactSummary") is True
-        or said.get("isSidechain") is True
-        or said.get("promptSource") == "system"
+        body.get("isMeta") is True
+        or body.get("isCompactSummary") is True
+        or body.get("isSidechain") is True
+        or body.get("promptSource") == "system"
         or (isinstance(origin, dict) and origin.get("kind") == "task-notification")
     )
     for block in blocks:
@@ -82,7 +82,7 @@ def _say(line: ClaudeRecord, blocks: list[dict[str, Any]], injected: bool = Fals
     if blocks:
         if not injected:
             leave_branch(line)
-        line.write_fact(said("user", blocks, injected=injected))
+        line.write_fact(message_fact("user", blocks, injected=injected))
 
 
 def _returned(line: ClaudeRecord, part: ToolResult, n: int, whole: Any) -> None:
@@ -97,7 +97,7 @@ def _returned(line: ClaudeRecord, part: ToolResult, n: int, whole: Any) -> None:
         extra["injected"] = True
     fields = whole if isinstance(whole, dict) else {}
     interrupted = fields.get("interrupted") is True
-    fact = returned(
+    fact = result_fact(
         id,
         tool=open_calls.pop(id, None),
         ok=None if interrupted else not part.wrong,
@@ -118,7 +118,7 @@ def _called(line: ClaudeRecord, part: ToolUse, n: int) -> None:
     tool, server = part.tool or "unknown", part.server
     if server is None and tool.startswith("mcp__"):
         server = tool.split("__")[1] or None
-    fact = called(
+    fact = call_fact(
         tool,
         id,
         part.input,
@@ -138,7 +138,7 @@ def _synthetic(line: ClaudeRecord, n: int) -> str:
 
 
 def assistant(line: ClaudeRecord) -> bool | None:
-    message = line.said.get("message")
+    message = line.body.get("message")
     if isinstance(message, str):
         message = {"content": message}
     if not isinstance(message, dict) or message.get("content") is None:
@@ -146,7 +146,7 @@ def assistant(line: ClaudeRecord) -> bool | None:
     id = word(message.get("id"))
     group = _group(line, id)
     written: list[Any] = group["told"]
-    if line.said.get("isApiErrorMessage") is True:
+    if line.body.get("isApiErrorMessage") is True:
         _failed(line, message)
     else:
         for n, part in enumerate(parts(message["content"])):
@@ -157,7 +157,9 @@ def assistant(line: ClaudeRecord) -> bool | None:
                         take_back_shorter(line, group, fresh[0])
                     group["key"] = line.key if len(fresh) == 1 else None
                     stop = word(message.get("stop_reason"))
-                    line.write_fact(said("assistant", fresh, id, word(message.get("model")), stop))
+                    line.write_fact(
+                        message_fact("assistant", fresh, id, word(message.get("model")), stop)
+                    )
                     _count_opaque(line, fresh)
             elif isinstance(part, ToolResult):
                 _returned(line, part, n, None)
@@ -190,32 +192,32 @@ def _failed(line: ClaudeRecord, message: Body) -> None:
 
 
 def _spent(line: ClaudeRecord, message: Body, id: str | None) -> None:
-    said = message.get("usage")
-    if not isinstance(said, dict) or message.get("model") == "<synthetic>":
+    usage = message.get("usage")
+    if not isinstance(usage, dict) or message.get("model") == "<synthetic>":
         return
-    request = word(line.said.get("requestId"))
+    request = word(line.body.get("requestId"))
     key = f"{id}:{request}" if id and request else id or line.key or line.out.mark()["hash"]
-    output = said.get("output_tokens")
+    output = usage.get("output_tokens")
     if type(output) is not int:
         output = count(output) or 0
     counted: dict[str, int] = line.state.setdefault("spent", {})
-    if key is None or counted.get(key, -1) >= output or not (found := tokens(said)):
+    if key is None or counted.get(key, -1) >= output or not (amounts := tokens(usage)):
         return
     remember(counted, key, output)
-    fact = spent(
+    fact = spend_fact(
         key,
-        found,
+        amounts,
         "anthropic",
         word(message.get("model")),
         group=line.state["session"],
-        whole="sessionId" in line.said,  # printed output has no request ids: the file counts
+        whole="sessionId" in line.body,  # printed output has no request ids: the file counts
         bound="lower",
     )
     line.out.write(fact, line.at, line.cause)
 
 
 def attachment(line: ClaudeRecord) -> bool | None:
-    held = line.said.get("attachment")
+    held = line.body.get("attachment")
     if not isinstance(held, dict):
         return False
     kind = word(held.get("type")) or "attachment"
@@ -232,20 +234,20 @@ def attachment(line: ClaudeRecord) -> bool | None:
 
 
 def legacy_call(line: ClaudeRecord) -> None:
-    name = word(line.said.get("name")) or word(line.said.get("tool_name")) or "unknown"
-    id = word(line.said.get("id")) or word(line.said.get("tool_use_id"))
-    given = line.said.get("input", line.said.get("tool_input"))
+    name = word(line.body.get("name")) or word(line.body.get("tool_name")) or "unknown"
+    id = word(line.body.get("id")) or word(line.body.get("tool_use_id"))
+    given = line.body.get("input", line.body.get("tool_input"))
     for key in ("name", "tool_name", "id", "tool_use_id", "input", "tool_input"):
         (line.extra or {}).pop(key, None)
     _called(line, ToolUse(id, name, given), 0)
 
 
 def legacy_result(line: ClaudeRecord) -> None:
-    part = parts([line.said])[0]
+    part = parts([line.body])[0]
     assert isinstance(part, ToolResult)
     for key in ("tool_use_id", "content", "is_error", "id"):
         (line.extra or {}).pop(key, None)
-    _returned(line, part, 0, line.said.get("toolUseResult"))
+    _returned(line, part, 0, line.body.get("toolUseResult"))
 
 
 def parts(content: Any) -> list[ToolUse | ToolResult | list[Body]]:
@@ -254,15 +256,15 @@ def parts(content: Any) -> list[ToolUse | ToolResult | list[Body]]:
     if len(elements) == 1:  # the common case
         part = part_of(elements[0])
         return [] if part is None else [[part]] if type(part) is dict else [part]  # type: ignore[list-item]  # no block
-    found: list[ToolUse | ToolResult | list[Body]] = []
+    result: list[ToolUse | ToolResult | list[Body]] = []
     for part in map(part_of, elements):
         if isinstance(part, ToolUse | ToolResult):
-            found.append(part)
+            result.append(part)
         elif part is not None:
-            if not found or not isinstance(found[-1], list):
-                found.append([])
-            found[-1].append(part)  # type: ignore[union-attr]  # a list of blocks
-    return found
+            if not result or not isinstance(result[-1], list):
+                result.append([])
+            result[-1].append(part)  # type: ignore[union-attr]  # a list of blocks
+    return result
 
 
 def _plain(content: Any) -> Any:

@@ -29,15 +29,15 @@ LABELS = {
 
 
 def system(line: ClaudeRecord) -> bool | None:
-    said = line.said
-    subtype = word(said.get("subtype")) or "system"
+    body = line.body
+    subtype = word(body.get("subtype")) or "system"
     rest, line.extra = line.extra or {}, None
     rest.pop("subtype", None)
-    text = word(said.get("content"))
+    text = word(body.get("content"))
     label = LABELS.get(subtype, subtype)
     held: Any = rest
     if subtype == "compact_boundary":
-        meta = said.get("compactMetadata")
+        meta = body.get("compactMetadata")
         meta = dict(meta) if isinstance(meta, dict) else {}
         before = {"before": meta["preTokens"]} if "preTokens" in meta else {}
         held = {**meta, **before}
@@ -56,19 +56,19 @@ def system(line: ClaudeRecord) -> bool | None:
 
 def summary(line: ClaudeRecord) -> None:
     line.extra = None
-    leaf = word(line.said.get("leafUuid"))
-    text = word(line.said.get("summary"))
+    leaf = word(line.body.get("leafUuid"))
+    text = word(line.body.get("summary"))
     line.write_fact(Noted(label="title", kind="summary", text=text), cause=leaf)
 
 
 def title(line: ClaudeRecord) -> None:
-    text = word(line.said.get(TITLES[line.kind])) or word(line.said.get("title"))
+    text = word(line.body.get(TITLES[line.kind])) or word(line.body.get("title"))
     rest, line.extra = line.extra, None
     line.write_fact(Noted(label="title", kind=line.kind, text=text, data=None if text else rest))
 
 
 def mode(line: ClaudeRecord) -> None:
-    to = line.said.get(MODES[line.kind])
+    to = line.body.get(MODES[line.kind])
     modes = line.state.setdefault("modes", {})
     before = modes.get(line.kind)
     modes[line.kind] = to
@@ -79,7 +79,7 @@ def mode(line: ClaudeRecord) -> None:
 
 def pull_request(line: ClaudeRecord) -> None:
     rest, line.extra = line.extra, None
-    text = word(line.said.get("prUrl")) or word(line.said.get("url"))
+    text = word(line.body.get("prUrl")) or word(line.body.get("url"))
     line.write_fact(Noted(label="result", kind=line.kind, text=text, data=rest))
 
 
@@ -90,21 +90,21 @@ def small(line: ClaudeRecord) -> None:
 
 def result(line: ClaudeRecord) -> None:
     """The end of a printed stream, or a small record of the same name."""
-    said = line.said
-    if "is_error" not in said and "subtype" not in said:
+    body = line.body
+    if "is_error" not in body and "subtype" not in body:
         small(line)
         return
     rest, line.extra = line.extra or {}, None
-    failed = said.get("is_error")
+    failed = body.get("is_error")
     ended = Ended(
         what="run",
-        outcome=word(said.get("subtype")),
+        outcome=word(body.get("subtype")),
         passed=not failed if isinstance(failed, bool) else None,
-        seconds=seconds(said.get("duration_ms"), 1000),
+        seconds=seconds(body.get("duration_ms"), 1000),
     )
     line.write_fact(ended)
     line.write_fact(Noted(label="totals", kind="result", data=rest))
-    if text := word(said.get("result")):
+    if text := word(body.get("result")):
         line.write_fact(Noted(label="result", kind="result", text=text))
 
 

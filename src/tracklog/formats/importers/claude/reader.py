@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tracklog.formats.importers import Raw, Reader, moment, remember, run_id, word
+from tracklog.formats.importers import Raw, Reader, remember, run_id, utc_time, word
 from tracklog.formats.importers.claude.files import NAME, digest, prompt_of, sub_agent, uuids_in
 from tracklog.formats.importers.claude.line import ClaudeRecord
 from tracklog.formats.importers.claude.record import write as write_record
@@ -47,19 +47,19 @@ class ClaudeReader(Reader):
             out.unknown(_kind_of(value), value)
             return
         key = word(value.get("uuid"))
-        at = moment(value.get("timestamp"))
-        said: Body = out.about(raw, key=key, bare=key is None and at is None)
+        at = utc_time(value.get("timestamp"))
+        body: Body = out.about(raw, key=key, bare=key is None and at is None)
         out.copied = (
             key is not None and ("root" not in state or "copy" in state) and self._is_copy(key)
         )
-        out.agent = word(said.get("agentId")) or state.get("agent")
-        if said.get("isSidechain") is True and not state.get("agent"):
+        out.agent = word(body.get("agentId")) or state.get("agent")
+        if body.get("isSidechain") is True and not state.get("agent"):
             home = out.run
-            out.run = self._side_run(said, key, at)
-            write_record(ClaudeRecord(self, said, key, at))
+            out.run = self._side_run(body, key, at)
+            write_record(ClaudeRecord(self, body, key, at))
             out.run = home
         else:
-            write_record(ClaudeRecord(self, said, key, at))
+            write_record(ClaudeRecord(self, body, key, at))
 
     def _is_copy(self, key: str) -> bool:
         """Whether a record is a copy from another conversation that was read before: a fork."""
@@ -84,11 +84,11 @@ class ClaudeReader(Reader):
             self._uuids = frozenset(uuids_in(path))
         return self._uuids
 
-    def _side_run(self, said: Body, key: str | None, at: str | None) -> str:
+    def _side_run(self, body: Body, key: str | None, at: str | None) -> str:
         """The run of a sub-agent whose records are in its parent's file."""
         sides: dict[str, str] = self.state.setdefault("sides", {})
-        parent = word(said.get("parentUuid"))
-        agent = word(said.get("agentId"))
+        parent = word(body.get("parentUuid"))
+        agent = word(body.get("agentId"))
         root = agent or (sides.get(parent) if parent else None)
         fresh = root is None or (agent is not None and agent not in sides)
         root = root or key or "side"
@@ -98,7 +98,7 @@ class ClaudeReader(Reader):
             remember(sides, agent, agent)
         child = run_id(NAME, self.state["session"], root)
         if fresh:
-            call = self._task_for(prompt_of(said))
+            call = self._task_for(prompt_of(body))
             link = Linked(kind="sub-run", child=child, call_id=call)
             self.out.write(link, at=at, fidelity="inferred" if call or not agent else None)
             self.out.write(Began(what="run"), run=child, at=at)

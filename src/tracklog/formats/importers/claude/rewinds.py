@@ -9,15 +9,15 @@ from tracklog.model.fact import Noted
 
 def hang(line: ClaudeRecord) -> None:
     """Remember the parent of this record, and the last message."""
-    if line.key and line.said.get("isSidechain") is not True:
-        remember(line.state.setdefault("chain", {}), line.key, word(line.said.get("parentUuid")))
+    if line.key and line.body.get("isSidechain") is not True:
+        remember(line.state.setdefault("chain", {}), line.key, word(line.body.get("parentUuid")))
         if line.kind in ("user", "assistant"):
             line.state["tip"] = line.key
 
 
 def leave_branch(line: ClaudeRecord) -> None:
     """A rewind: withdraw the messages after the record that a prompt continues from."""
-    parent, chain = word(line.said.get("parentUuid")), line.state.get("chain", {})
+    parent, chain = word(line.body.get("parentUuid")), line.state.get("chain", {})
     here = line.state.get("tip")
     for _ in chain:  # a limit, in case the parents form a cycle
         if parent is None or here is None or here == parent:

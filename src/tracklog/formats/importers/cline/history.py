@@ -53,15 +53,15 @@ class ApiCall:
 
 def calls_of(messages: list[Any]) -> list[ApiCall]:
     """The calls of a history with their results, in order."""
-    found: list[ApiCall] = []
+    calls: list[ApiCall] = []
     for message in messages:
         item = obj(message)
         ts = count(item.get("ts"))
         if item.get("role") == "assistant":
-            found += _made(item.get("content"), ts)
+            calls += _made(item.get("content"), ts)
         elif item.get("role") == "user":
-            _answer(found, item.get("content"), ts)
-    return found
+            _answer(calls, item.get("content"), ts)
+    return calls
 
 
 def _made(content: Any, ts: int | None) -> Iterator[ApiCall]:
@@ -105,10 +105,10 @@ def context_of(messages: list[Any]) -> tuple[str | None, str | None]:
     model = folder = None
     for message in messages:
         for text in texts_of(obj(message).get("content")):
-            if found := MODEL.search(text):
-                model = found[1]
-            if folder is None and (found := FOLDER.search(text)):
-                folder = found[1]
+            if match := MODEL.search(text):
+                model = match[1]
+            if folder is None and (match := FOLDER.search(text)):
+                folder = match[1]
     return model, folder
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from tracklog.formats.importers import Signs, count, moment, run_id, word
-from tracklog.formats.importers._block_facts import spoken
+from tracklog.formats.importers import Signs, count, run_id, utc_time, word
+from tracklog.formats.importers._block_facts import block_facts
 from tracklog.formats.importers._exchanges import reply_of
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
@@ -66,9 +66,9 @@ class SessionReader(SnapshotReader):
             **without(info, "ended_at", "exit_code", "status", "metadata"),
             "metadata": without(meta, "usage", "aggregateUsage"),
         }
-        about = self.about("session", about)
+        self.about("session")
         root, _, agent = native.partition("__")
-        at = moment(info.get("started_at"))
+        at = utc_time(info.get("started_at"))
         open_run(
             self.out,
             NAME,
@@ -87,17 +87,17 @@ class SessionReader(SnapshotReader):
     def _message(self, message: Body) -> bool:
         """Write a message; returns whether it says what was spent."""
         content, role = message.get("content"), word(message.get("role")) or "message"
-        named = without(message, "id")
-        print_ = sha256(orjson.dumps(named, default=str)).hexdigest()[:16]
+        value = without(message, "id")
+        print_ = sha256(orjson.dumps(value, default=str)).hexdigest()[:16]
         answered = [word(obj(each).get("tool_use_id")) for each in items(content)]
         key = next((f"result/{each}" for each in answered if each), None)
         key = key or f"{role}/{message.get('ts', '')}/{print_}"
-        value = self.about(key, named)
+        self.about(key)
         if role not in ROLES:
             self.out.unknown(role, value)
             return False
         self.out.report.mapped[role] += 1
-        at, model = moment(value.get("ts")), obj(value.get("modelInfo"))
+        at, model = utc_time(value.get("ts")), obj(value.get("modelInfo"))
         name = word(model.get("id"))
         extra: Body | None = without(value, *MESSAGE)
         if provider := word(model.get("provider")):
@@ -105,7 +105,7 @@ class SessionReader(SnapshotReader):
         id = RESENT.sub("", word(message.get("id")) or "") or None
         body = {"type": "message", "role": role, "content": value.get("content")}
         blocks = reply_of("claude", [body]).blocks
-        facts = spoken(blocks, role=ROLES[role], message_id=id, model=name)
+        facts = block_facts(blocks, role=ROLES[role], message_id=id, model=name)
         for fact in facts:
             self.put(fact, at, extra if not isinstance(fact, Returned) else None)
             extra = None if not isinstance(fact, Returned) else extra
@@ -118,15 +118,15 @@ class SessionReader(SnapshotReader):
     def _totals(self, info: Body) -> None:
         """Only where no message says what it spent: the sum without that of sub-agents."""
         if total := obj(obj(info.get("metadata")).get("usage")):
-            total = self.about("usage", total)
+            self.about("usage")
             self.put(_spent(f"{self.out.run}/usage", total, word(info.get("model")), None))
 
     def _end(self, info: Body) -> None:
-        status, at = word(info.get("status")), moment(info.get("ended_at"))
+        status, at = word(info.get("status")), utc_time(info.get("ended_at"))
         about = {key: info[key] for key in ("status", "ended_at", "exit_code") if info.get(key)}
         if status not in ("failed", "cancelled"):
             return  # `completed` means that its process ended; a person may go on
-        self.about("end", about)
+        self.about("end")
         self.put(Noted(label="error", text=f"the session {status}", data=about), at)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tracklog.formats.importers import Raw, count, moment, run_id, word
-from tracklog.formats.importers._block_facts import spoken
+from tracklog.formats.importers import Raw, count, run_id, utc_time, word
+from tracklog.formats.importers._block_facts import block_facts
 from tracklog.formats.importers._exchanges import reply_of
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
@@ -67,7 +67,7 @@ class TaskReader(SnapshotReader):
         history = items(read_json(history_of(path))) if is_ui else given
         self.model, folder = context_of(history)
         first = next((obj(each).get("ts") for each in given if obj(each).get("ts")), None)
-        item = self._open(moment(first), folder)
+        item = self._open(utc_time(first), folder)
         spent = self._ui(given, history) if is_ui else False
         if not is_ui:
             self._history(history)
@@ -89,11 +89,12 @@ class TaskReader(SnapshotReader):
         used = [obj(each) for each in items(meta.get("model_usage"))]
         model = word(item.get("modelId")) or next((each.get("model_id") for each in used), None)
         self.model = self.model or word(model)
-        at = first or moment(item.get("ts"))
+        at = first or utc_time(item.get("ts"))
         fixed = without(
             item, "ts", "tokensIn", "tokensOut", "cacheWrites", "cacheReads", "totalCost"
         )
-        about = self.about("task", {"id": self._task, **fixed, "metadata": meta})
+        self.about("task")
+        about = {"id": self._task, **fixed, "metadata": meta}
         parent = word(item.get("parentTaskId"))
         open_run(
             self.out,
@@ -116,10 +117,10 @@ class TaskReader(SnapshotReader):
         """Only where no request says what it spent."""
         fields = {key: item[key] for key in (*REQUEST[:4], "totalCost") if item.get(key)}
         if fields:
-            fields = self.about("totals", fields)
+            self.about("totals")
             spent = self._spent("totals", {**fields, "cost": fields.get("totalCost")})
             if spent:
-                self.put(spent, moment(item.get("ts")))
+                self.put(spent, utc_time(item.get("ts")))
 
     def _spent(self, key: str, fields: Body) -> Spent | None:
         fresh, output = count(fields.get("tokensIn")), count(fields.get("tokensOut"))
@@ -170,8 +171,9 @@ class TaskReader(SnapshotReader):
         return spent
 
     def _record(self, key: str, sub: str, fields: Body, record: Any) -> bool:
-        value = obj(self.about(key, record)) or {"text": record}
-        at, text = moment(fields.get("ts")), value.get("text")
+        self.about(key)
+        value = obj(record) or {"text": record}
+        at, text = utc_time(fields.get("ts")), value.get("text")
         model = word(obj(value.get("modelInfo")).get("modelId"))
         self.model = model or self.model
         extra = without(value, *UI_FIELDS)
@@ -189,12 +191,12 @@ class TaskReader(SnapshotReader):
                 self._question = None
         elif sub in ("text", "completion_result", "plan_mode_respond"):
             block = {**text_block(text), **partial}
-            said = Said(role="assistant", blocks=(block,), message_id=key, model=self.model)
-            self.put(said, at, extra)
+            fact = Said(role="assistant", blocks=(block,), message_id=key, model=self.model)
+            self.put(fact, at, extra)
         elif sub == "reasoning":
             block = {**thought_block(value.get("reasoning") or text), **partial}
-            said = Said(role="assistant", blocks=(block,), message_id=key, model=self.model)
-            self.put(said, at, without(extra, "reasoning"))
+            fact = Said(role="assistant", blocks=(block,), message_id=key, model=self.model)
+            self.put(fact, at, without(extra, "reasoning"))
         elif sub == "followup":
             asked = parsed(fields.get("text"))
             question = word(obj(asked).get("question")) or word(text)
@@ -232,8 +234,8 @@ class TaskReader(SnapshotReader):
         """A call of the user interface, with its counterpart in the history."""
         sub = word(fields.get("say")) or word(fields.get("ask")) or "tool"
         result = call.result if call else None
-        value = obj(self.about(key, {"ui": fields, "call": _described(call), "outputs": outputs}))
-        shown, server = parsed(obj(value.get("ui")).get("text")), None
+        self.about(key)
+        shown, server = parsed(fields.get("text")), None
         body = obj(shown)
         name, given = sub, shown
         if sub == "use_mcp_server":
@@ -252,7 +254,7 @@ class TaskReader(SnapshotReader):
         self.out.report.mapped[sub] += 1
         self.put(
             Called(tool=name, call_id=id, input=given, tool_server=server, synthetic_id=made),
-            moment(fields.get("ts")),
+            utc_time(fields.get("ts")),
             extra,
         )
         printed = "".join(word(each.get("text")) or "" for each in outputs)
@@ -270,7 +272,7 @@ class TaskReader(SnapshotReader):
             synthetic_id=made,
         )
         same = printed and str(result or "").find(printed) >= 0
-        self.put(back, moment(done), None if same or not printed else {"shown": printed})
+        self.put(back, utc_time(done), None if same or not printed else {"shown": printed})
 
     # The API history.
 
@@ -285,25 +287,26 @@ class TaskReader(SnapshotReader):
                 if text.strip() and not RESULT.match(text) and not _is_shown(text, shown)
             ]
             if hidden:
-                value = self.about(f"api/{place}/{fields.get('ts', '')}", hidden)
-                blocks = tuple(text_block(each) for each in items(value))
-                said = Said(role="user", blocks=blocks, injected=True)
-                self.put(said, moment(fields.get("ts")), {"of": f"the API history, {role}"})
+                self.about(f"api/{place}/{fields.get('ts', '')}")
+                blocks = tuple(map(text_block, hidden))
+                fact = Said(role="user", blocks=blocks, injected=True)
+                self.put(fact, utc_time(fields.get("ts")), {"of": f"the API history, {role}"})
 
     def _history(self, messages: list[Any]) -> None:
         """Write a history that stands alone."""
         for place, message in enumerate(messages):
-            value = obj(self.about(f"api/{place}", message))
+            self.about(f"api/{place}")
+            value = obj(message)
             role = word(value.get("role"))
             if role not in ("user", "assistant", "system"):
                 self.out.unknown(role or "message", value)
                 continue
             self.out.report.mapped[role] += 1
-            at = moment(value.get("ts"))
+            at = utc_time(value.get("ts"))
             if role == "user":
                 self._typed(value, at)
             else:
-                self._spoken(place, value, at)
+                self._reply(place, value, at)
 
     def _typed(self, value: Body, at: str | None) -> None:
         content = value.get("content")
@@ -312,7 +315,7 @@ class TaskReader(SnapshotReader):
             text = fields.get("text")
             if fields.get("type") == "tool_result":
                 body = {"type": "message", "role": "user", "content": [block]}
-                for fact in spoken(reply_of("claude", [body]).blocks, role="user"):
+                for fact in block_facts(reply_of("claude", [body]).blocks, role="user"):
                     self.put(fact, at)
             elif not isinstance(text, str):
                 self.put(
@@ -322,10 +325,12 @@ class TaskReader(SnapshotReader):
                 self._answered(mark[1], text[mark.end() :].strip(), at)
             else:
                 typed = TYPED.search(text)
-                said = typed[2] if typed else text
+                prompt = typed[2] if typed else text
                 extra = {"text": text} if typed and typed[0].strip() != text.strip() else None
                 hidden = typed is None and (INJECTED.match(text) is not None or text[:1] == "[")
-                self.put(Said(role="user", blocks=(text_block(said),), injected=hidden), at, extra)
+                self.put(
+                    Said(role="user", blocks=(text_block(prompt),), injected=hidden), at, extra
+                )
 
     def _answered(self, name: str, text: str, at: str | None) -> None:
         id = self.state.pop("open", None)
@@ -336,7 +341,7 @@ class TaskReader(SnapshotReader):
         else:
             self.put(Said(role="user", blocks=(text_block(text),), injected=True), at)
 
-    def _spoken(self, place: int, value: Body, at: str | None) -> None:
+    def _reply(self, place: int, value: Body, at: str | None) -> None:
         content = value.get("content")
         blocks = reply_of("claude", [{"type": "message", "content": content}]).blocks
         for detail in items(value.get("reasoning_details")):
@@ -348,7 +353,7 @@ class TaskReader(SnapshotReader):
             blocks.insert(
                 0, thought_block(text) if value.get("type") == "reasoning" else text_block(text)
             )
-        for fact in spoken(blocks, role="assistant", model=self.model):
+        for fact in block_facts(blocks, role="assistant", model=self.model):
             self.put(fact, at)
         named = [call for call in calls_of([value]) if call.id is None]
         for n, call in enumerate(named):
@@ -363,17 +368,6 @@ def _is_shown(text: str, shown: set[str]) -> bool:
     typed = TYPED.search(text)
     inner = (typed[2] if typed else text).strip()
     return any(inner == each.strip() or inner in each for each in shown)
-
-
-def _described(call: ApiCall | None) -> Body | None:
-    if call is None:
-        return None
-    return {
-        "name": call.name,
-        "input": call.input,
-        "result": call.result,
-        "answered": call.answered,
-    }
 
 
 Joined = tuple[ApiCall | None, list[Body]]
@@ -391,33 +385,33 @@ def _joined(records: list[Any], calls: list[ApiCall]) -> dict[int, Joined | None
     for call in calls:
         if call.name not in ANSWERS:
             waiting[_segment(starts, call.ts)].append(call)
-    found: dict[int, Joined | None] = {}
+    pairs: dict[int, Joined | None] = {}
     last: tuple[int, str] | None = None
     for place, record in enumerate(records):
         fields = obj(record)
         sub = word(fields.get("say")) or word(fields.get("ask"))
         if sub == "api_req_started":
-            _requested(found, last, fields)
+            _requested(pairs, last, fields)
             last = None
         if sub in OUTPUTS and last is not None:
-            joined = found[last[0]]
+            joined = pairs[last[0]]
             assert joined is not None
             joined[1].append(fields)
-            found[place] = None
+            pairs[place] = None
         if sub not in CALLS or not word(fields.get("text")):
             continue
         if last is not None and last[1] == fields.get("text"):
-            found[place] = None
+            pairs[place] = None
             continue
         segment = waiting[_segment(starts, count(fields.get("ts")))]
-        found[place] = (segment.pop(0) if segment else None, [])
+        pairs[place] = (segment.pop(0) if segment else None, [])
         last = (place, fields["text"])
-    return found
+    return pairs
 
 
-def _requested(found: dict[int, Joined | None], last: tuple[int, str] | None, fields: Body) -> None:
+def _requested(pairs: dict[int, Joined | None], last: tuple[int, str] | None, fields: Body) -> None:
     """The request after a call repeats its result, also where the history was condensed."""
-    joined = found.get(last[0]) if last else None
+    joined = pairs.get(last[0]) if last else None
     request = obj(parsed(fields.get("text"))).get("request")
     if joined is None or not isinstance(request, str) or not (mark := RESULT.match(request)):
         return
@@ -440,8 +434,8 @@ def program_of(path: Path) -> str:
 
 
 def history_of(path: Path) -> Path:
-    found = path.with_name(API)
-    return found if found.is_file() else path.with_name(OLD)
+    path_of_history = path.with_name(API)
+    return path_of_history if path_of_history.is_file() else path.with_name(OLD)
 
 
 def beside(path: Path) -> Iterator[Path]:

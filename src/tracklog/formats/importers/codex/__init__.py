@@ -30,9 +30,9 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
     folder = Path(environment.get("CODEX_HOME") or home / ".codex").expanduser()
     seen: set[str] = set()
     for place in ("sessions", "archived_sessions"):
-        found = [*inside(folder / place, "**/rollout-*.jsonl")]
-        found += inside(folder / place, "**/rollout-*.jsonl.zst")
-        for path in found:
+        paths = [*inside(folder / place, "**/rollout-*.jsonl")]
+        paths += inside(folder / place, "**/rollout-*.jsonl.zst")
+        for path in paths:
             name = path.name.removesuffix(".zst")
             if name not in seen:
                 seen.add(name)
@@ -64,13 +64,13 @@ def recognise(path: Path, head: bytes) -> float:
     objects = beginning(path, head).objects
     if path.name == history.FILE and any(map(PROMPTS.match, objects)):
         return 0.95
-    found = score(path, head, SIGNS)
-    if not found and all(word(each.get("type")) not in ROLES for each in objects):
-        found = score(path, head, BARE)
-    if not found and thread_of(path) and any(map(is_bare_meta, objects)):
+    sure = score(path, head, SIGNS)
+    if not sure and all(word(each.get("type")) not in ROLES for each in objects):
+        sure = score(path, head, BARE)
+    if not sure and thread_of(path) and any(map(is_bare_meta, objects)):
         return 0.7
     # A rollout whose first line is longer than what is looked at, or compressed.
-    return found or (0.9 if thread_of(path) and path.name.startswith("rollout-") else 0)
+    return sure or (0.9 if thread_of(path) and path.name.startswith("rollout-") else 0)
 
 
 def reader(source: SourceFile, out: LineWriter, state: dict[str, Any]) -> Reader:

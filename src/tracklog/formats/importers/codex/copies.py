@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from tracklog.formats.importers import remember
-from tracklog.formats.importers._fact_bodies import said
+from tracklog.formats.importers._fact_bodies import message_fact
 from tracklog.formats.importers.codex.record import CodexRecord
 from tracklog.model.event import Body
 from tracklog.model.fact import blob_of
@@ -70,7 +70,7 @@ def write_waiting(reader: "CodexReader", most: int = 0) -> None:
             block = {"type": "thinking", "thinking": text}
         reader.out.again(event["mark"])
         reader.out.report.mapped[f"event_msg/{kind}"] += 1
-        reader.out.write(said(role, [block]), at=event["at"], step=event["turn"])
+        reader.out.write(message_fact(role, [block]), at=event["at"], step=event["turn"])
 
 
 def digest(text: Any) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracklog.formats.importers import count, remember, run_id, seconds, word
-from tracklog.formats.importers._fact_bodies import spent
+from tracklog.formats.importers._fact_bodies import spend_fact
 from tracklog.formats.importers.codex.copies import copy
 from tracklog.formats.importers.codex.items import COPIES, ITEMS, digest, duration, went
 from tracklog.formats.importers.codex.record import NAME, CodexRecord, text_of
@@ -60,7 +60,7 @@ def _spent(line: CodexRecord, total: Body, last: Any) -> None:
     if copied:
         # so that the same spend in the parent's file is recognised by its key
         counter = state["copy"]["of"]
-    fact = spent(
+    fact = spend_fact(
         f"{counter}{base}:{totals}",
         usage,
         state.get("provider"),
@@ -77,17 +77,17 @@ def counted_before(state: Body, total: Body) -> None:
     state["total"] = _counts(total)
 
 
-def _counts(said: Body) -> dict[str, int]:
+def _counts(usage: Body) -> dict[str, int]:
     """The counts of a usage, under its own names."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for key in KEYS:
-        if key in said:
-            amount = said[key]
+        if key in usage:
+            amount = usage[key]
             if type(amount) is not int or not 0 <= amount < 2**53:
                 amount = count(amount)
             if amount is not None:
-                found[key] = amount
-    return found
+                counts[key] = amount
+    return counts
 
 
 def begin_turn(line: CodexRecord, turn: str) -> None:

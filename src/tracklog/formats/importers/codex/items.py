@@ -165,46 +165,46 @@ def call_output(line: CodexRecord, item: Body) -> bool | None:
     return None
 
 
-def shell_output(said: Any) -> tuple[Any, dict[str, Any]]:
+def shell_output(output: Any) -> tuple[Any, dict[str, Any]]:
     """The output of a command, and its result where the output states it."""
-    if isinstance(said, str) and said.startswith("{"):
+    if isinstance(output, str) and output.startswith("{"):
         try:
-            held = orjson.loads(said)
+            held = orjson.loads(output)
         except orjson.JSONDecodeError:
             held = None
         if isinstance(held, dict) and "output" in held and isinstance(held.get("metadata"), dict):
             meta = held["metadata"]
             return held["output"], went(meta.get("exit_code"), meta.get("duration_seconds"))
-    if isinstance(said, str) and (head := _SHELL.match(said)):
-        return said, went(int(head[1]), head[2])
-    if isinstance(said, str) and (head := _EXITED.match(said)):
-        return said, went(int(head[2]), head[1])
-    if isinstance(said, dict) and "content" in said and isinstance(said.get("success"), bool):
-        return said["content"], {"ok": said["success"]}
-    return said, {}
+    if isinstance(output, str) and (head := _SHELL.match(output)):
+        return output, went(int(head[1]), head[2])
+    if isinstance(output, str) and (head := _EXITED.match(output)):
+        return output, went(int(head[2]), head[1])
+    if isinstance(output, dict) and "content" in output and isinstance(output.get("success"), bool):
+        return output["content"], {"ok": output["success"]}
+    return output, {}
 
 
 def went(code: Any, time: Any) -> dict[str, Any]:
     """The result of a command: its exit code, whether that is success, and its duration."""
     exact = code if isinstance(code, int) and not isinstance(code, bool) else None
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if exact is not None:
-        found = {"exit_code": exact, "ok": exact == 0}
+        fields = {"exit_code": exact, "ok": exact == 0}
     if (took := duration(time)) is not None:
-        found["seconds"] = took
-    return found
+        fields["seconds"] = took
+    return fields
 
 
-def duration(said: Any) -> float | None:
+def duration(value: Any) -> float | None:
     """Seconds: from a number, from {secs, nanos}, from a text like 1.5s or 20ms."""
-    if isinstance(said, dict):
-        whole, rest = count(said.get("secs")), count(said.get("nanos"))
+    if isinstance(value, dict):
+        whole, rest = count(value.get("secs")), count(value.get("nanos"))
         return None if whole is None else whole + (rest or 0) / 1e9
-    if isinstance(said, str):
+    if isinstance(value, str):
         for unit, per in (("ms", 1000), ("s", 1)):
-            if said.endswith(unit):
-                return seconds(said.removesuffix(unit), per)
-    return seconds(said)
+            if value.endswith(unit):
+                return seconds(value.removesuffix(unit), per)
+    return seconds(value)
 
 
 def local_shell_call(line: CodexRecord, item: Body) -> bool | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from tracklog.formats.importers import Raw, Reader, count, moment, opened, run_id, word
+from tracklog.formats.importers import Raw, Reader, count, opened, run_id, utc_time, word
 from tracklog.formats.importers.codex.copies import ENDS, WAITING, write_waiting
 from tracklog.formats.importers.codex.events import EVENTS, begin_turn, counted_before
 from tracklog.formats.importers.codex.items import ITEMS, UNSAID
@@ -24,8 +24,8 @@ _TURN = re.compile(rb'"turn_id"\s*:\s*"([^"]{1,200})"')
 
 def thread_of(path: Path) -> str | None:
     """The thread in the name of a rollout."""
-    found = _THREAD.fullmatch(path.name)
-    return found[1].lower() if found else None
+    match = _THREAD.fullmatch(path.name)
+    return match[1].lower() if match else None
 
 
 def is_bare_meta(value: Body) -> bool:
@@ -71,7 +71,7 @@ class CodexReader(Reader):
             self.out.about(raw, bare=True)
             self.out.unknown(type(value).__name__, value)
             return
-        at = moment(value.get("timestamp") or value.get("created_at"))
+        at = utc_time(value.get("timestamp") or value.get("created_at"))
         own = value.get("payload")
         if not isinstance(own, dict):
             own = value["item"] if isinstance(value.get("item"), dict) else value
@@ -82,8 +82,8 @@ class CodexReader(Reader):
         out.copied = "aside" in state
         if "copy" in state and self._is_copy(value, own):
             return
-        said: Body = out.about(raw, key=key, bare=key is None and at is None)
-        CodexRecord(self, said, at).write(_meaning_of(said))
+        body: Body = out.about(raw, key=key, bare=key is None and at is None)
+        CodexRecord(self, body, at).write(_meaning_of(body))
 
     def finish(self) -> None:
         if self.final:
@@ -133,8 +133,8 @@ def turns_in(path: Path) -> Iterator[str]:
     try:
         with opened(path) as file:
             for line in file:
-                for found in _TURN.findall(line[:4096]):
-                    yield found.decode("utf-8", "replace")
+                for turn in _TURN.findall(line[:4096]):
+                    yield turn.decode("utf-8", "replace")
     except OSError:
         return  # deleted since: then no record is known to be a copy
 
@@ -149,20 +149,20 @@ TURNS = ("task_started", "turn_started")
 Meaning = Callable[[CodexRecord, Body], bool | None]
 
 
-def _meaning_of(said: Body) -> tuple[str, Meaning | None, Body]:
+def _meaning_of(body: Body) -> tuple[str, Meaning | None, Body]:
     """The name of a record's type, the function that maps it, and its argument."""
-    kind = word(said.get("type")) or ""
-    payload = said.get("payload")
+    kind = word(body.get("type")) or ""
+    payload = body.get("payload")
     if not isinstance(payload, dict):
         if kind in STREAM:
-            return kind, STREAM[kind], said
-        if is_bare_meta(said):
-            return "session_meta", session_meta, said
-        if kind == "" and "role" in said:
-            return "message", ITEMS["message"], said
-        if kind == "" and said.get("record_type") == "state":
-            return "state", noted, said
-        return kind or "no type", ITEMS.get(kind) or EVENTS.get(kind), said
+            return kind, STREAM[kind], body
+        if is_bare_meta(body):
+            return "session_meta", session_meta, body
+        if kind == "" and "role" in body:
+            return "message", ITEMS["message"], body
+        if kind == "" and body.get("record_type") == "state":
+            return "state", noted, body
+        return kind or "no type", ITEMS.get(kind) or EVENTS.get(kind), body
     name, meaning = _enveloped(kind, word(payload.get("type")) or "")
     return name, meaning, payload
 
@@ -217,14 +217,16 @@ def _text(value: Any) -> Any:
     return orjson.dumps(value).decode()
 
 
-def _git(said: Any) -> dict[str, Any] | None:
-    if not isinstance(said, dict):
+def _git(repository: Any) -> dict[str, Any] | None:
+    if not isinstance(repository, dict):
         return None
     names = {"commit_hash": "commit", "repository_url": "repository"}
-    found: dict[str, Any] = {
-        names.get(str(key), str(key)): value for key, value in said.items() if value is not None
+    fields: dict[str, Any] = {
+        names.get(str(key), str(key)): value
+        for key, value in repository.items()
+        if value is not None
     }
-    return found or None
+    return fields or None
 
 
 def _parents(line: CodexRecord, meta: Body) -> None:
@@ -269,9 +271,9 @@ def turn_context(line: CodexRecord, turn: Body) -> bool | None:
 
 def compacted(line: CodexRecord, held: Body) -> bool | None:
     """The history was replaced by a shorter one, which has nothing new."""
-    kept = {key: value for key, value in held.items() if key not in UNSAID}
+    rest = {key: value for key, value in held.items() if key not in UNSAID}
     replaced = held.get("replacement_history")
-    fields: dict[str, Any] = {"summary": kept.pop("message", None), **kept}
+    fields: dict[str, Any] = {"summary": rest.pop("message", None), **rest}
     if isinstance(replaced, list):
         fields["replaced_by"] = len(replaced)
     line.note("compaction", "compacted", fields)
@@ -290,7 +292,7 @@ def communication(line: CodexRecord, held: Body) -> bool | None:
 
 
 def noted(line: CodexRecord, held: Body) -> bool | None:
-    kind = word(line.said.get("type")) or "record"
+    kind = word(line.body.get("type")) or "record"
     line.write_fact(Noted(label=kind, kind=kind, data=held))
     return None
 

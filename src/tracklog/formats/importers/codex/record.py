@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tracklog.formats.importers import remember, word
-from tracklog.formats.importers._fact_bodies import called, returned, said
+from tracklog.formats.importers._fact_bodies import call_fact, message_fact, result_fact
 from tracklog.model.event import Body
 from tracklog.model.fact import Fact, Linked, Noted
 
@@ -17,19 +17,19 @@ NAME = "codex"
 class CodexRecord:
     """One record; the state of the thread is the reader's."""
 
-    __slots__ = ("_counted", "at", "reader", "said", "state")
+    __slots__ = ("_counted", "at", "body", "reader", "state")
 
-    def __init__(self, reader: "CodexReader", said: Body, at: str | None) -> None:
-        self.reader, self.said, self.at = reader, said, at
+    def __init__(self, reader: "CodexReader", body: Body, at: str | None) -> None:
+        self.reader, self.body, self.at = reader, body, at
         self.state = reader.state
         self._counted = False
 
     def write(
-        self, found: tuple[str, Callable[["CodexRecord", Body], bool | None] | None, Body]
+        self, record: tuple[str, Callable[["CodexRecord", Body], bool | None] | None, Body]
     ) -> None:
-        name, meaning, held = found
+        name, meaning, held = record
         if meaning is None or meaning(self, held) is False:
-            self.reader.out.unknown(name, self.said, at=self.at)
+            self.reader.out.unknown(name, self.body, at=self.at)
         elif not self._counted:
             self.reader.out.report.mapped[name] += 1
 
@@ -57,7 +57,7 @@ class CodexRecord:
                 more.setdefault("model", self.state.get("model"))
             extra = more.pop("extra", None)
             agent, to = more.pop("agent", None), more.pop("to", None)
-            fact = said(role, blocks, **more)
+            fact = message_fact(role, blocks, **more)
             if agent:
                 fact["agent"] = agent
             if to:
@@ -67,7 +67,7 @@ class CodexRecord:
     def call(self, tool: str, id: str | None, given: Any, **more: Any) -> str:
         """Write a call; returns its id, generated and flagged where there is none."""
         name = id or self._made_up(tool)
-        self.write_fact(called(tool, name, given, synthetic_id=not id, **more))
+        self.write_fact(call_fact(tool, name, given, synthetic_id=not id, **more))
         remember(self.state.setdefault("calls", {}), name, tool)
         return name
 
@@ -83,7 +83,7 @@ class CodexRecord:
         known = calls.get(name) or tool
         if not id:
             calls.pop(name, None)
-        self.write_fact(returned(name, known, output=output, synthetic_id=not id, **more))
+        self.write_fact(result_fact(name, known, output=output, synthetic_id=not id, **more))
 
     def _made_up(self, tool: str) -> str:
         number = self.state["made_up"] = self.state.get("made_up", 0) + 1
@@ -99,6 +99,6 @@ def text_of(value: Any) -> str | None:
     if isinstance(value, str):
         return value or None
     if isinstance(value, list):
-        found = [text_of(each.get("text") if isinstance(each, dict) else each) for each in value]
-        return "\n\n".join(each for each in found if each) or None
+        texts = [text_of(each.get("text") if isinstance(each, dict) else each) for each in value]
+        return "\n\n".join(each for each in texts if each) or None
     return word(value.get("text")) if isinstance(value, dict) else None

@@ -19,8 +19,8 @@ from tracklog.model.event import Body
 from tracklog.model.fact import Began, Ended, Spent
 
 
-def thread_started(line: CodexRecord, said: Body) -> bool | None:
-    thread = word(said.get("thread_id")) or line.state["thread"]
+def thread_started(line: CodexRecord, body: Body) -> bool | None:
+    thread = word(body.get("thread_id")) or line.state["thread"]
     if line.state.get("began"):
         line.ignore("thread.started repeated")
         return None
@@ -46,9 +46,9 @@ def _turns(line: CodexRecord, more: int = 0) -> int:
     return number
 
 
-def turn_completed(line: CodexRecord, said: Body) -> bool | None:
+def turn_completed(line: CodexRecord, body: Body) -> bool | None:
     turn = line.state.get("turn") or f"turn-{_turns(line, 1)}"
-    if usage := tokens(said.get("usage")):
+    if usage := tokens(body.get("usage")):
         thread = line.state["thread"]
         line.write_fact(Spent(key=f"{thread}:{turn}", provider="openai", usage=usage, group=thread))
     line.write_fact(Ended(what="step", step=turn))
@@ -56,22 +56,22 @@ def turn_completed(line: CodexRecord, said: Body) -> bool | None:
     return None
 
 
-def turn_failed(line: CodexRecord, said: Body) -> bool | None:
+def turn_failed(line: CodexRecord, body: Body) -> bool | None:
     turn = line.state.get("turn") or f"turn-{_turns(line, 1)}"
-    line.write_fact(Ended(what="step", step=turn, passed=False, error=said.get("error")))
+    line.write_fact(Ended(what="step", step=turn, passed=False, error=body.get("error")))
     line.state.pop("turn", None)
     return None
 
 
-def failed(line: CodexRecord, said: Body) -> bool | None:
+def failed(line: CodexRecord, body: Body) -> bool | None:
     line.note(
-        "error", "error", {k: v for k, v in said.items() if k != "type"}, word(said.get("message"))
+        "error", "error", {k: v for k, v in body.items() if k != "type"}, word(body.get("message"))
     )
     return None
 
 
-def item_started(line: CodexRecord, said: Body) -> bool | None:
-    item = _item(said)
+def item_started(line: CodexRecord, body: Body) -> bool | None:
+    item = _item(body)
     if item is None:
         return False
     if item["type"] in TOOLS:
@@ -81,20 +81,20 @@ def item_started(line: CodexRecord, said: Body) -> bool | None:
     return None
 
 
-def item_updated(line: CodexRecord, said: Body) -> bool | None:
-    if _item(said) is None:
+def item_updated(line: CodexRecord, body: Body) -> bool | None:
+    if _item(body) is None:
         return False
     line.ignore("item.updated (mapped when completed)")
     return None
 
 
-def item_completed(line: CodexRecord, said: Body) -> bool | None:
-    item = _item(said)
+def item_completed(line: CodexRecord, body: Body) -> bool | None:
+    item = _item(body)
     return False if item is None else completed_item(line, item)
 
 
-def _item(said: Body) -> Body | None:
-    item = said.get("item")
+def _item(body: Body) -> Body | None:
+    item = body.get("item")
     return {**snake(item), "type": kind_of(item)} if isinstance(item, dict) else None
 
 
@@ -102,10 +102,10 @@ def completed_item(line: CodexRecord, item: Body) -> bool | None:
     """The facts of a completed item."""
     kind = item["type"]
     if kind in TEXTS:
-        said = item.get("text")
-        said = said if is_text(said) else ""
-        if said or kind == "reasoning":
-            block = {"type": TEXTS[kind], TEXTS[kind]: said}
+        text = item.get("text")
+        text = text if is_text(text) else ""
+        if text or kind == "reasoning":
+            block = {"type": TEXTS[kind], TEXTS[kind]: text}
             line.say("assistant", [block], message_id=_id(line, item))
         return None
     if kind in TOOLS:

@@ -10,12 +10,13 @@ from tracklog.formats.importers import (
     Raw,
     Reader,
     count,
-    moment,
     remember,
     run_id,
     seconds,
+    utc_time,
     word,
 )
+from tracklog.formats.importers._snapshots import foreign_block
 from tracklog.formats.importers.copilot.files import find, recognise, session_of
 from tracklog.formats.providers import input_of
 from tracklog.formats.providers.copilot import return_of, thought_of, token_details, tokens
@@ -85,7 +86,7 @@ class CopilotReader(Reader):
         bare = key is None and not event.get("timestamp")
         value = self.out.about(raw, key=key, bare=bare)
         fields = value["data"]
-        self._at = moment(value.get("timestamp"))
+        self._at = utc_time(value.get("timestamp"))
         self._key = key or self.out.mark()["hash"][:16]
         self._cause = word(value.get("parentId"))
         self._agent = word(value.get("agentId"))
@@ -155,18 +156,20 @@ class CopilotReader(Reader):
         blocks = (
             [{"type": "text", "text": fields["content"]}] if _text(fields.get("content")) else []
         )
-        blocks += [_kept("attachment", each) for each in _listed(fields.get("attachments"))]
+        blocks += [foreign_block("attachment", each) for each in _listed(fields.get("attachments"))]
         used = ["content", "attachments"]
         if fields.get("transformedContent") == fields.get("content"):
             used.append("transformedContent")
         extra = {key: each for key, each in fields.items() if key not in used}
         injected = word(fields.get("source")) not in (None, "user")
-        said = Said(role="user", blocks=tuple(blocks), injected=injected, agent=self._agent)
-        self._write(said, extra)
+        fact = Said(role="user", blocks=tuple(blocks), injected=injected, agent=self._agent)
+        self._write(fact, extra)
 
     def _system(self, fields: dict[str, Any]) -> None:
         text = fields.get("content")
-        blocks = [{"type": "text", "text": text}] if _text(text) else [_kept("system", fields)]
+        blocks = (
+            [{"type": "text", "text": text}] if _text(text) else [foreign_block("system", fields)]
+        )
         extra = {key: each for key, each in fields.items() if key != "content"}
         self._write(Said(role="system", blocks=tuple(blocks)), extra)
 
@@ -225,7 +228,7 @@ class CopilotReader(Reader):
         requests = [each for each in _listed(fields.get("toolRequests")) if isinstance(each, dict)]
         extra = {key: each for key, each in fields.items() if key not in MESSAGE}
         if blocks or not requests:
-            said = Said(
+            fact = Said(
                 role="assistant",
                 blocks=tuple(blocks),
                 message_id=id,
@@ -233,7 +236,7 @@ class CopilotReader(Reader):
                 step=step,
                 agent=self._agent,
             )
-            self._write(said, extra, n=n)
+            self._write(fact, extra, n=n)
         for place, request in enumerate(requests):
             fallback = f"{id or self._key}/{place}"
             self._call(request, word(request.get("name")), fields, fallback, n + 1 + place)
@@ -260,8 +263,8 @@ class CopilotReader(Reader):
         text = fields.get("content")
         block = {"type": "thinking", "thinking": text if _text(text) else ""}
         id = word(fields.get("reasoningId"))
-        said = Said(role="assistant", blocks=(block,), message_id=id, step=self._step)
-        self._write(said, {key: each for key, each in fields.items() if key not in THOUGHT})
+        fact = Said(role="assistant", blocks=(block,), message_id=id, step=self._step)
+        self._write(fact, {key: each for key, each in fields.items() if key not in THOUGHT})
 
     def _call(
         self,
@@ -301,13 +304,13 @@ class CopilotReader(Reader):
         id = word(fields.get("toolCallId"))
         began = self.state.get("starts", {}).pop(id, None)
         result, error = fields.get("result"), fields.get("error")
-        found = return_of(fields)
+        returned = return_of(fields)
         back = Returned(
             call_id=id or f"{self._key}/0",
             tool=word(fields.get("toolName")),
-            ok=None if found.wrong is None else not found.wrong,
-            output=found.output,
-            error=found.error,
+            ok=None if returned.wrong is None else not returned.wrong,
+            output=returned.output,
+            error=returned.error,
             seconds=_between(began, self._at),
             synthetic_id=id is None,
             step=self._step,
@@ -473,10 +476,6 @@ def _text(value: Any) -> bool:
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _kept(kind: str, value: Any) -> dict[str, Any]:
-    return {"type": "stream", "provider_type": kind, "chunk": value}
 
 
 def _between(began: str | None, ended: str | None) -> float | None:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from tracklog.formats.importers import Raw, Reader, moment, run_id, word
+from tracklog.formats.importers import Raw, Reader, run_id, utc_time, word
 from tracklog.formats.importers._fields import fields
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
@@ -71,11 +71,11 @@ class TranscriptReader(Reader):
                 self.out.write(fact, extra=rest or None)
             rest = None
 
-    def _typed(self, said: Said, extra: Body | None) -> None:
-        text = said.blocks[0].get("text") if said.blocks else None
+    def _typed(self, fact: Said, extra: Body | None) -> None:
+        text = fact.blocks[0].get("text") if fact.blocks else None
         query = QUERY.search(text) if isinstance(text, str) else None
         if query is None:
-            self.out.write(said, extra=extra or None)
+            self.out.write(fact, extra=extra or None)
             return
         around = QUERY.sub("", str(text)).strip()
         extra = {**(extra or {}), "around": around} if around else extra
@@ -121,8 +121,8 @@ def _workspace(path: Path) -> str | None:
     for folder in path.parents[:4]:
         log = folder / "worker.log"
         if log.is_file():
-            found = re.search(rb"workspacePath=(\S+)", log.read_bytes()[: 1 << 20])
-            return found[1].decode("utf-8", "replace") if found else None
+            match = re.search(rb"workspacePath=(\S+)", log.read_bytes()[: 1 << 20])
+            return match[1].decode("utf-8", "replace") if match else None
     return None
 
 
@@ -134,9 +134,10 @@ class BlobReader(SnapshotReader):
         return run_id(NAME, id) if id else None
 
     def conversation(self, value: Body) -> None:
-        meta = self.about("meta", value["meta"])
+        self.about("meta")
+        meta = value["meta"]
         info, parent = obj(value.get("info")), obj(meta.get("subagentInfo")).get("parentAgentId")
-        at, model = moment(meta.get("createdAt")), word(meta.get("lastUsedModel"))
+        at, model = utc_time(meta.get("createdAt")), word(meta.get("lastUsedModel"))
         open_run(
             self.out,
             NAME,
@@ -151,7 +152,7 @@ class BlobReader(SnapshotReader):
         )
         self.out.report.mapped["meta"] += 1
         if value.get("missing"):
-            self.about("root", {"root": meta.get("latestRootBlobId")})
+            self.about("root")
             text = "the blob that lists the messages is not in the database"
             self.put(Noted(label="finding", kind="missing-root", text=text,
                            data={"name": "missing-root", "blob": meta.get("latestRootBlobId")}), at)  # fmt: skip
@@ -159,7 +160,8 @@ class BlobReader(SnapshotReader):
             self._message(str(id), message, model)
 
     def _message(self, id: str, message: Any, model: str | None) -> None:
-        item = obj(self.about(id, message))
+        self.about(id)
+        item = obj(message)
         role = word(item.get("role"))
         self.out.report.mapped[role or "message"] += 1
         content = item.get("content")
@@ -189,7 +191,7 @@ def conversations(connection: sqlite3.Connection, path: Path) -> Iterator[Stored
     if not meta:
         return  # nothing says what it is
     id = word(meta.get("agentId")) or path.parent.name
-    found = connection.execute("SELECT count(*) FROM blobs").fetchone()[0]
+    blobs = connection.execute("SELECT count(*) FROM blobs").fetchone()[0]
     digest = sha256(repr(sorted(meta.items(), key=lambda each: each[0])).encode()).hexdigest()
 
     def load() -> Body:
@@ -202,7 +204,7 @@ def conversations(connection: sqlite3.Connection, path: Path) -> Iterator[Stored
         info = obj(read_json(path.with_name("meta.json")))
         return {"id": id, "meta": meta, "info": info, "messages": messages, "missing": root is None}
 
-    yield Stored(id, [digest, found], found, load)
+    yield Stored(id, [digest, blobs], blobs, load)
 
 
 def _blob(connection: sqlite3.Connection, id: str | None) -> bytes | None:

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlparse
 
 import orjson
 
-from tracklog.formats.importers import count, moment, run_id, word
+from tracklog.formats.importers import count, run_id, utc_time, word
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
     Stored,
@@ -37,7 +37,7 @@ BUBBLE = ("text", "type", "bubbleId", "createdAt", "thinking", "toolFormerData",
           "tokenCount", "richText", "_v", "requestId", "key")  # fmt: skip
 COMPOSER = ("composerId", "name", "createdAt", "lastUpdatedAt", "fullConversationHeadersOnly",
             "workspaceIdentifier", "modelConfig", "subComposerIds", "_v")  # fmt: skip
-KEPT = ("composerId", "name", "createdAt", "unifiedMode", "modelConfig", "workspaceIdentifier",
+ABOUT = ("composerId", "name", "createdAt", "unifiedMode", "modelConfig", "workspaceIdentifier",
         "trackedGitRepos", "subagentInfo", "subComposerIds")  # fmt: skip
 METERS = ("contextTokensUsed", "promptTokenBreakdown")
 
@@ -61,13 +61,13 @@ class EditorReader(SnapshotReader):
 
     def _open(self, value: Body, about: Body, at: Any, title: Any) -> None:
         place = obj(obj(about.get("workspaceIdentifier")).get("uri"))
-        about = self.about("composer", about)
+        self.about("composer")
         parent = word(obj(about.get("subagentInfo")).get("parentComposerId"))
         open_run(
             self.out,
             NAME,
             value.get("id"),
-            at=moment(at),
+            at=utc_time(at),
             model=_model(obj(about.get("modelConfig")).get("modelName")),
             cwd=word(place.get("fsPath")) or folder_of(self.source.path),
             title=title,
@@ -76,12 +76,12 @@ class EditorReader(SnapshotReader):
         )
         for child in items(about.get("subComposerIds")):
             if word(child):
-                self.put(Linked(kind="sub-run", child=run_id(NAME, child)), moment(at))
+                self.put(Linked(kind="sub-run", child=run_id(NAME, child)), utc_time(at))
         self.out.report.mapped["composer"] += 1
 
     def _composer(self, value: Body) -> None:
         composer, bubbles = obj(value.get("composer")), obj(value.get("bubbles"))
-        about = {key: composer[key] for key in KEPT if composer.get(key)}
+        about = {key: composer[key] for key in ABOUT if composer.get(key)}
         self._open(value, about, composer.get("createdAt"), composer.get("name"))
         self.model = _model(obj(composer.get("modelConfig")).get("modelName"))
         by_id = {str(obj(each).get("bubbleId")): key for key, each in bubbles.items() if each}
@@ -91,10 +91,10 @@ class EditorReader(SnapshotReader):
             key = id if id in bubbles and id else by_id.get(id)
             bubble = bubbles.get(key) if key is not None else None
             if not isinstance(bubble, dict):
-                self.about(f"missing/{id or place}", {"header": header})
-                found = {"name": "missing-bubble", "bubble": id}
+                self.about(f"missing/{id or place}")
+                finding = {"name": "missing-bubble", "bubble": id}
                 text = "a message of the conversation is not in the database"
-                self.put(Noted(label="finding", kind="missing-bubble", text=text, data=found))
+                self.put(Noted(label="finding", kind="missing-bubble", text=text, data=finding))
                 continue
             used.add(key)
             tool = obj(bubble.get("toolFormerData"))
@@ -105,12 +105,12 @@ class EditorReader(SnapshotReader):
             self.out.report.ignored["a message that the conversation no longer has"] += orphans
         meters = {key: composer[key] for key in METERS if composer.get(key)}
         if meters:
-            meters = self.about("meters", meters)
+            self.about("meters")
             self.put(Noted(label="context", kind="contextTokensUsed", data=meters))
 
-    def _bubble(self, key: str, bubble: Body) -> None:
-        value = self.about(key, bubble)
-        at, kind = moment(value.get("createdAt")), value.get("type")
+    def _bubble(self, key: str, value: Body) -> None:
+        self.about(key)
+        at, kind = utc_time(value.get("createdAt")), value.get("type")
         self.out.report.mapped["user" if kind == 1 else "assistant"] += 1
         extra = without(value, *BUBBLE)
         text = value.get("text")
@@ -130,8 +130,8 @@ class EditorReader(SnapshotReader):
             blocks_.append(text_block(text))
         tool = obj(value.get("toolFormerData"))
         if blocks_ or not tool:
-            said = Said(role="assistant", blocks=tuple(blocks_), message_id=key, model=self.model)
-            self.put(said, at, extra)
+            fact = Said(role="assistant", blocks=tuple(blocks_), message_id=key, model=self.model)
+            self.put(fact, at, extra)
             extra = {}
         if tool:
             self._call(key, tool, at, extra)
@@ -180,26 +180,26 @@ class EditorReader(SnapshotReader):
         about: Body = {"tabId": tab.get("tabId"), "chatTitle": tab.get("chatTitle")}
         self._open(value, about, tab.get("lastSendTime"), tab.get("chatTitle"))
         for place, bubble in enumerate(items(tab.get("bubbles"))):
-            fields = self.about(word(obj(bubble).get("id")) or f"bubble/{place}", bubble)
-            text = obj(fields).get("text") or obj(fields).get("rawText")
-            model = word(obj(fields).get("modelType"))
-            kind = obj(fields).get("type")
-            extra = without(obj(fields), "text", "type", "id", "modelType", "initText")
+            fields = obj(bubble)
+            self.about(word(fields.get("id")) or f"bubble/{place}")
+            text = fields.get("text") or fields.get("rawText")
+            model, kind = word(fields.get("modelType")), fields.get("type")
+            extra = without(fields, "text", "type", "id", "modelType", "initText")
             if not text and kind == "user":
                 self.out.report.ignored["an empty draft"] += 1
                 continue
             self.out.report.mapped[str(kind)] += 1
-            blocks = (text_block(text),) if text else (foreign_block("bubble", fields),)
+            blocks = (text_block(text),) if text else (foreign_block("bubble", bubble),)
             role = "user" if kind == "user" else "assistant"
-            said = Said(role="user" if role == "user" else "assistant", blocks=blocks,
+            fact = Said(role="user" if role == "user" else "assistant", blocks=blocks,
                         model=model if role == "assistant" else None)  # fmt: skip
-            self.put(said, None, extra)
+            self.put(fact, None, extra)
 
 
 def _model(name: Any) -> str | None:
     """The name of a model; `default` stands for a choice that is not told."""
-    found = word(name)
-    return None if found in (None, "default") else found
+    model = word(name)
+    return None if model in (None, "default") else model
 
 
 def folder_of(path: Path) -> str | None:
@@ -236,8 +236,8 @@ def _composers(connection: sqlite3.Connection) -> Iterator[Stored]:
 
         def load(id: str = id, data: str = data, span: tuple[str, str] = span) -> Body:
             rows = connection.execute(BUBBLES, span).fetchall()
-            found = {str(key).rpartition(":")[2]: parsed(value) for key, value in rows}
-            return {"id": id, "kind": "composer", "composer": parsed(data), "bubbles": found}
+            bubbles = {str(key).rpartition(":")[2]: parsed(value) for key, value in rows}
+            return {"id": id, "kind": "composer", "composer": parsed(data), "bubbles": bubbles}
 
         if items(obj(parsed(data)).get("fullConversationHeadersOnly")) or size[0]:
             yield Stored(id, digest, size[0], load)

@@ -66,11 +66,11 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
     """The databases, and of the older folders the sessions that no database has."""
     share = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
     for name, variable in ((NAME, "OPENCODE_DB"), ("kilo", "KILO_DB")):
-        found = list(inside(share / name, f"{name}.db", f"{name}-*.db"))
+        databases = list(inside(share / name, f"{name}.db", f"{name}-*.db"))
         if (given := environment.get(variable)) and Path(given).is_file():
-            found.append(Path(given))
-        known = {id for path in found for id in _sessions(path)}
-        yield from dict.fromkeys(found)
+            databases.append(Path(given))
+        known = {id for path in databases for id in _sessions(path)}
+        yield from dict.fromkeys(databases)
         trees = inside(
             share / name, "storage/session/*/ses*.json", "project/*/storage/session/info/*.json"
         )

@@ -9,10 +9,10 @@ import orjson
 from tracklog.formats.importers import (
     LONG,
     count,
-    moment,
     remember,
     run_id,
     seconds,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._snapshots import (
@@ -75,7 +75,7 @@ class OpencodeReader(SnapshotReader):
             self._message(value, obj(message), is_fork)
         self.out.copied = False
         if from_ := word(obj(parsed(value.get("revert"))).get("messageID")):
-            self.about("revert", {"revert": from_})
+            self.about("revert")
             self.put(Noted(label="withdrawn", kind="revert", data={"from": from_}))
 
     def _open(self, value: Body) -> None:
@@ -83,39 +83,37 @@ class OpencodeReader(SnapshotReader):
         fixed = {key: parsed(each) for key, each in fixed.items() if not TOTALS.match(key)}
         if isinstance(times := fixed.pop("time", None), dict):
             fixed["time_created"] = times.get("created")
-        value = self.about("session", fixed)
-        at, parent = (
-            moment(value.get("time_created")),
-            value.get("parent_id", value.get("parentID")),
-        )
-        model, title = obj(value.get("model")), word(value.get("title"))
+        self.about("session")
+        at = utc_time(fixed.get("time_created"))
+        parent = fixed.get("parent_id", fixed.get("parentID"))
+        model, title = obj(fixed.get("model")), word(fixed.get("title"))
         self.out.report.mapped["session"] += 1
         open_run(
             self.out,
             NAME,
-            value.get("id"),
+            fixed.get("id"),
             at=at,
             program=program_of(self.source.path),
-            version=value.get("version"),
+            version=fixed.get("version"),
             model=word(model.get("id")) or model.get("modelID"),
-            cwd=value.get("directory"),
+            cwd=fixed.get("directory"),
             title=None if title and UNNAMED.match(title) else title,
             parent=parent and run_id(NAME, parent),
-            extra=without(value, *SESSION),
+            extra=without(fixed, *SESSION),
         )
 
-    def _message(self, session: Body, message: Body, is_fork: bool) -> None:
-        id, times = word(message.get("id")), obj(message.get("time"))
-        role = word(message.get("role"))
+    def _message(self, session: Body, value: Body, is_fork: bool) -> None:
+        id, times = word(value.get("id")), obj(value.get("time"))
+        role = word(value.get("role"))
         if role == "assistant" and not self.final and not times.get("completed"):
             return  # it is being written
-        self._copied(session, message, is_fork)
-        value = self.about(id or "message", message)
+        self._copied(session, value, is_fork)
+        self.about(id or "message")
         if id is None or role not in ("user", "assistant"):
             self.out.unknown(role or "message", value)
             return
         self.out.report.mapped[role] += 1
-        at = moment(times.get("created"))
+        at = utc_time(times.get("created"))
         if role == "user":
             self._user(id, value, at)
         else:
@@ -133,7 +131,7 @@ class OpencodeReader(SnapshotReader):
             remember(known, print_, session.get("id"), LONG)
         elif self._fork is None:
             self._fork = other
-            self.about("fork", {"fork": other})
+            self.about("fork")
             link = Linked(kind="fork", parent=run_id(NAME, str(other)))
             self.put(link, fidelity="inferred")
 
@@ -145,9 +143,9 @@ class OpencodeReader(SnapshotReader):
             if part.get("type") != "text":
                 blocks.append(foreign_block(word(part.get("type")) or "part", part))
             elif part.get("synthetic") is True or part.get("ignored") is True:
-                said = Said(role="user", blocks=(text_block(text),), injected=True,
+                fact = Said(role="user", blocks=(text_block(text),), injected=True,
                             message_id=word(part.get("id")))  # fmt: skip
-                self.put(said, at)
+                self.put(fact, at)
             else:
                 blocks.append(text_block(text))
         if any(block["type"] == "text" for block in blocks) or extra or blocks:
@@ -156,25 +154,25 @@ class OpencodeReader(SnapshotReader):
     def _assistant(self, id: str, value: Body, at: str | None) -> None:
         model = word(value.get("modelID"))
         extra: Body | None = without(value, *MESSAGE)
-        spoken: list[Body] = []
+        blocks: list[Body] = []
         steps = 0
 
         def speak() -> None:
             nonlocal extra
-            if spoken:
-                said = Said(role="assistant", blocks=tuple(spoken), message_id=id, model=model,
+            if blocks:
+                fact = Said(role="assistant", blocks=tuple(blocks), message_id=id, model=model,
                             stop_reason=word(value.get("finish")))  # fmt: skip
-                self.put(said, at, extra)
+                self.put(fact, at, extra)
                 extra = None
-                spoken.clear()
+                blocks.clear()
 
         for part in parts_of(value):
             kind = word(part.get("type"))
             if kind == "text":
-                spoken.append(text_block(part.get("text")))
+                blocks.append(text_block(part.get("text")))
             elif kind == "reasoning":
                 opaque = obj(part.get("metadata")) or None
-                spoken.append(thought_block(part.get("text"), opaque))
+                blocks.append(thought_block(part.get("text"), opaque))
             else:
                 speak()
                 steps += kind == "step-finish"
@@ -188,7 +186,7 @@ class OpencodeReader(SnapshotReader):
         if kind == "tool":
             self._call(part, at)
         elif kind == "step-finish":
-            ended = moment(obj(message.get("time")).get("completed")) or at
+            ended = utc_time(obj(message.get("time")).get("completed")) or at
             self._spent(word(part.get("id")) or kind, part, message, ended)
         elif kind == "retry":
             text = _message_of(part.get("error")) or "the request was repeated"
@@ -202,7 +200,7 @@ class OpencodeReader(SnapshotReader):
         times, meta = obj(state.get("time")), obj(state.get("metadata"))
         id = word(part.get("callID")) or word(part.get("id")) or "call"
         tool, status = word(part.get("tool")) or "unknown", word(state.get("status"))
-        began, ended = moment(times.get("start")) or at, moment(times.get("end"))
+        began, ended = utc_time(times.get("start")) or at, utc_time(times.get("end"))
         made = word(part.get("callID")) is None
         self.put(
             Called(tool=tool, call_id=id, input=state.get("input"), synthetic_id=made),
@@ -264,7 +262,7 @@ class OpencodeReader(SnapshotReader):
 
     def _end(self, id: str, value: Body, at: str | None, extra: Body | None) -> None:
         error = value.get("error")
-        ended = moment(obj(value.get("time")).get("completed")) or at
+        ended = utc_time(obj(value.get("time")).get("completed")) or at
         if error:
             name, text = word(obj(error).get("name")), _message_of(error)
             if name != ABORTED:

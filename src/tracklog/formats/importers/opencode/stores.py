@@ -96,10 +96,10 @@ def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
         digest = sha256(orjson.dumps([fixed, size], default=str)).hexdigest()
 
         def load(session: Body = session, id: str = id) -> Body:
-            found = _rows_v1(connection, id) if {"message", "part"} <= tables.keys() else []
-            if not found and "session_message" in tables:
-                found = _rows_v2(connection, id)
-            return {**session, "messages": found}
+            messages = _rows_v1(connection, id) if {"message", "part"} <= tables.keys() else []
+            if not messages and "session_message" in tables:
+                messages = _rows_v2(connection, id)
+            return {**session, "messages": messages}
 
         yield Stored(id, digest, sum(each[1] for each in size), load)
 
@@ -110,13 +110,13 @@ def _rows_v1(connection: sqlite3.Connection, session: str) -> list[Body]:
     for row in rows(connection, query, session):
         part = {"id": row["id"], **obj(parsed(row["data"]))}
         parts.setdefault(row["message_id"], []).append(part)
-    found = []
+    messages = []
     query = "SELECT id, time_created, data FROM message WHERE session_id = ?"
     for row in rows(connection, query, session):
         message = {"id": row["id"], **obj(parsed(row["data"]))}
         message.setdefault("time", {"created": row["time_created"]})
-        found.append({**message, "parts": parts.get(row["id"], [])})
-    return sorted(found, key=_order)
+        messages.append({**message, "parts": parts.get(row["id"], [])})
+    return sorted(messages, key=_order)
 
 
 def _rows_v2(connection: sqlite3.Connection, session: str) -> list[Body]:

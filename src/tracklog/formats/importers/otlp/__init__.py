@@ -13,13 +13,14 @@ from typing import Any
 
 from tracklog.formats.importers import Form, Importer, LineWriter, Raw, Reader, SourceFile, run_id
 from tracklog.formats.importers.otlp import genai, wire
+from tracklog.formats.importers.otlp.attrs import CONVERSATIONS
 from tracklog.formats.importers.otlp.item_writer import ItemWriter
 from tracklog.formats.importers.otlp.logs import record_of, write_log
 from tracklog.formats.importers.otlp.memory import Memory
 from tracklog.formats.importers.otlp.ours import facts_in
 from tracklog.formats.importers.otlp.spans import agent_of, place_span, write_span
 from tracklog.formats.importers.otlp.unnamed import UnnamedSpan
-from tracklog.formats.importers.otlp.view import CONVERSATIONS, LogView, SpanView, views_of
+from tracklog.formats.importers.otlp.view import LogView, SpanView, views_of
 from tracklog.model.errors import BlobDamaged, NoSuchBlob
 from tracklog.model.fact import Noted
 
@@ -172,14 +173,14 @@ def _log(writer: ItemWriter, log: LogView, place: dict[str, Any]) -> None:
 
 def _name(writer: ItemWriter, each: SpanView | LogView, at: str | None) -> None:
     """Write every name of the run."""
-    found = dict(each.keys)
-    if each.trace:
-        found["trace_id"] = each.trace
-    elif not found and each.service:
-        found["service.name"] = each.service
-    for system, name in found.items():
+    for system, name in each.keys:
         if name != writer.run:
             writer.alias(system, name, at)
+    if each.trace:
+        if each.trace != writer.run:
+            writer.alias("trace_id", each.trace, at)
+    elif not each.keys and each.service and each.service != writer.run:
+        writer.alias("service.name", each.service, at)
 
 
 class _Reader(Reader):

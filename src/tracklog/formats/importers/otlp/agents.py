@@ -9,9 +9,10 @@ from contextlib import nullcontext
 from typing import Any
 
 from tracklog.formats.importers import count, seconds
+from tracklog.formats.importers.otlp.attrs import RUN_KEYS, text
 from tracklog.formats.importers.otlp.genai import parse
 from tracklog.formats.importers.otlp.item_writer import PRIVATE, ItemWriter
-from tracklog.formats.importers.otlp.view import AGENTS, RUN_KEYS, text
+from tracklog.formats.importers.otlp.view import AGENTS
 from tracklog.model.fact import Began, Called, Decided, Fact, Noted, Returned, Said, Spent
 
 Attrs = Mapping[str, Any]

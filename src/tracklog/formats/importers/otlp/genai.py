@@ -10,31 +10,8 @@ from typing import Any
 import orjson
 
 from tracklog.formats.importers import count, seconds
-from tracklog.formats.importers.otlp.view import Attrs, text
+from tracklog.formats.importers.otlp.attrs import Attrs, Names, text
 from tracklog.formats.importers.otlp.wire import DEEPEST
-
-INPUT = ("input.value", "traceloop.entity.input")
-OUTPUT = ("output.value", "traceloop.entity.output")
-NAMES: Mapping[str, tuple[str, ...]] = {
-    "provider": ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system"),
-    "agent": ("gen_ai.agent.name", "agent.name", "gen_ai.agent.id"),
-    "workflow": ("gen_ai.workflow.name", "traceloop.workflow.name"),
-    "asked": (
-        "gen_ai.request.model",
-        "llm.request.model_name",
-        "llm.model_name",
-        "embedding.model_name",
-        "reranker.model_name",
-    ),
-    "answered": ("gen_ai.response.model", "llm.response.model_name"),
-    "response": ("gen_ai.response.id",),
-    "tool": ("gen_ai.tool.name", "tool.name"),
-    "call": ("gen_ai.tool.call.id", "gen_ai.tool.call_id", "tool.id", "tool_call.id"),
-    "arguments": ("gen_ai.tool.call.arguments", *INPUT, "tool.parameters"),
-    "result": ("gen_ai.tool.call.result", *OUTPUT),
-    "node": ("graph.node.name", "graph.node.id", "langgraph_node"),
-}
-"""The names of each value; the first that is present is read."""
 
 USAGE: Mapping[str, tuple[str, ...]] = {
     "input_tokens": (
@@ -127,8 +104,9 @@ GENERATIONS: Mapping[str, str] = {
 
 def pick(attrs: Attrs, meaning: str) -> str | None:
     """A text by the newest of its names."""
-    for name in NAMES[meaning]:
-        if name in attrs and (found := text(attrs[name])):
+    for name in attrs.names.meanings[meaning]:
+        found = attrs[name]
+        if isinstance(found, str) and found:
             return found
     return None
 
@@ -144,7 +122,10 @@ def metadata(attrs: Attrs, key: str) -> str | None:
 
 def first(attrs: Attrs, meaning: str) -> Any:
     """Any value by the newest of its names."""
-    return next((attrs[name] for name in NAMES[meaning] if attrs.get(name) is not None), None)
+    for name in attrs.names.meanings[meaning]:
+        if (found := attrs[name]) is not None:
+            return found
+    return None
 
 
 def operation(attrs: Attrs) -> str | None:
@@ -175,20 +156,24 @@ def is_chain(attrs: Attrs) -> bool:
 
 def generation(attrs: Attrs, events: Iterable[str] = ()) -> str | None:
     """The generation of the conventions: A, B, C, mixed; None where nothing shows it."""
-    found = {GENERATIONS[name] for name in GENERATIONS.keys() & attrs.keys()}
-    if attrs.has("gen_ai.prompt.") or attrs.has("gen_ai.completion."):
-        found.add("A")
-    if any(is_old_event(name) for name in events):
-        found.add("A")
     named = str(attrs.get("gen_ai.operation.name"))
+    is_old = any(is_old_event(name) for name in events)
     if named == "plan" or "memory" in named:
-        found.add("C")
+        return _generation(attrs.names, {"C", "A"} if is_old else {"C"})
+    return _generation(attrs.names, {"A"}) if is_old else attrs.names.once(_generation)
+
+
+def _generation(names: Names, others: Iterable[str] = ()) -> str | None:
+    found = {GENERATIONS[name] for name in names.all if name in GENERATIONS}
+    found |= set(others)
+    if names.has("gen_ai.prompt.") or names.has("gen_ai.completion."):
+        found.add("A")
     if "B or C" in found:
         found.remove("B or C")
         found |= {"B"} if not found & {"B", "C"} else set()
     if len(found) > 1:
         return "mixed"
-    if not found and (attrs.has("openinference.") or attrs.has("llm.")):
+    if not found and (names.has("openinference.") or names.has("llm.")):
         return "openinference"
     return next(iter(found), None)
 
@@ -206,6 +191,11 @@ OLD_EVENTS = {
     "gen_ai.choice": "assistant",
 }
 """The events of generation A, and the roles of their messages."""
+
+
+def model(attrs: Attrs) -> str | None:
+    """The model that answered, or else the one that was asked for."""
+    return pick(attrs, "answered") or pick(attrs, "asked")
 
 
 def provider(attrs: Attrs) -> str | None:
@@ -230,15 +220,21 @@ _COUNTED = {name: key for key, names in USAGE.items() for name in names}
 _NEWEST = {name: place for place, name in enumerate(_COUNTED)}
 
 
+def _counts(names: Names) -> list[str]:
+    """The names of counts, the newest name of each first."""
+    return sorted(_COUNTED.keys() & names.all.keys(), key=_NEWEST.__getitem__)
+
+
 def usage(attrs: Attrs) -> Usage:
     """Tokens under our keys; the input includes cached tokens, the output reasoning tokens."""
     found: dict[str, int] = {}
-    for name in sorted(_COUNTED.keys() & attrs.keys(), key=_NEWEST.__getitem__):
+    for name in attrs.names.once(_counts):
         amount = None if _COUNTED[name] in found else count(attrs[name])
         if amount is not None:
             found[_COUNTED[name]] = amount
-    if "cached_tokens" not in found and (inner := _CACHED.search(str(attrs.get(USAGE_OBJECT)))):
-        found["cached_tokens"] = int(inner[1])
+    if "cached_tokens" not in found and USAGE_OBJECT in attrs:
+        inner = _CACHED.search(str(attrs[USAGE_OBJECT]))
+        found |= {"cached_tokens": int(inner[1])} if inner else {}
     forgot = ""
     given = found.get("input_tokens")
     cached = found.get("cached_tokens", 0) + found.get("cache_write_tokens", 0)

@@ -3,14 +3,16 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tracklog.formats.importers._fact_bodies import message_fact, spend_fact
 from tracklog.formats.importers.otlp import genai, messages
 from tracklog.formats.importers.otlp.agents import GEMINI, gemini_key
+from tracklog.formats.importers.otlp.attrs import INPUT, OUTPUT, RUN_KEYS, Attrs, text
 from tracklog.formats.importers.otlp.item_writer import ItemWriter, Used
-from tracklog.formats.importers.otlp.view import RUN_KEYS, Attrs, SpanView, text
-from tracklog.model.fact import Noted, Said, Spent
+from tracklog.formats.importers.otlp.view import SpanView
+from tracklog.model.fact import Noted
 
 KEYS = Used(frozenset(RUN_KEYS))
-PAYLOAD = Used(frozenset((*genai.INPUT, *genai.OUTPUT)))
+PAYLOAD = Used(frozenset((*INPUT, *OUTPUT)))
 USED = KEYS | Used(
     frozenset((
         "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions",
@@ -39,10 +41,10 @@ def write_inference(writer: ItemWriter, span: SpanView) -> None:
     start, end = span.began, span.ended
     attrs = _whole(span)
     talk = counted_in(span, attrs)
-    talk.input = talk.input or messages.payload(attrs, genai.INPUT, "user")
-    talk.output = talk.output or messages.payload(attrs, genai.OUTPUT, "assistant")
+    talk.input = talk.input or messages.payload(attrs, INPUT, "user")
+    talk.output = talk.output or messages.payload(attrs, OUTPUT, "assistant")
     key = genai.pick(attrs, "response") or span.record
-    asked, answered = genai.pick(attrs, "asked"), genai.pick(attrs, "answered")
+    model = genai.model(attrs)
     reasons = genai.finish_reasons(attrs)
     writer.again(talk.system, start, "system")
     last = writer.input(talk.input, start)
@@ -51,14 +53,14 @@ def write_inference(writer: ItemWriter, span: SpanView) -> None:
     took, rest = genai.usage(attrs), writer.rest(CALL)
     extra = None if took else rest
     if talk.output:
-        writer.output(talk.output, key, end, last, answered or asked, reasons, extra=extra)
+        writer.output(talk.output, key, end, last, model, reasons, extra=extra)
     else:
         # Most producers withhold the content; the message is written all the same.
         reason = reasons[0] if reasons else None
-        message = Said(role="assistant", blocks=(), model=answered or asked, stop_reason=reason)
+        message = message_fact("assistant", [], model=model, stop_reason=reason)
         new = not writer.is_answered(key) and span.tool != "gemini"
         writer.write(message, at=end, new=new, known=not span.failed, extra=extra)
-    _spent(writer, span, attrs, took, rest)
+    _spent(writer, span, attrs, took, key, model, rest)
     if span.failed:
         fact = Noted(label="error", kind=span.name, text=span.status_message, data=error_of(span))
         writer.write(fact, at=end, cause=span.record)
@@ -93,17 +95,18 @@ def write_details(
     """Map a complete model call that was sent as an event."""
     talk = messages.talk(attrs)
     key = genai.pick(attrs, "response") or writer.answer()
-    asked, answered = genai.pick(attrs, "asked"), genai.pick(attrs, "answered")
+    model = genai.model(attrs)
     writer.again(talk.system, at, "system")
     last = writer.input(talk.input, at)
     reasons = genai.finish_reasons(attrs)
-    writer.output(talk.output, key, at, last, answered or asked, reasons, clock)
+    writer.output(talk.output, key, at, last, model, reasons, clock)
     gemini = writer.view.tool == "gemini"
     spent(
         writer,
         attrs,
         genai.usage(attrs),
         (gemini_key(attrs) if gemini else None) or key,
+        model,
         at=at,
         clock=clock,
         extra=writer.rest(EVENT, attrs),
@@ -115,21 +118,27 @@ def write_details(
 
 def spent_in(writer: ItemWriter, span: SpanView) -> None:
     """The usage of a span."""
-    took, rest = genai.usage(span.attrs), writer.rest(CALL)
-    _spent(writer, span, span.attrs, took, rest)
+    attrs = span.attrs
+    key = genai.pick(attrs, "response") or span.record
+    _spent(writer, span, attrs, genai.usage(attrs), key, genai.model(attrs), writer.rest(CALL))
 
 
 def _spent(
-    writer: ItemWriter, span: SpanView, attrs: Attrs, took: genai.Usage, rest: dict[str, Any]
+    writer: ItemWriter,
+    span: SpanView,
+    attrs: Attrs,
+    took: genai.Usage,
+    key: str,
+    model: str | None,
+    rest: dict[str, Any],
 ) -> None:
     # The log events of this agent have the same spends, and more exactly: where they arrive, they
     # replace the spends of its spans.
     group = GEMINI if span.tool == "gemini" else None
-    model = genai.pick(attrs, "answered") or genai.pick(attrs, "asked")
-    counts = [took.tokens.get(key, 0) for key in ("input_tokens", "output_tokens")]
-    key = writer.past.wrapped.key(span.record, span.cause, model, counts) if any(counts) else None
-    key = key or genai.pick(attrs, "response") or span.record
-    spent(writer, attrs, took, key, at=span.ended, group=group, extra=rest)
+    counts = [took.tokens.get("input_tokens", 0), took.tokens.get("output_tokens", 0)]
+    if any(counts):
+        key = writer.past.wrapped.key(span.record, span.cause, model, counts) or key
+    spent(writer, attrs, took, key, model, at=span.ended, group=group, extra=rest)
 
 
 def spent(
@@ -137,6 +146,7 @@ def spent(
     attrs: Attrs,
     took: genai.Usage,
     key: str,
+    model: str | None,
     *,
     at: str | None,
     extra: dict[str, Any],
@@ -145,15 +155,14 @@ def spent(
     whole: bool = False,
 ) -> None:
     """The usage of a model call, and other attributes of the request."""
-    fact = Spent(
-        key=key,
-        group=group,
-        whole=whole,
-        provider=genai.provider(attrs),
-        model=genai.pick(attrs, "answered") or genai.pick(attrs, "asked"),
-        usage=took.tokens or None,
-        cost_usd=took.cost,
-        calls=1,
+    fact = spend_fact(
+        key,
+        took.tokens or None,
+        genai.provider(attrs),
+        model,
+        took.cost,
+        group,
+        whole,
     )
     writer.write(fact, at=at, clock=clock, known=bool(took), extra=extra)
     if took.forgot:

@@ -5,7 +5,6 @@ from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -13,6 +12,8 @@ import orjson
 
 from tracklog.dialects import tracklog as native
 from tracklog.formats.importers import LineWriter
+from tracklog.formats.importers._fact_bodies import call_fact, message_fact, result_fact
+from tracklog.formats.importers.otlp.attrs import Attrs, Names, text
 from tracklog.formats.importers.otlp.genai import parse
 from tracklog.formats.importers.otlp.joins import (
     LOG,
@@ -31,22 +32,29 @@ from tracklog.formats.importers.otlp.memory import (
     digest,
 )
 from tracklog.formats.importers.otlp.messages import ROLES, ModelMessage
-from tracklog.formats.importers.otlp.view import Attrs, LogView, SpanView, text
+from tracklog.formats.importers.otlp.view import LogView, SpanView
 from tracklog.model.event import Body
-from tracklog.model.fact import Called, Fact, Fidelity, Linked, Noted, Returned, Said
+from tracklog.model.fact import Fact, Fidelity, Linked, Noted
 
 PRIVATE = ("user.", "enduser.")
 """Attributes about persons, which stay in the raw item."""
 
 
-class Used(NamedTuple):
+class Used:
     """Attributes that are mapped to fields of a line."""
 
-    names: frozenset[str]
-    prefixes: tuple[str, ...] = ()
+    def __init__(self, names: frozenset[str], prefixes: tuple[str, ...] = ()) -> None:
+        self.names, self.prefixes = names, prefixes
 
     def __or__(self, other: "Used") -> "Used":
         return Used(self.names | other.names, self.prefixes + other.prefixes)
+
+    def others(self, names: Names) -> list[str]:
+        """The names of the other attributes; those about persons are left out."""
+        prefixes = self.prefixes + PRIVATE
+        return [
+            name for name in names.all if name not in self.names and not name.startswith(prefixes)
+        ]
 
 
 NOTHING = Used(frozenset())
@@ -71,11 +79,10 @@ class ItemWriter:
         """The item's own key."""
         self.content = view.item.raw()
         """The item, as it is stored."""
-        blob = out.lift.blob(self.content, "application/json")["$blob"]
-        self.stored = self.raw = blob["sha256"]
-        """The hash of the item, and of the stored item: different if something was redacted."""
-        if "redacted" in blob:
-            self.raw = sha256(self.content).hexdigest()
+        self.stored, _, redacted = out.lift.store(self.content, "application/json")
+        """The hash of the stored item."""
+        self.raw = sha256(self.content).hexdigest() if redacted else self.stored
+        """That of the item itself: another one if something was redacted."""
         self._seen: dict[str, int] = {}
         self._open: list[str] = []
         """Calls without an id that did not return, in order."""
@@ -115,8 +122,13 @@ class ItemWriter:
         if bare:
             self._k = self.out.equals.get(self.raw[:16], 0)
             self.out.equals[self.raw[:16]] = self._k + 1
-        origin: dict[str, Any] = {"writer": self.out.writer, "fidelity": "reported"}
-        origin |= {"mapping": self.out.mapping, **place, "raw": self.stored}
+        origin: dict[str, Any] = {
+            "writer": self.out.writer,
+            "fidelity": "reported",
+            "mapping": self.out.mapping,
+            **place,
+            "raw": self.stored,
+        }
         if record:
             origin["record"] = record
             self.corrects = bool(self.past.records.get(record))
@@ -184,8 +196,9 @@ class ItemWriter:
 
     def name(self, agent: str | None, step: str | None) -> None:
         """The agent and the step, as far as they are known."""
-        both = {"agent": agent, "step": step}
-        self.who = {key: value for key, value in both.items() if value is not None}
+        self.who = {} if agent is None else {"agent": agent}
+        if step is not None:
+            self.who["step"] = step
 
     @contextmanager
     def under(self, record: str) -> Iterator[None]:
@@ -242,11 +255,10 @@ class ItemWriter:
     def rest(self, used: Used = NOTHING, attrs: Attrs | None = None) -> dict[str, Any]:
         """The attributes that are not mapped; those about persons are left out."""
         attrs = self.view.attrs if attrs is None else attrs
-        prefixes = used.prefixes + PRIVATE
         found = {
-            key: self.lifted(value)
-            for key, value in attrs.items()
-            if key not in used.names and value is not None and not key.startswith(prefixes)
+            name: self.lifted(value)
+            for name in attrs.names.once(used.others)
+            if (value := attrs[name]) is not None
         }
         if "user.id" in attrs and "openinference.span.kind" in attrs:
             found["user.id"] = attrs["user.id"]  # in that case it is a name chosen by a program
@@ -257,15 +269,15 @@ class ItemWriter:
         fact.
         """
         pairs = [(message, fact) for message in messages for fact in self.facts(message)]
-        digests = [_digest(fact) for _, fact in pairs]
+        digests = [digest(fact) for _, fact in pairs]
         news = self.past.news(digests)
         chain = sha256()
         for (message, fact), known, new in zip(pairs, digests, news, strict=True):
             chain.update(known.encode())
             id, beside = None, None
-            if isinstance(fact, Said):
+            if fact["fact"] == "Said":
                 id, beside = f"{HISTORY}{chain.hexdigest()[:24]}", message.beside
-            elif isinstance(fact, Called | Returned):
+            else:
                 new = new and self.is_new_call(fact)  # noqa: PLW2901
             # Its time is unknown: not later than the begin of the call.
             self.write(self.joined(fact, new=new), at=at, clock="request", new=new, extra=beside, digest=known,
@@ -289,14 +301,14 @@ class ItemWriter:
             reason = message.finish or (reasons[place] if place < len(reasons) else None)
             id = f"{key}/{place}" if place else key
             for fact in self.facts(message, "assistant"):
-                new, beside, known = True, extra, _digest(fact)
+                new, beside, known = True, extra, digest(fact)
                 more: dict[str, Any] = {}
-                if isinstance(fact, Said):
+                if fact["fact"] == "Said":
                     new = not self.past.messages.keys() & {id, self.answer(place)}
                     new = new and not self.past.was_input_after(last, known)
                     more = {"message_id": id, "model": model, "stop_reason": reason}
                     beside = {**(extra or {}), **message.beside}
-                elif isinstance(fact, Called | Returned):
+                else:
                     new, beside = self.is_new_call(fact), {**(extra or {}), "message_id": id}
                     fact = self.joined(fact, new=new)  # noqa: PLW2901
                 self.write(fact, at=at, clock=clock, new=new, extra=beside, digest=known, **more)
@@ -333,13 +345,21 @@ class ItemWriter:
         found = joins.find(SPAN if is_span else LOG, tool, given, hint)
         return CallIds(found or made_up, None, synthetic=True)
 
-    def joined(self, fact: Fact, *, new: bool) -> Fact:
+    def joined(self, fact: Body, *, new: bool) -> Body:
         """A call in a message, with the id under which another item reported it before."""
-        if not isinstance(fact, Called) or not (new or self.only is not None):
+        if fact["fact"] != "Called" or not (new or self.only is not None):
             return fact
-        kind = MESSAGE if fact.synthetic_id else NAMED
-        other = self.past.joins.other(kind, fact.call_id, fact.tool, fact.input)
-        return replace(fact, provider_call_id=other) if other else fact
+        tool, id, given, synthetic = (
+            fact["tool"],
+            fact["call_id"],
+            fact.get("input"),
+            "synthetic_id" in fact,
+        )
+        other = self.past.joins.other(MESSAGE if synthetic else NAMED, id, tool, given)
+        if not other:
+            return fact
+        by_provider = "by_provider" in fact
+        return call_fact(tool, id, given, other, by_provider=by_provider, synthetic_id=synthetic)
 
     def again(
         self,
@@ -351,38 +371,40 @@ class ItemWriter:
         """Of repeated messages, write only the new ones."""
         pairs = [(message, fact) for message in messages for fact in self.facts(message, default)]
         for message, fact in pairs:
-            known = _digest(fact)
+            known = digest(fact)
             new = known not in self.past.facts
             id, beside = None, None
-            if isinstance(fact, Said):
+            if fact["fact"] == "Said":
                 id = f"{HISTORY}{sha256(f'{self.record} {known}'.encode()).hexdigest()[:24]}"
                 beside = message.beside
-            elif isinstance(fact, Called | Returned):
+            else:
                 new = new and self.is_new_call(fact)
             self.write(self.joined(fact, new=new), at=at, clock=clock, new=new, extra=beside,
                      digest=known, message_id=id)  # fmt: skip  # one call
 
-    def is_new_call(self, fact: Called | Returned) -> bool:
-        mask = CALLED if isinstance(fact, Called) else RETURNED
-        return not self.past.calls.get(fact.call_id, 0) & mask
+    def is_new_call(self, fact: Body) -> bool:
+        mask = CALLED if fact["fact"] == "Called" else RETURNED
+        return not self.past.calls.get(fact["call_id"], 0) & mask
 
-    def facts(self, message: ModelMessage, default: str = "user") -> Iterator[Fact]:
+    def facts(self, message: ModelMessage, default: str = "user") -> Iterator[Body]:
         """The facts of a message: first its text, then its calls and results."""
         blocks: list[dict[str, Any]] = []
-        others: list[Fact] = []
+        others: list[Body] = []
         for place, part in enumerate(message.parts):
-            found = self._part(part, place)
-            if isinstance(found, dict):
-                blocks.append(found)
-            elif found is not None:
-                others.append(found)
+            kind = part.get("type") if isinstance(part, dict) else None
+            if kind == "tool_call" or kind == "server_tool_call":
+                others.append(self._called(part, kind))
+            elif kind == "tool_call_response" or kind == "server_tool_call_response":
+                others.append(self._returned(part, place))
+            elif (block := self._block(part, kind)) is not None:
+                blocks.append(block)
         if blocks or not others:
             role = message.role.lower() if message.role else default
-            yield Said(role=ROLES.get(role, "note"), blocks=tuple(blocks))
+            yield message_fact(ROLES.get(role, "note"), blocks)
         yield from others
 
-    def _part(self, part: Any, place: int) -> dict[str, Any] | Fact | None:
-        kind = part.get("type") if isinstance(part, dict) else None
+    def _block(self, part: Any, kind: Any) -> Body | None:
+        """A part of a message that is no call; None for an empty text."""
         content = part.get("content") if isinstance(part, dict) else None
         match kind:
             case "text" if isinstance(content, str):
@@ -392,26 +414,22 @@ class ItemWriter:
                         if key not in ("type", "content", "thinking", "text")}  # fmt: skip
                 thought = {"thinking": self.lifted(content)} if content or not more else {}
                 return {"type": "thinking", **thought, **more}
-            case "tool_call" | "server_tool_call":
-                return self._called(part, kind)
-            case "tool_call_response" | "server_tool_call_response":
-                return self._returned(part, place)
             case "stream" if "chunk" in part:
                 return dict(self.lifted(part))  # a block of our own
             case "blob" if isinstance(content, str):
                 return _stream("blob", {**part, "content": self._bytes(part, content)})
         return _stream(text(kind) or "part", self.lifted(part))
 
-    def _called(self, part: dict[str, Any], kind: str) -> Called:
+    def _called(self, part: dict[str, Any], kind: str) -> Body:
         given = part.get("arguments")
         if kind == "server_tool_call":
             given = part.get("server_tool_call", given)
         id = text(part.get("id"))
         tool, put = text(part.get("name")) or "unknown", self.lifted(parse(given))
-        return Called(
-            tool=tool,
-            call_id=id or self._made_up(tool, put),
-            input=put,
+        return call_fact(
+            tool,
+            id or self._made_up(tool, put),
+            put,
             by_provider=kind == "server_tool_call",
             synthetic_id=id is None,
         )
@@ -423,12 +441,12 @@ class ItemWriter:
         self._open.append(f"{asked}/{self._seen[asked]}")
         return self._open[-1]
 
-    def _returned(self, part: dict[str, Any], place: int) -> Returned:
+    def _returned(self, part: dict[str, Any], place: int) -> Body:
         given = next((part[key] for key in _RESULTS if part.get(key) is not None), None)
         id = text(part.get("id"))
         made_up = self._open.pop(0) if self._open and not id else f"{self.raw[:16]}/{place}"
-        return Returned(
-            call_id=id or made_up,
+        return result_fact(
+            id or made_up,
             output=self.lifted(given),
             synthetic_id=id is None,
         )
@@ -447,10 +465,3 @@ _RESULTS = ("response", "result", "server_tool_call_response")
 
 def _stream(kind: str, chunk: Any) -> dict[str, Any]:
     return {"type": "stream", "provider_type": kind, "chunk": chunk}
-
-
-def _digest(fact: Fact) -> str:
-    if isinstance(fact, Said):
-        return digest("Said", {"role": fact.role, "blocks": fact.blocks})
-    assert isinstance(fact, Called | Returned)
-    return digest(type(fact).__name__, {"call_id": fact.call_id})

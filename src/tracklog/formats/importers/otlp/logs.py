@@ -4,11 +4,12 @@ from typing import Any
 
 from tracklog.formats.importers.otlp import genai, messages
 from tracklog.formats.importers.otlp.agents import copied_key, write_event
+from tracklog.formats.importers.otlp.attrs import Attrs, text
 from tracklog.formats.importers.otlp.inference import DETAILS, KEYS, cut_short, write_details
 from tracklog.formats.importers.otlp.item_writer import ItemWriter
 from tracklog.formats.importers.otlp.judging import decided
 from tracklog.formats.importers.otlp.spans import write_dropped
-from tracklog.formats.importers.otlp.view import Attrs, LogView, text
+from tracklog.formats.importers.otlp.view import LogView
 from tracklog.formats.importers.otlp.wire import not_numbers
 from tracklog.model.fact import Noted
 

@@ -33,13 +33,11 @@ HISTORY = "in-"
 """The prefix of the id of a message that was the input of a call."""
 
 
-def digest(kind: str, body: Mapping[str, Any]) -> str:
+def digest(body: Mapping[str, Any]) -> str:
     """A digest by which a repeated fact of a conversation is recognised."""
-    match kind:
-        case "Said":
-            parts: list[Any] = [kind, body["role"], body["blocks"]]
-        case _:
-            parts = [kind, body["call_id"]]
+    kind = body["fact"]
+    is_message = kind == "Said"
+    parts = [kind, body["role"], body["blocks"]] if is_message else [kind, body["call_id"]]
     return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS, default=str)).hexdigest()[:16]
 
 
@@ -91,10 +89,12 @@ class Wrapped:
         """Remember what a span reported."""
         if record in self._spans or not any(amounts):
             return
-        near = ([above] if above else []) + self._below.get(record, [])
-        pair = next((each for each in near if self._spans.get(each, ("",))[0] == key), None)
-        if pair is not None:
-            self._spans[pair][3] = True
+        pair = None
+        for near in ([above] if above else []) + self._below.get(record, []):
+            if (pair := self._spans.get(near)) is not None and pair[0] == key:
+                pair[3] = True
+                break
+            pair = None
         self._spans[record] = [key, model, amounts, pair is not None]
         if above:
             self._below.setdefault(above, []).append(record)
@@ -105,11 +105,16 @@ class Ends:
 
     A program may end well although its agent failed: openai-agents reports so when the model
     cannot be reached. A run whose last agent failed, with no word of a model after that, failed.
+    smolagents reports so when an agent had no step left: it then asks the model for an answer in
+    words, and an agent that is done calls the tool `final_answer`.
     """
 
     def __init__(self, state: dict[str, Any]) -> None:
         self._state = state
-        """`run` and `agent`: when the last one ended, and whether it failed; `words`: when."""
+        """`run` and `agent`: when the last one ended, and whether it failed; `words` and `text`: when
+        a model last said something, and its hash; `output` and `answer`: the hashes of what an agent
+        of smolagents and its tool returned.
+        """
 
     def add(self, line: Mapping[str, Any], at: str | None) -> None:
         """Remember the end of the run or of an agent."""
@@ -122,9 +127,26 @@ class Ends:
 
     def message(self, blocks: Iterable[Mapping[str, Any]], at: str | None) -> None:
         """Remember when a model last said something."""
-        if at and any(block.get("text") for block in blocks):
-            known = self._state.get("words")
-            self._state["words"] = at if known is None or _time(at) > _time(known) else known
+        texts = [word for block in blocks if isinstance(word := block.get("text"), str) and word]
+        if not at or not (texts or any(block.get("text") for block in blocks)):
+            return
+        known = self._state.get("words")
+        if known is None or _time(at) > _time(known):
+            self._state["words"], self._state["text"] = at, _hash("".join(texts))
+
+    def answered(self, output: object) -> None:
+        """Remember the answer that an agent gave by the tool of smolagents."""
+        self._state["answer"] = _hash(str(output))
+
+    def returned(self, output: object) -> None:
+        """Remember what an agent of smolagents returned."""
+        self._state["output"] = _hash(str(output))
+
+    @property
+    def out_of_steps(self) -> bool:
+        """Whether an agent of smolagents was stopped."""
+        output = self._state.get("output")
+        return output is not None and output == self._state.get("text") != self._state.get("answer")
 
     @property
     def agent_failed(self) -> bool:
@@ -137,7 +159,11 @@ class Ends:
     def late(self) -> str | None:
         """When the run ended well, where it turned out later that its agent failed."""
         at, failed = self._state.get("run", (None, True))
-        return at if not failed and self.agent_failed else None
+        return at if not failed and (self.agent_failed or self.out_of_steps) else None
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _time(at: str) -> str:
@@ -189,16 +215,20 @@ class KnownFacts:
         `known` is its digest, where it was computed, and `cause` the record of the span above;
         `at` is its time.
         """
-        kind, record = body["fact"], origin.get("record")
-        if isinstance(record, str) and "raw" in origin:
-            contents = self.records.setdefault(record, [])
-            if origin["raw"] not in contents:
-                contents.append(origin["raw"])
+        kind, record, raw = body["fact"], origin.get("record"), origin.get("raw")
+        if isinstance(record, str) and raw is not None:
+            contents = self.records.get(record)
+            if contents is None:
+                self.records[record] = [raw]
+            elif raw not in contents:
+                contents.append(raw)
         match kind:
             case "Said" | "Called" | "Returned":
-                self._conversed(known or digest(kind, body), body, origin, extra or {})
+                self._conversed(known or digest(body), body, origin, extra or {})
                 if kind == "Said" and body["role"] == "assistant":
                     self.ends.message(body["blocks"], at)
+                elif kind == "Returned" and body.get("tool") == "final_answer":
+                    self.ends.answered(body.get("output"))
             case "Linked" if body["kind"] == "alias":
                 self.names[f"alias {body['system']} {body['alias']}"] = 1
             case "Linked":
@@ -300,6 +330,12 @@ class KnownFacts:
     def is_new(self, name: str) -> bool:
         """Whether a fact that is written once is new."""
         return name not in self.names
+
+    def has_spent(self, amounts: list[int], prefix: str) -> bool:
+        """Whether a spend has these counts whose key does not begin so."""
+        return any(
+            row[1:] == amounts for key, row in self.spends.items() if not key.startswith(prefix)
+        )
 
     def total(self, trace: str) -> tuple[int, int]:
         """The known tokens, in and out, of a trace."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
+from tracklog.formats.importers.otlp.attrs import Attrs, text
 from tracklog.formats.importers.otlp.genai import OLD_EVENTS, finish, is_json, loads, parse
-from tracklog.formats.importers.otlp.view import Attrs, text
 from tracklog.formats.importers.otlp.wire import DEEPEST
 from tracklog.model.fact import Role
 
@@ -276,7 +276,7 @@ def nested(attrs: Attrs, prefix: str) -> Any:
     """Flattened attributes as lists and objects; indices are sorted as numbers, gaps are allowed."""
     root: dict[str, Any] = {}
     start = f"{prefix}."
-    if not attrs.has(start):
+    if not attrs.names.has(start):
         return None
     for key, value in attrs.items():
         if not key.startswith(start):

@@ -31,8 +31,9 @@ def from_protobuf(signal: Signal, body: bytes) -> Iterator[Item | RefusedItem]:
         resource = _envelope(one, "resource", "Resource")
         for j, group in enumerate(_pieces(one, 2)):
             scope = _envelope(group, "scope", "Scope")
+            within = f"/{outer}/{i}/{inner}/{j}/{last}"
             for k, piece in enumerate(_pieces(group, 2)):
-                pointer = f"/{outer}/{i}/{inner}/{j}/{last}/{k}"
+                pointer = f"{within}/{k}"
                 try:
                     found = _read(shape, piece, 0, len(piece), {})
                     yield Item(signal, pointer, resource, scope, checked(signal, found))
@@ -124,8 +125,8 @@ def _read(shape: _Shape, data: bytes, at: int, end: int, found: Message, depth: 
             at = stop
             continue
         key, many, read, message = field
-        if message is _PAIR and size < _SHORT and not depth:
-            part = _pair(data[at:stop])
+        if message is _PAIR and not depth:
+            part = _short(data[at:stop]) if size < _SHORT else _pair(data[at:stop])
         elif message is not None:
             before = {} if many or key not in found else found[key]
             part = _read(message, data, at, stop, before, depth)
@@ -147,10 +148,26 @@ def _read(shape: _Shape, data: bytes, at: int, end: int, found: Message, depth: 
     return found
 
 
-@lru_cache(4096)
 def _pair(data: bytes) -> Message:
-    """A short attribute: most of them are the same on many spans, and are read once."""
+    """An attribute: a name and then a text is read here, anything else as any message is."""
+    try:
+        end, at = len(data), 2 + data[1]
+        if data[0] == 0x0A and 0 < data[1] < 128 and data[at] == 0x12:
+            size, text = _varint(data, at + 1, end)
+            if text + size == end and data[text] == 0x0A:
+                size, text = _varint(data, text + 1, end)
+                if text + size == end:
+                    return {
+                        "key": str(data[2:at], "utf-8"),
+                        "value": {"stringValue": str(data[text:], "utf-8")},
+                    }
+    except (IndexError, UnicodeDecodeError, BadItem):
+        pass  # the general reader says what is wrong
     return _read(_PAIR, data, 0, len(data), {})
+
+
+_short = lru_cache(4096)(_pair)
+"""A short attribute: most of them are the same on many spans, and are read once."""
 
 
 def _width(data: bytes, wire: int, at: int, end: int) -> int:

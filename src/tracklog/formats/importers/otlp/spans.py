@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tracklog.formats.importers import count
-from tracklog.formats.importers.otlp import genai, messages
+from tracklog.formats.importers._fact_bodies import call_fact, result_fact
+from tracklog.formats.importers.otlp import autogen, genai, messages
 from tracklog.formats.importers.otlp.agents import write_event
+from tracklog.formats.importers.otlp.attrs import INPUT, OUTPUT, text
 from tracklog.formats.importers.otlp.inference import (
     CALL,
     DETAILS,
@@ -23,13 +25,15 @@ from tracklog.formats.importers.otlp.joins import MCP_CALL, keywords
 from tracklog.formats.importers.otlp.judging import decided, evaluated, judged
 from tracklog.formats.importers.otlp.memory import Memory
 from tracklog.formats.importers.otlp.ours import facts_in, write_ours
-from tracklog.formats.importers.otlp.view import SpanEvent, SpanView, text
+from tracklog.formats.importers.otlp.view import SpanEvent, SpanView
 from tracklog.formats.importers.otlp.wire import attributes, not_numbers
-from tracklog.model.fact import Began, Called, Ended, Linked, LinkKind, Noted, Returned, What
+from tracklog.model.fact import Began, Ended, Linked, LinkKind, Noted, What
 
 TOOL = CALL | Used(frozenset({"gen_ai.tool.name", "gen_ai.tool.call_id"}), ("gen_ai.tool.call.",))
 CALLS = frozenset(("execute_tool", "judge", "create_agent", *genai.INFERENCE, *genai.LOOKUPS))
 """Operations within a step that are no steps themselves."""
+SMOLAGENTS = "smolagents.max_steps"
+"""The attribute that only agents of smolagents have; their spans are called `<agent>.run`."""
 LINKS: tuple[LinkKind, ...] = ("sub-run", "fork", "resume", "branch", "related")
 
 
@@ -39,7 +43,8 @@ def agent_of(span: SpanView) -> str | None:
     if found := genai.pick(attrs, "agent") or genai.metadata(attrs, "lc_agent_name"):
         return found
     if attrs.get("openinference.span.kind") == "AGENT":
-        return text(attrs.get("graph.node.id")) or span.name or None
+        name = span.name.removesuffix(".run") if SMOLAGENTS in attrs else span.name
+        return text(attrs.get("graph.node.id")) or name or None
     return _named(span, "invoke_agent")
 
 
@@ -85,10 +90,17 @@ def write_span(
         case "create_agent":
             data = writer.rest(KEYS)
             writer.write(Noted(label="create_agent", kind=span.name, data=data), at=start)
+        case None if what is None and not span.pending:
+            data = writer.rest(USED)
+            writer.write(Noted(label="plumbing", kind=span.name, data=data or None), at=start)
+        case _ if span.name.startswith(autogen.PROCESS):
+            autogen.write_messages(writer, span)
         case _:
             _repeated(writer, span, start, end)
     if what is not None and not span.pending:
         _ended(writer, span, what, end)
+    if (over := writer.past.ends.late) is not None:
+        writer.write_beside(Ended(what="run", passed=False), at=over)
     _happened(writer, span, does, what)
     evaluated(writer, span, end or start)
     _linked(writer, span, start)
@@ -98,6 +110,8 @@ def write_span(
 
 def _what(span: SpanView, does: str | None, *, nested: bool) -> What | None:
     """The thing that begins and ends with the span; None for a call within something else."""
+    if does is None and span.parent and span.is_plumbing:
+        return None
     if does == "invoke_agent":
         return "agent" if nested else "run"
     if does == "invoke_workflow":
@@ -129,8 +143,8 @@ def _began(
     at: str | None,
     extra: dict[str, Any],
 ) -> None:
-    task = None
-    if does in ("invoke_agent", "invoke_workflow"):
+    task = named = _named_task(span) if SMOLAGENTS in span.attrs else None
+    if task is None and does in ("invoke_agent", "invoke_workflow"):
         task = _task(span)
     fact = Began(
         what=what,
@@ -141,16 +155,22 @@ def _began(
     )
     writer.write(fact, at=at, extra=extra)
     if what == "run":
-        title = Noted(label="title", kind="span", text=span.name)
+        title = Noted(label="title", kind="span", text=named or span.name)
         names = not span.keys or does in ("invoke_agent", "invoke_workflow")
         new = writer.past.is_new("title span")
-        known = names and bool(span.name) and task is None
+        known = named is not None or (names and bool(span.name) and task is None)
         writer.write(title, at=at, known=known, new=new)
+
+
+def _named_task(span: SpanView) -> str | None:
+    """The task of an agent of smolagents: it is named in its input."""
+    given = genai.parse(next((span.attrs[key] for key in INPUT if key in span.attrs), None))
+    return text(given.get("task")) if isinstance(given, dict) else None
 
 
 def _task(span: SpanView) -> str | None:
     """The task of an agent: the last message of its user."""
-    asked = messages.talk(span.attrs).input or messages.payload(span.attrs, genai.INPUT, "user")
+    asked = messages.talk(span.attrs).input or messages.payload(span.attrs, INPUT, "user")
     for message in reversed(asked):
         if message.role in ("user", "human"):
             texts = [part.get("content") for part in message.parts if isinstance(part, dict)
@@ -161,16 +181,20 @@ def _task(span: SpanView) -> str | None:
 
 
 def _ended(writer: ItemWriter, span: SpanView, what: What, at: str | None) -> None:
+    ends, stopped = writer.past.ends, False
+    if SMOLAGENTS in span.attrs:
+        ends.returned(next((span.attrs[key] for key in OUTPUT if key in span.attrs), None))
+        stopped = ends.out_of_steps
+    failed = stopped or (what == "run" and ends.agent_failed)
     fact = Ended(
         what=what,
-        passed=False if what == "run" and writer.past.ends.agent_failed else _passed(span),
+        passed=False if failed else _passed(span),
+        outcome="max_steps" if stopped else None,
         error=writer.lifted(error_of(span)) if span.failed else None,
-        reason=text(span.status_message),
+        reason="Reached max steps." if stopped else text(span.status_message),
         seconds=span.seconds,
     )
     writer.write(fact, at=at)
-    if (over := writer.past.ends.late) is not None:
-        writer.write_beside(Ended(what="run", passed=False), at=over)
 
 
 def _passed(span: SpanView) -> bool | None:
@@ -211,24 +235,24 @@ def _executed(
     message = _tool_message(output)
     own, hint = genai.pick(attrs, "call") or both_ends, text(message.get("tool_call_id"))
     call = writer.ids_of(tool, put, own, span.record, hint)
-    called = Called(
-        tool=tool,
-        call_id=call.id,
-        input=put,
-        provider_call_id=call.other,
+    begin = call_fact(
+        tool,
+        call.id,
+        put,
+        call.other,
         tool_server=text(server) if "mcp.method.name" in attrs else None,
         synthetic_id=call.synthetic,
     )
-    new = both_ends is None or writer.is_new_call(called)
-    writer.write(called, at=start, extra=writer.rest(TOOL), new=new)
+    new = both_ends is None or writer.is_new_call(begin)
+    writer.write(begin, at=start, extra=writer.rest(TOOL), new=new)
     if genai.is_json(put):
         cut_short(writer, ["gen_ai.tool.call.arguments"], start)
     if span.pending:
         return call.id
     exit_code = count(attrs.get("process.exit.code"))
-    returned = Returned(
-        call_id=call.id,
-        tool=called.tool,
+    over = result_fact(
+        call.id,
+        tool,
         ok=not span.failed and message.get("status") != "error" and not exit_code,
         exit_code=exit_code,
         output=writer.lifted(output),
@@ -236,7 +260,7 @@ def _executed(
         seconds=span.seconds,
         synthetic_id=call.synthetic,
     )
-    writer.write(returned, at=end, new=both_ends is None or writer.is_new_call(returned))
+    writer.write(over, at=end, new=both_ends is None or writer.is_new_call(over))
     return call.id
 
 

@@ -2,18 +2,13 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from tracklog.formats.importers.otlp.attrs import OS_THREAD, RUN_KEYS, Attrs, text
 from tracklog.formats.importers.otlp.wire import Item, attributes, plain
-
-CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "conversation.id", "thread.id")
-OS_THREAD = "thread.id"
-"""A number under this name is a thread of the operating system; only a text names a conversation."""
-RUN_KEYS = ("tracklog.run.id", *CONVERSATIONS)
-"""The attributes that name the run of an item, the strongest first; the trace comes last."""
 
 AGENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "claude": ("claude_code.", ("claude-code", "claude_code")),
@@ -23,27 +18,13 @@ AGENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 """The agents that are recognised by the names of their events or services."""
 _BY_EVENT = {prefix: tool for tool, (prefix, _) in AGENTS.items()}
-_RUN_KEYS = frozenset(RUN_KEYS)
-
 NO_SPAN = "0" * 16
 
+_HEALTH = re.compile(r"/(health|healthz|livez|readyz|metrics)(/|\?|$)")
+_PLUMBING = ("raw_gen_ai_request", "self", "auth", "router", "proxy_pre_call")
+_MANAGER = re.compile(r"_([0-9a-f-]{36})$")
 _AUTOGEN = re.compile(r"autogen [a-z]+ .*\.\(([0-9a-f-]{36})\)-[AT]", re.DOTALL)
 """AutoGen gives every message a trace of its own; the name of the span has the id of the chat."""
-
-
-class Attrs(dict[str, Any]):
-    """Attributes by name, with a search for a common prefix."""
-
-    __slots__ = ("names",)
-
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        super().__init__(given)
-        self.names = "\n".join(("", *self))
-        """All names, each after a newline."""
-
-    def has(self, prefix: str) -> bool:
-        """Whether a name begins with this prefix."""
-        return f"\n{prefix}" in self.names
 
 
 @dataclass(slots=True)
@@ -55,24 +36,23 @@ class SpanEvent:
     attrs: Attrs
 
 
-@dataclass(slots=True)
 class View:
     """The fields that spans and log records share."""
 
-    item: Item
-    attrs: Attrs
-    resource: Mapping[str, Any]
-    trace: str
-    """The trace; empty for a log record outside of any trace."""
-    tool: str = "otlp"
-    """The source system; an importer's name where the agent is known."""
-    keys: list[tuple[str, str]] = field(init=False)
-    """The possible names of the run, by attribute, the strongest first."""
+    def __init__(self, item: Item, resource: Attrs, trace: str) -> None:
+        self.item = item
+        self.attrs = Attrs(attributes(item.body.get("attributes")))
+        self.resource = resource
+        self.trace = trace
+        """The trace; empty for a log record outside of any trace."""
+        self.tool = "otlp"
+        """The source system; an importer's name where the agent is known."""
+        self.keys: list[tuple[str, str]] = []
+        """The possible names of the run, by attribute, the strongest first."""
+        if self.attrs.names.run_keys or resource.names.run_keys:
+            self._find_keys()
 
-    def __post_init__(self) -> None:
-        self.keys = []
-        if _RUN_KEYS.isdisjoint(self.attrs) and _RUN_KEYS.isdisjoint(self.resource):
-            return
+    def _find_keys(self) -> None:
         for key in RUN_KEYS:
             value = self.attrs.get(key, self.resource.get(key))
             if isinstance(value, int) and not isinstance(value, bool) and key != OS_THREAD:
@@ -100,59 +80,95 @@ class View:
         return {"name": self.service} | ({"version": version} if version else {})
 
 
-@dataclass(slots=True)
 class SpanView(View):
     """A span; a pending one announces the real one at its start."""
 
-    name: str = ""
-    id: str = ""
-    parent: str = ""
-    start: int = 0
-    """In nanoseconds since 1970; 0 where it is not known."""
-    end: int = 0
-    began: str | None = None
-    ended: str | None = None
-    """The same in the form of a line."""
-    pending: bool = False
-    failed: bool = False
-    succeeded: bool = False
-    """Whether the span itself is marked as successful."""
-    status_message: str = ""
-    happenings: list[SpanEvent] = field(default_factory=list)
-    record: str = field(init=False)
-    """The key of the span."""
-    cause: str | None = field(init=False)
-    """The key of its parent."""
+    def __init__(self, item: Item, resource: Attrs) -> None:
+        body = item.body
+        super().__init__(item, resource, body["traceId"])
+        self.name: str = body.get("name", "")
+        self.id: str = body["spanId"]
+        self.parent: str = body.get("parentSpanId", "")
+        self.start = int(body.get("startTimeUnixNano", 0))
+        """In nanoseconds since 1970; 0 where it is not known."""
+        self.end = int(body.get("endTimeUnixNano", 0))
+        self.began = spelled(self.start)
+        """The same in the form of a line."""
+        self.ended = spelled(self.end)
+        self.pending = not self.end
+        status = body.get("status", _NO_STATUS)
+        code = status.get("code")
+        self.failed = code == 2
+        self.succeeded = code == 1
+        """Whether the span itself is marked as successful."""
+        self.status_message: str = status.get("message", "")
+        self.happenings = [_happening(each) for each in body.get("events", ())]
+        if self.attrs.names.is_marked:
+            self._read_marks()
+        if not self.keys and self.name.startswith("autogen "):
+            sender = text(self.attrs.get("sender_agent_type")) or ""
+            if chat := _AUTOGEN.fullmatch(self.name) or _MANAGER.search(sender):
+                self.keys.append(("autogen.chat", chat[1]))
+        if not self.keys and not self.parent and self._is_health_check and self.service:
+            self.keys.append(("service.name", self.service))
+        self.record = f"{self.trace}/{self.id}"
+        """The key of the span."""
+        self.cause = f"{self.trace}/{self.parent}" if self.parent else None
+        """The key of its parent."""
 
-    def __post_init__(self) -> None:
-        View.__post_init__(self)
-        if self.attrs.get("logfire.span_type") == "pending_span" and self.parent:
+    def _read_marks(self) -> None:
+        """The marks of our own exporter, and those of Logfire."""
+        attrs = self.attrs
+        if attrs.get("tracklog.unfinished") is True or attrs.get("tracklog.dangling") is True:
+            self.pending = True  # it has an end because others need one
+        if "tracklog.facts" in attrs:
+            self.began = self.ended = (
+                None  # the facts that it carries have their own times, or none
+            )
+        if attrs.get("logfire.span_type") == "pending_span" and self.parent:
             # It stands for the span that is its parent; that span's parent is given separately.
-            above = text(self.attrs.get("logfire.pending_parent_id")) or NO_SPAN
+            above = text(attrs.get("logfire.pending_parent_id")) or NO_SPAN
             self.id, self.parent = self.parent, "" if above == NO_SPAN else above
             self.pending = True
-        if not self.keys and (chat := _AUTOGEN.fullmatch(self.name)):
-            self.keys.append(("autogen.chat", chat[1]))
-        self.record = f"{self.trace}/{self.id}"
-        self.cause = f"{self.trace}/{self.parent}" if self.parent else None
+
+    @property
+    def _is_health_check(self) -> bool:
+        """Whether it answers a probe, which is no run: all those of a service are one."""
+        attrs = self.attrs
+        path = attrs.get("http.route") or attrs.get("url.path") or attrs.get("http.target")
+        return isinstance(path, str) and _HEALTH.match(path) is not None
+
+    @property
+    def is_plumbing(self) -> bool:
+        """Whether it reports a part of the proxy of LiteLLM, or of its web server."""
+        scope = self.item.scope.get("scope", {}).get("name")
+        if scope == "litellm":
+            return self.name in _PLUMBING or ("service" in self.attrs and "call_type" in self.attrs)
+        return scope == "fastapi" and self.name.startswith("fastapi.")
 
     @property
     def seconds(self) -> float | None:
         return (self.end - self.start) / 1e9 if self.end >= self.start > 0 else None
 
 
-@dataclass(slots=True)
+_NO_STATUS: Mapping[str, Any] = {}
+
+
 class LogView(View):
     """A log record."""
 
-    name: str = ""
-    """Its event name, from wherever it stands."""
-    at: str | None = None
-    clock: str | None = None
-    """`observed` when that is its only time."""
-    severity: int = 0
-    span: str = ""
-    body: Any = None
+    def __init__(self, item: Item, resource: Attrs) -> None:
+        body = item.body
+        super().__init__(item, resource, body.get("traceId", ""))
+        time, observed = (int(body.get(key, 0)) for key in ("timeUnixNano", "observedTimeUnixNano"))
+        self.body = plain(body.get("body"))
+        self.name = _event_name(body, self.attrs, self.body)
+        """Its event name, from wherever it stands."""
+        self.at = spelled(time or observed)
+        self.clock = "observed" if observed and not time else None
+        """`observed` when that is its only time."""
+        self.severity: int = body.get("severityNumber", 0)
+        self.span: str = body.get("spanId", "")
 
     @property
     def cause(self) -> str | None:
@@ -163,14 +179,15 @@ def views_of(items: Iterable[Item]) -> list[SpanView | LogView]:
     """A view of each item; a resource that many items share is read once."""
     found: list[SpanView | LogView] = []
     last: Mapping[str, Any] | None = None
-    resource: Mapping[str, Any] = {}
+    resource = Attrs({})
     tool = "otlp"
     for item in items:
         if item.resource is not last:
             last = item.resource
-            resource = attributes(last.get("resource", {}).get("attributes"))
+            resource = Attrs(attributes(last.get("resource", {}).get("attributes")))
             tool = _tool(resource)
-        each = span(item, resource) if item.signal == "traces" else log(item, resource)
+        view = SpanView if item.signal == "traces" else LogView
+        each = view(item, resource)
         named = text(each.attrs.get("event.name")) or each.name
         each.tool = _agent(named) or _agent(each.name) or tool
         found.append(each)
@@ -189,59 +206,11 @@ def _tool(resource: Mapping[str, Any]) -> str:
     )
 
 
-def span(item: Item, resource: Mapping[str, Any]) -> SpanView:
-    body = item.body
-    attrs = Attrs(attributes(body.get("attributes")))
-    status = body.get("status", {})
-    start, end = int(body.get("startTimeUnixNano", 0)), int(body.get("endTimeUnixNano", 0))
-    # Our own exporter gives open spans an end, because others need one, and marks it.
-    is_open = attrs.get("tracklog.unfinished") is True or attrs.get("tracklog.dangling") is True
-    # The facts that it carries have their own times, or none.
-    is_timed = "tracklog.facts" not in attrs
-    return SpanView(
-        item,
-        attrs,
-        resource,
-        body["traceId"],
-        name=body.get("name", ""),
-        id=body["spanId"],
-        parent=body.get("parentSpanId", ""),
-        start=start,
-        end=end,
-        began=spelled(start) if is_timed else None,
-        ended=spelled(end) if is_timed else None,
-        pending=not end or is_open,
-        failed=status.get("code") == 2,
-        succeeded=status.get("code") == 1,
-        status_message=status.get("message", ""),
-        happenings=[_happening(each) for each in body.get("events", ())],
-    )
-
-
 def _happening(given: Mapping[str, Any]) -> SpanEvent:
     return SpanEvent(
         given.get("name", ""),
         spelled(int(given.get("timeUnixNano", 0))),
         Attrs(attributes(given.get("attributes"))),
-    )
-
-
-def log(item: Item, resource: Mapping[str, Any]) -> LogView:
-    body = item.body
-    attrs = Attrs(attributes(body.get("attributes")))
-    time, observed = (int(body.get(key, 0)) for key in ("timeUnixNano", "observedTimeUnixNano"))
-    value = plain(body.get("body"))
-    return LogView(
-        item,
-        attrs,
-        resource,
-        body.get("traceId", ""),
-        name=_event_name(body, attrs, value),
-        at=spelled(time or observed),
-        clock="observed" if observed and not time else None,
-        severity=body.get("severityNumber", 0),
-        span=body.get("spanId", ""),
-        body=value,
     )
 
 
@@ -282,8 +251,3 @@ def spelled(nanoseconds: int) -> str | None:
 @lru_cache(1024)
 def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-
-
-def text(value: Any) -> str | None:
-    """A text that is not empty; None for anything else."""
-    return value if isinstance(value, str) and value else None

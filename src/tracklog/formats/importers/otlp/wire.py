@@ -28,17 +28,13 @@ from tracklog.formats.importers.otlp.shape import (
     plain,
     too_deep,
 )
+from tracklog.formats.protobuf_fields import bytes_field, integer_field, text_field
 
 __all__ = [
     "DEEPEST", "KEYS", "Item", "RefusedItem", "Signal", "Undecodable", "advice", "attributes",
-    "from_document", "from_json", "from_protobuf", "not_numbers", "parsed", "partial_success",
+    "from_document", "from_protobuf", "not_numbers", "parsed", "partial_success",
     "plain", "points", "status",
 ]  # fmt: skip  # what the others read by
-
-
-def from_json(signal: Signal, body: bytes) -> Iterator[Item | RefusedItem]:
-    """The items of a request; raises `Undecodable` where the envelope around them is damaged."""
-    yield from from_document(signal, parsed(body))
 
 
 def parsed(body: bytes) -> Any:
@@ -146,7 +142,12 @@ def _normal(name: str, given: Any, where: str, depth: int) -> Message:
         if many:
             if not isinstance(value, list):
                 raise BadItem(place, "it is no array", "send an array")
-            part: Any = [_part(kind, each, f"{place}/{n}", depth) for n, each in enumerate(value)]
+            part: Any = [
+                each
+                if kind == "KeyValue" and not depth and _is_text(each)
+                else _part(kind, each, f"{place}/{n}", depth)
+                for n, each in enumerate(value)
+            ]
         else:
             part = _part(kind, value, place, depth)
         if name == "AnyValue" and found:
@@ -154,6 +155,16 @@ def _normal(name: str, given: Any, where: str, depth: int) -> Message:
         if part or name == "AnyValue":
             found[key] = part
     return found
+
+
+def _is_text(pair: Any) -> bool:
+    """Whether an attribute, as most of them, has a name and a text, and so is in the plain shape."""
+    if type(pair) is not dict or len(pair) != 2:
+        return False
+    key, value = pair.get("key"), pair.get("value")
+    if not key or type(key) is not str or type(value) is not dict or len(value) != 1:
+        return False
+    return type(value.get("stringValue")) is str
 
 
 def _part(kind: str, value: Any, where: str, depth: int) -> Any:
@@ -285,25 +296,16 @@ def partial_success(signal: Signal, rejected: int, message: str, *, as_json: boo
         if message:
             success["errorMessage"] = message
         return orjson.dumps({"partialSuccess": success} if success else {})
-    inner = (b"\x08" + _encoded(rejected) if rejected else b"") + _sized(b"\x12", message.encode())
-    return _sized(b"\x0a", inner)
+    inner = (integer_field(1, rejected) if rejected else b"") + _message_field(message)
+    return bytes_field(1, inner) if inner else b""
 
 
 def status(code: int, message: str, *, as_json: bool) -> bytes:
     """A google.rpc.Status."""
     if as_json:
         return orjson.dumps({"code": code, "message": message})
-    return b"\x08" + _encoded(code) + _sized(b"\x12", message.encode())
+    return integer_field(1, code) + _message_field(message)
 
 
-def _sized(tag: bytes, content: bytes) -> bytes:
-    return tag + _encoded(len(content)) + content if content else b""
-
-
-def _encoded(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
+def _message_field(message: str) -> bytes:
+    return text_field(2, message) if message else b""
