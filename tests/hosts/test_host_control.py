@@ -98,7 +98,7 @@ def test_a_scenario_may_be_sent_and_then_plays_offline(desk):
     body["cast"][0]["model_endpoint"] = "https://evil.example/v1#m"
     refused = desk.post("/api/hosts/fishbowl/runs", json={"body": body})
     assert refused.status_code == 400
-    assert "offline" in refused.json()["error"]
+    assert "cannot use a model server" in refused.json()["error"]
     body["cast"] = []
     assert "nobody" in desk.post("/api/hosts/fishbowl/runs", json={"body": body}).json()["error"]
 

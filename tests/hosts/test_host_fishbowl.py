@@ -964,7 +964,7 @@ AB = [player("anna"), player("bert"), HOST]
         ([player("a"), player("a")], {}, "2 players are called"),
         ([player("visitor")], {}, "no player"),
         ([player("play")], {}, "no player"),
-        ([player("a", subscribes_to=["agent.thought"])], {}, "nobody hears"),
+        ([player("a", subscribes_to=["agent.thought"])], {}, "agent.thought is private"),
         ([player("a", memory={"reflection_threshold": 1})], {}, "needs agent.reflected"),
         ([a_judge(may_emit=[])], {}, "needs judge.verdict"),
         ([player("a", handler="spy-host")], {}, "only a judge"),
@@ -985,9 +985,13 @@ AB = [player("anna"), player("bert"), HOST]
         (
             AB,
             {"competition": {"kind": "versus", "teams": TEAMS, "hidden": "zed"}},
-            "none of the teams",
+            "there is no team 'zed'",
         ),
-        (AB, {"competition": {"kind": "versus", "teams": {"spy": ["anna"]}}}, "exactly one other"),
+        (
+            AB,
+            {"competition": {"kind": "versus", "teams": {"spy": ["anna"]}}},
+            "there must be two teams, and there are 1",
+        ),
         (AB, {"competition": {"kind": "versus", "symmetric_seats": ["anna"]}}, "fewer than two"),
         (
             [*AB, player("c", persona="Other.")],
@@ -996,7 +1000,7 @@ AB = [player("anna"), player("bert"), HOST]
         ),
         (AB, {"secrets": {"zed": "x"}}, "not in the cast"),
         (AB, {"repertoire": {"anna": {"clue.found": ["x"]}}}, "may not emit"),
-        (AB, {"repertoire": {"anna": {"agent.spoke": ["{nope}"]}}}, "may leave open"),
+        (AB, {"repertoire": {"anna": {"agent.spoke": ["{nope}"]}}}, "in braces only these"),
         (AB, {"repertoire": {"anna": {"agent.spoke": []}}}, "no lines"),
     ],
 )
@@ -1021,7 +1025,7 @@ def test_a_file_that_is_no_scenario_is_an_error_and_never_a_traceback(tmp_path, 
 
 @pytest.mark.parametrize("name", ["accused", "correct", "no_contest", "text", "_tokens"])
 def test_a_manifest_may_not_declare_what_code_writes(name):
-    with pytest.raises(ValidationError, match="not the player's"):
+    with pytest.raises(ValidationError, match="not by a player"):
         Manifest.model_validate(player("a", output_extra_fields=[name]))
 
 
@@ -1037,7 +1041,7 @@ def test_symmetric_seats_are_alike_but_for_the_model(home):
 def test_the_engine_validates_with_the_model_before_it_appends(home):
     stage = conduct(home, scene(player("a")))
     with pytest.raises(ValidationError):
-        stage._say("Not A Kind", "a", {})
+        stage._emit("Not A Kind", "a", {})
     assert kept(home) == []
 
 
@@ -1096,7 +1100,7 @@ def test_a_scenario_with_tools_gets_a_warning_that_a_stage_calls_none(tmp_path):
     for verb in (["check", path], [path, "--fast", "--home", tmp_path / "home"]):
         done = run_cli(*verb)
         assert done.returncode == 0, done.stderr
-        assert "a names tools (search, shell), and none is called on a stage" in done.stderr
+        assert "a names tools (search, shell), but a play calls no tools" in done.stderr
 
 
 def test_a_visitor_speaks_from_another_process(tmp_path):
@@ -1172,6 +1176,24 @@ def test_offline_a_kind_is_chosen_as_often_as_it_has_lines(lines, share):
     quiet = player.model_copy(update={"role": "observer"})
     seen = [Offline().reply(replace(prompt, player=quiet, seed=str(n))) for n in range(2000)]
     assert abs(sum(reply is not None for reply in seen) / 2000 - 1 / 3) < 0.04
+
+
+def test_offline_a_judge_gives_its_verdict_by_schedule_and_never_as_an_answer():
+    remark = Remark(1, 1, "agent.spoke", "b", "Biscuits are late.")
+
+    def kinds(about: Remark | None, *may_emit: str) -> set[str | None]:
+        judge = Manifest.model_validate({"name": "j", "persona": "Dry.", "may_emit": [*may_emit]})
+        prompt = Prompt(
+            player=judge, kinds=[*may_emit], seed="", goal="", scene="", recall=[remark],
+            others=["b"], about=about, remarks=0, turn=1, lines={},
+        )  # fmt: skip
+        replies = [Offline().reply(replace(prompt, seed=str(number))) for number in range(20)]
+        return {reply and reply.kind for reply in replies}
+
+    assert kinds(None, "judge.verdict", "agent.spoke") == {"judge.verdict"}
+    assert kinds(remark, "judge.verdict", "agent.spoke") == {"agent.spoke"}
+    assert kinds(remark, "judge.verdict") == {None}
+    assert kinds(None, "agent.reflected") == kinds(remark, "agent.reflected") == {"agent.reflected"}
 
 
 def test_a_player_counts_how_often_it_acted_by_kind():

@@ -379,7 +379,7 @@ def test_a_fork_is_refused_where_it_makes_no_sense(host):
     ]:
         assert host.fork(source, **body).status_code == code, body
     beyond = host.fork(source, mode="replay", fromSeq=99999).json()
-    assert beyond["details"] == {"events": len(host.events(source))}
+    assert beyond["details"] == {"field": "fromSeq", "events": len(host.events(source))}
     assert host.fork("run-nobody", mode="replay").status_code == 404
     branch = host.fork(source, mode="branch", fromSeq=2, runOptionsOverlay={})
     assert branch.json()["fromSeq"] == 1  # back to where the node began
@@ -505,7 +505,7 @@ def test_all_faults_of_a_workflow_are_reported_at_once_with_their_places(tmp_pat
         told = {fault.partition(".json")[0].rpartition("/")[2]: fault
                 for fault in host.engine.workflows.faults}  # fmt: skip
     for words in ("no node type core.nothing", "b: prompt", "c: actions", "d: x is an expression",
-                  "d: y comes from no node", "the edge 'e0' leads"):  # fmt: skip
+                  "d: y names a node", "the edge 'e0' names"):  # fmt: skip
         assert words in told["broken"], words
     for words in ("a: agentId", "settings/timeout", "surprise"):
         assert words in told["shape"], words

@@ -314,6 +314,7 @@ def test_a_model_calls_the_tools_it_may_and_gets_an_error_for_the_others(tmp_pat
     only = {"toolAllowlist": ["local:witness"]}
     definition = flow("asks", [node])
     manifests = [manifest("core.narrow", **only)]
+    tools["local:other"] = Tool(id="local:other", command=("false",))
     with serve(tmp_path, definition, tools=tools, manifests=manifests) as host:
         found = host.run("asks", *FIVE, "provider.usage")
         kinds = [e["type"] for e in found]
@@ -583,7 +584,7 @@ def test_a_loop_ends_at_its_cap(tmp_path, setting):
         definition["settings"] = {"timeout": 60_000, "maxLoopbackIterations": 2}
     with serve(tmp_path, definition) as host:
         run = host.start("conformance-sends")
-        assert host.until(run, "failed")["error"]["code"] == "recursion_limit_exceeded"
+        assert host.until(run, "failed")["error"]["code"] == "loop_limit_exceeded"
         (breach,) = host.events(run, "cap.breached")
         said = breach["payload"]
         assert (said["kind"], said["limit"], said["observed"]) == ("loop-iterations", 2, 3)

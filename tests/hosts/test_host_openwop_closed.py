@@ -7,11 +7,13 @@ with the options of the official clients.
 import json
 from pathlib import Path
 
+import httpx
 import pytest
 
 from support.hosting import Host, flow, put
 from support.openwop_clients import fields_of
 from tracklog.dialects.checking import check  # noqa: F401  # loads the dialects first
+from tracklog.dialects.openwop.manifest import AgentManifest
 from tracklog.hosts.openwop.definitions import Refused
 from tracklog.hosts.openwop.kinds import KINDS
 from tracklog.hosts.openwop.options import BODY, CONFIGURABLE, NOT_DONE
@@ -83,6 +85,44 @@ TABLES = {
 }  # fmt: skip
 
 
+MANIFEST = {
+    "agentId": DONE, "systemPrompt": DONE, "toolAllowlist": DONE, "confidence": DONE,
+    "persona": DESCRIBES, "modelClass": DESCRIBES, "label": DESCRIBES, "description": DESCRIBES,
+    "evalSuiteRef": DESCRIBES,
+    "systemPromptRef": "prompts/run.md", "requiresCapabilities": ["a"],
+    "memoryShape": {"longTerm": True}, "handoff": {"taskSchemaRef": "a"},
+    "promptLibraryRef": "a", "promptOverrides": {"a": "b"},
+}  # fmt: skip
+
+
+def test_each_member_of_a_manifest_is_in_the_table():
+    names = {each.alias or name for name, each in AgentManifest.model_fields.items()}
+    assert names == MANIFEST.keys()
+
+
+@pytest.mark.parametrize("name", [n for n, w in MANIFEST.items() if w not in (DONE, DESCRIBES)])
+def test_an_agent_that_needs_what_is_not_carried_out_is_refused_with_its_workflows(tmp_path, name):
+    made = {"agentId": "core.x", "persona": "A", "modelClass": "general", "systemPrompt": "Be."}
+    made |= {name: MANIFEST[name]}
+    if name == "systemPromptRef":
+        del made["systemPrompt"]
+    node = {"id": "a", "typeId": "core.noop", "agent": {"agentId": "core.x"}}
+    flows = put(tmp_path / "flows", flow("pins", [node]))
+    manifests = put(tmp_path / "agents", made)
+    with Host(tmp_path / "home", workflows=flows, manifests=manifests) as host:
+        assert host.engine.agents.names() == []
+        assert any(name in fault for fault in host.engine.workflows.faults)
+        response = host.http.post("/v1/runs", json={"workflowId": "pins"})
+        assert (response.status_code, response.json()["details"]["field"]) == (400, "agent")
+    good = {**made, "systemPrompt": "Be.", "memoryShape": {"conversation": True, "longTerm": False}}
+    if name != "memoryShape":
+        del good[name]
+    put(tmp_path / "agents", good)
+    with Host(tmp_path / "home", workflows=flows, manifests=manifests) as host:
+        assert host.engine.agents.names() == ["core.x"]
+        host.until(host.start("pins"), "completed")
+
+
 def changed(table: str, name: str, value) -> dict:
     """A workflow with one more property at its place."""
     nodes = [{"id": "a", "typeId": "core.noop"}, {"id": "b", "typeId": "core.noop"}]
@@ -138,14 +178,27 @@ def test_a_node_is_refused_with_a_configuration_that_its_kind_does_not_carry_out
 
 WRONG = {
     "core.approvalGate": {
-        "actions": [["ask"], [], "accept", ["sign"]],
+        "title": ["", 1],
+        "description": [1],
+        "actions": [["ask"], [], "accept", ["sign"], [1], ["accept", "accept"]],
         "requiredApprovals": [0, -1, True, "2"],
         "rejectionPolicy": ["unanimous", 1],
         "approversList": ["bob", [1], []],
         "timeoutMs": [0, -1, "1", True],
     },
     "core.clarificationGate": {
-        "questions": [[], [{"id": "a"}], [{"id": "a", "question": "?", "schema": {"type": 5}}]],
+        "questions": [
+            [],
+            "a",
+            [1],
+            [{"id": "a"}],
+            [{"id": "a", "question": "?", "schema": {"type": 5}}],
+            [{"id": "a", "question": "?", "schema": 5}],
+            [{"id": 1, "question": "?"}],
+            [{"id": "a", "question": 1}],
+            [{"id": "a", "question": "?", "more": 1}],
+            [{"id": "a", "question": "?"}, {"id": "a", "question": "?"}],
+        ],
         "timeoutMs": [0],
     },
     "core.subWorkflow": {
@@ -171,7 +224,15 @@ WRONG = {
         "resumeSchema": [[], {"type": 5}],
         "timeoutMs": [0],
     },
-    "core.ai.callPrompt": {"prompt": ["", 1]},
+    "core.ai.callPrompt": {
+        "prompt": ["", 1, "Hello {{name}}", "Hello {{ name }}"],
+        "system": [1],
+        "tools": ["a:b", [1], [""]],
+        "channel": ["c", 1],
+    },
+    "core.delay": {"delayMs": [-1, 60_001, "1", True]},
+    "core.identity": {"emitDuplicateMessageId": [True], "channel": ["c"]},
+    "core.orchestrator.supervisor": {"prompt": ["", 1, "{{name}}"]},
     "core.tool.call": {"toolId": ["", 1]},
 }
 NEEDED = {
@@ -271,6 +332,7 @@ EFFECTS = {
     },
 }  # fmt: skip
 """The test that fails when a property of a configuration has no effect."""
+EFFECTS["core.control.subWorkflow"] = EFFECTS["core.subWorkflow"]
 
 
 def test_each_property_of_a_configuration_has_a_test_of_its_effect():
@@ -285,6 +347,65 @@ def test_each_property_of_a_configuration_has_a_test_of_its_effect():
         if not any(f"def {test}(" in text for text in texts)
     ]
     assert not missing
+
+
+@pytest.mark.parametrize(
+    ("node", "field"),
+    [
+        ({"typeId": "core.tool.call", "config": {"toolId": "a:b"}}, "config.toolId"),
+        (
+            {"typeId": "core.ai.callPrompt", "config": {"prompt": "p", "tools": ["b"]}},
+            "config.tools",
+        ),
+        ({"typeId": "core.subWorkflow", "config": {"workflowId": "nobody"}}, "config.workflowId"),
+        ({"typeId": "core.subWorkflow", "config": {"workflowId": "asleep"}}, "config.workflowId"),
+        ({"typeId": "core.subWorkflow", "config": {"workflowId": "deep"}}, "config.toolId"),
+    ],
+)
+def test_a_run_that_needs_what_is_not_here_does_not_begin(tmp_path, node, field):
+    tool = {"id": "t", "typeId": "core.tool.call", "config": {"toolId": "a:b"}}
+    made = [
+        flow("lacks", [{"id": "n", **node}]),
+        flow("asleep", [{"id": "a", "typeId": "core.noop"}], isActive=False),
+        flow("deep", [tool]),
+    ]
+    with Host(tmp_path / "home", workflows=put(tmp_path / "flows", *made)) as host:
+        assert any("lacks" in fault or "deep" in fault for fault in host.engine.workflows.faults)
+        for path in ("/v1/runs", "/runs"):
+            response = host.http.post(path, json={"workflowId": "lacks"})
+            assert (response.status_code, response.json()["error"]) == (400, "validation_error")
+            assert response.json()["details"]["field"] == field
+        begun = httpx.post(
+            f"{host.url}/api/hosts/openwop/runs", json={"program": "lacks"},
+            headers=host.http.headers, trust_env=False,
+        )  # fmt: skip
+        assert (begun.status_code, "is not here" in begun.json()["error"]) == (400, True)
+        assert host.http.get("/runs").json()["runs"] == []
+
+
+def test_each_place_in_a_prompt_is_filled_once(tmp_path):
+    ports = {
+        "a": {"type": "static", "value": "{{b}}"},
+        "b": {"type": "static", "value": {"x": True}},
+        "c": {"type": "variable", "variableName": "nobody", "optional": True},
+    }
+    prompt = "{{a}} {{ b }} <{{c}}> {{ not a name }}"
+    node = {
+        "id": "n",
+        "typeId": "core.ai.callPrompt",
+        "config": {"prompt": prompt},
+        "inputs": ports,
+    }
+    with Host(tmp_path / "home", workflows=put(tmp_path / "flows", flow("fills", [node]))) as host:
+        asked, ask = [], host.engine.model.ask
+
+        async def listening(messages, *more):
+            asked.append(messages[-1]["content"])
+            return await ask(messages, *more)
+
+        host.engine.model.ask = listening
+        host.until(host.start("fills"), "completed")
+        assert asked == ['{{b}} {"x":true} <> {{ not a name }}']
 
 
 def test_what_has_only_one_value_here_is_accepted_with_that_one():
@@ -424,7 +545,6 @@ PUBLISHED_OPTIONS = {
     [(section, name) for section, names in PUBLISHED_OPTIONS.items() for name in names],
 )
 def test_each_published_option_of_version_2_is_carried_out_or_refused(tmp_path, section, name):
-    is_done = name in {"run": RUN, "ai": AI}.get(section, ())
     with Host(tmp_path) as host:
         options = {"version": 1, section: {name: ["what is wrong everywhere"]}}
         body = {"workflowId": "conformance-noop", "configurable": options}
@@ -433,8 +553,7 @@ def test_each_published_option_of_version_2_is_carried_out_or_refused(tmp_path, 
         assert (response.status_code, response.json()["error"]) == (
             refused or (400, "validation_error")
         )
-        place = response.json()["details"]["field"]
-        assert place == (f"configurable.{name}" if is_done else f"configurable.{section}.{name}")
+        assert response.json()["details"]["field"] == f"configurable.{section}.{name}"
 
 
 def test_each_option_of_version_2_is_carried_out_or_refused(tmp_path):
@@ -450,6 +569,9 @@ def test_each_option_of_version_2_is_carried_out_or_refused(tmp_path):
         {"distillation": {"tokenBudget": 1}},
         {"budget": {"maxTokens": 1}},
         {"extensions": {"acme": {"a": 1}}},
+        {"extensions": {"tracklog": {"a": 1}}},
+        {"extensions": {"tracklog": {"recursionLimit": 5}}},
+        {"extensions": {"tracklog": 5}},
         {"run.recursionLimit": 5},
         {"surprise": {}},
         {"run": {"recursionLimit": 0}},

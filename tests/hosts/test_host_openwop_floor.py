@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 import re
+import sys
 import threading
 import time
 from datetime import datetime, timedelta
@@ -16,7 +17,7 @@ import pytest
 from support.hosting import TOKEN, Host, Process, flow, pairs, put, validator
 from support.waiting import eventually
 from tracklog.hosts.openwop.routes import ROUTES as ALL_ROUTES
-from tracklog.hosts.openwop.settings import Key, digest
+from tracklog.hosts.openwop.settings import Key, Tool, digest
 from tracklog.hosts.openwop.tokens import Token
 from tracklog.hosts.openwop.webhooks import is_public
 
@@ -86,6 +87,7 @@ def test_a_gate_is_closed_by_one_veto_or_by_a_majority(tmp_path, policy, rejects
         assert host.client(last).answer(run, "gate", {"action": "reject"}).is_success
         failed = host.until(run, "failed")["error"]
         assert (failed["code"], failed["details"]) == ("approval_rejected", {"retryable": False})
+        assert failed["message"] == f"rejected by {', '.join(names[:rejects])}"
         (end,) = host.events(run, "run.failed")
         assert end["payload"]["failedNodeId"] == "gate"
 
@@ -250,6 +252,18 @@ def test_too_many_answers_that_do_not_fit_end_a_clarification(tmp_path):
         }.items()  # fmt: skip
 
 
+@pytest.mark.parametrize("answers", [{}, {"q1": None}, [{"id": "q1"}], [], "blue", None])
+def test_a_question_without_an_answer_is_not_answered(tmp_path, answers):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-clarification")
+        host.until(run, "waiting-input")
+        response = host.answer(run, "ask", {"answers": answers})
+        assert error_of(response) == (400, "validation_error")
+        assert response.json()["details"] == {"field": "resumeValue"}
+        assert host.answer(run, "ask", {"answers": [{"id": "q1", "answer": ""}]}).is_success
+        assert host.until(run, "completed")["variables"]["answers"] == {"q1": ""}
+
+
 # Sub-workflows.
 
 
@@ -285,6 +299,21 @@ def test_variables_are_mapped_into_a_child_and_back(tmp_path):
         host.until(run, "completed")
         (made,) = host.snapshot(run)["childRuns"]
         assert host.snapshot(made["runId"])["variables"]["received"] == "baked-in"
+
+
+def test_a_sub_workflow_has_two_names_and_fixtures_of_the_operator_are_announced(tmp_path):
+    child = flow("conformance-child", [{"id": "a", "typeId": "core.noop"}])
+    config = {"workflowId": "conformance-child", "waitForCompletion": True}
+    sub = {"id": "sub", "typeId": "core.control.subWorkflow", "config": config}
+    lacks = {"id": "t", "typeId": "core.tool.call", "config": {"toolId": "a:b"}}
+    flows = [child, flow("conformance-parent", [sub]), flow("conformance-lacks", [lacks])]
+    with serve(tmp_path, *flows) as host:
+        for headers in ({}, {"OpenWOP-Version": "2"}):
+            fixtures = host.http.get("/.well-known/openwop", headers=headers).json()["fixtures"]
+            assert {"conformance-noop", "conformance-child", "conformance-parent"} <= {*fixtures}
+            assert "conformance-lacks" not in fixtures
+        run = host.start("conformance-parent")
+        assert host.until(run, "completed")["childRuns"][0]["status"] == "completed"
 
 
 def test_a_supervisor_hands_variables_from_one_worker_to_the_next(tmp_path):
@@ -405,6 +434,54 @@ def test_a_run_ends_when_its_own_time_or_that_of_the_host_is_up(tmp_path):
             assert breach["payload"]["observed"] > limit
 
 
+def test_the_timeout_of_a_workflow_does_not_count_the_time_of_waits(tmp_path):
+    nodes = [gate(), {"id": "wait", "typeId": "core.delay", "config": {"delayMs": 30_000}}]
+    with serve(
+        tmp_path, flow("slow", nodes, [("gate", "wait")], settings={"timeout": 400})
+    ) as host:
+        run = host.start("slow")
+        host.until(run, "waiting-approval")
+        time.sleep(1)
+        host.answer(run, "gate", {"action": "accept"})
+        assert host.until(run, "failed")["error"]["code"] == "run_timeout"
+        (breach,) = host.events(run, "cap.breached")
+        (asked,) = host.events(run, "node.suspended")
+        (resumed,) = host.events(run, "node.resumed")
+        begin = datetime.fromisoformat(host.events(run)[0]["timestamp"])
+        passed = datetime.fromisoformat(breach["timestamp"]) - begin
+        waited = datetime.fromisoformat(resumed["timestamp"]) - datetime.fromisoformat(
+            asked["timestamp"]
+        )
+        counted = (passed - waited) / timedelta(milliseconds=1)
+        assert breach["payload"]["observed"] == pytest.approx(counted, abs=5)
+
+
+@pytest.mark.parametrize("limit", ["run", "host"])
+def test_a_run_that_waits_too_long_ends_also_after_a_restart(tmp_path, limit):
+    slow = {"id": "wait", "typeId": "core.delay", "config": {"delayMs": 900}}
+    flows = (flow("asks", [gate()]), flow("pauses", [slow, gate()], [("wait", "gate")]))
+    most = {"max_run_duration_ms": 2000} if limit == "host" else {}
+    options = {"configurable": {"runTimeoutMs": 2000}} if limit == "run" else {}
+    with serve(tmp_path, *flows, **most) as host:
+        asks, pauses = host.start("asks", **options), host.start("pauses", **options)
+        assert host.http.post(f"/v1/runs/{pauses}:pause", json={}).status_code == 202
+        token = host.until(asks, "waiting-approval")["interrupt"]["interruptToken"]
+        host.until(pauses, "paused")
+    with serve(tmp_path, *flows, **most) as host:
+        for run, node in ((asks, "gate"), (pauses, None)):
+            assert host.until(run, "failed")["error"]["code"] == "run_timeout"
+            (breach,) = host.events(run, "cap.breached")
+            assert (breach["payload"]["limit"], breach.get("nodeId")) == (2000, node)
+            assert 2000 < breach["payload"]["observed"] < 60_000
+        late = host.http.post(f"/v1/interrupts/{token}", json={"resumeValue": {"action": "accept"}})
+        assert error_of(late) == (409, "interrupt_already_resolved")
+        for run in (asks, pauses):
+            replay = host.fork(run, mode="replay").json()["runId"]
+            host.until(replay, "failed")
+            plain = [e for e in host.events(run) if e["type"] != "run.paused"]
+            assert pairs(host.events(replay)) == pairs(plain)
+
+
 def test_what_only_tests_may_ask_for_is_refused_to_others(tmp_path):
     tests = key("tests", "*", test=True)
     with Host(tmp_path, keys=(tests,)) as host:
@@ -448,6 +525,7 @@ def test_a_run_of_tests_streams_the_tokens_of_a_mock_provider(tmp_path):
         frames = tester.stream(run, "?streamMode=messages")
         assert {name for _, name, _ in frames} == {"ai.message.chunk"}
         chunks = [data["payload"] for _, _, data in frames]
+        assert all(data.items() >= data["payload"].items() for _, _, data in frames)
         assert [each["chunk"] for each in chunks] == TEXT["tokens"]
         assert [each["isLast"] for each in chunks] == [False, False, False, True]
         assert {(each["runId"], each["nodeId"]) for each in chunks} == {(run, "say")}
@@ -465,6 +543,10 @@ def test_a_run_of_tests_streams_the_tokens_of_a_mock_provider(tmp_path):
         tester.until(plain, "completed")
         last = tester.events(plain, "output.chunk")[-1]["payload"]["meta"]
         assert last["usage"] == {"promptTokens": 1, "completionTokens": 2, "totalTokens": 3}
+        asked = {"Accept": "text/event-stream"}
+        newer = tester.http.get(f"/runs/{run}/events?streamMode=messages", headers=asked).text
+        assert newer.count("event: ai.message.chunk\n") == len(chunks)
+        assert f'"runId":"default/{run}"' in newer
         v2 = tester.http.get(f"/runs/{run}/events").json()["events"]
         (first, *_) = (e["payload"] for e in v2 if e["type"] == "output.chunk")
         assert first["runId"] == f"default/{run}"
@@ -513,6 +595,7 @@ def test_a_node_that_requires_what_the_host_does_not_provide_fails_its_run_unexe
         error = host.until(run, "failed")["error"]
         assert error["code"] == "capability_not_provided"
         assert "conformance.never-provided" in error["message"]
+        assert error["details"] == {"capability": "conformance.never-provided"}
         events = host.events(run)
         assert [e["type"] for e in events] == ["run.started", "node.failed", "run.failed"]
         again = host.fork(run, mode="replay", fromSeq=0).json()["runId"]
@@ -523,13 +606,17 @@ def test_a_node_that_requires_what_the_host_does_not_provide_fails_its_run_unexe
 
 def test_only_one_run_of_a_scope_is_active_when_that_is_asked_for(tmp_path):
     with Host(tmp_path) as host:
-        body = {"workflowId": "conformance-approval", "tenantId": "t", "scopeId": "s"}
+        body = {"workflowId": "conformance-approval", "tenantId": "default", "scopeId": "s"}
         once = {"X-Dedup": "enforce"}
         first = host.http.post("/v1/runs", json=body, headers=once).json()["runId"]
         second = host.http.post("/v1/runs", json=body, headers=once)
         assert error_of(second) == (409, "run_already_active")
         assert second.headers["retry-after"]
-        assert second.json()["details"] == {"activeRunId": first, "tenantId": "t", "scopeId": "s"}
+        place = {"tenantId": "default", "scopeId": "s"}
+        assert second.json()["details"] == {"activeRunId": first, **place}
+        newer = host.http.post("/runs", json=body, headers={"OpenWOP-Dedup": "enforce"})
+        assert error_of(newer) == (409, "run_already_active")
+        assert newer.json()["details"] == {"activeRunId": f"default/{first}", **place}
         other = host.http.post("/v1/runs", json={**body, "scopeId": "r"}, headers=once)
         assert other.status_code == 201
         assert host.http.post("/v1/runs", json=body).status_code == 201
@@ -554,6 +641,148 @@ def test_a_branch_has_labels_of_its_own_and_a_fork_begins_inside_its_source(tmp_
         assert (snapshot["tags"], snapshot["metadata"]) == (["new"], {"a": 1})
         refused = host.fork(run, mode="branch", fromSeq=1, runOptionsOverlay={"scopeId": "s"})
         assert error_of(refused) == (400, "validation_error")
+
+
+def test_a_replay_of_a_run_that_has_not_ended_repeats_all_of_it(tmp_path):
+    wait = {"id": "wait", "typeId": "core.delay", "config": {"delayMs": 1200}}
+    call = {"id": "call", "typeId": "core.tool.call", "config": {"toolId": "openwop.echo:echo"}}
+    with serve(tmp_path, flow("slow", [wait, call, gate()], [("wait", "call")])) as host:
+        run = host.start("slow")
+        eventually(lambda: host.events(run, "node.started"))
+        early = host.fork(run, mode="replay").json()["runId"]
+        other = host.fork(run, mode="replay", fromSeq=1).json()["runId"]
+        assert host.http.post(f"/v1/runs/{other}/cancel", json={}).json()["status"] == "cancelled"
+        assert [e["type"] for e in host.events(other)] == ["run.started", "run.cancelled"]
+        host.http.post(f"/v1/runs/{run}:pause", json={"drainPolicy": "immediate"})
+        paused = host.fork(run, mode="replay").json()["runId"]
+        host.http.post(f"/v1/runs/{run}:resume", json={})
+        host.until(run, "waiting-approval")
+        assert [host.snapshot(name)["status"] for name in (early, paused)] == ["running"] * 2
+        waits = host.fork(run, mode="replay").json()["runId"]
+        host.until(waits, "waiting-approval")
+        host.answer(run, "gate", {"action": "accept"})
+        host.until(run, "completed")
+        late = host.fork(run, mode="replay").json()["runId"]
+        for name in (early, paused, late):
+            host.until(name, "completed")
+        assert host.events(early, "replay.diverged") == []
+        assert pairs(host.events(early)) == pairs(host.events(late)) == pairs(host.events(paused))
+
+
+def test_a_replay_waits_for_its_source_also_after_a_restart(tmp_path):
+    flows = (flow("asks", [{"id": "wait", "typeId": "core.delay", "config": {"delayMs": 1500}}]),)
+    with serve(tmp_path, *flows) as host:
+        run = host.start("asks")
+        replay = host.fork(run, mode="replay").json()["runId"]
+    with serve(tmp_path, *flows) as host:
+        host.until(run, "completed")
+        host.until(replay, "completed")
+        assert pairs(host.events(replay)) == pairs(host.events(run))
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/runs", b"{", "body"),
+        ("/runs", b"[]", "body"),
+        ("/runs", {}, "workflowId"),
+        ("/runs", {"workflowId": "conformance-delay", "inputs": {"delayMs": "1"}}, "inputs.delayMs"),
+        ("/runs/{run}:fork", {"mode": "replay", "runOptionsOverlay": {"tags": []}},
+         "runOptionsOverlay"),
+        ("/runs/{run}:fork", {"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"inputs": {}}},
+         "inputs"),
+        ("/runs/{run}:fork", {"mode": "branch"}, "fromSeq"),
+        ("/runs/{run}:fork", {"mode": "sideways"}, "mode"),
+        ("/runs/{run}:pause", {"drainPolicy": "soon"}, "drainPolicy"),
+        ("/runs/{run}/cancel", {"reason": 1}, "reason"),
+        ("/runs/{run}/interrupts/gate", {}, "resumeValue"),
+        ("/runs/{run}/interrupts/gate", {"resumeValue": {"action": "maybe"}}, "resumeValue"),
+        ("/runs:bulk-cancel", {"runIds": []}, "runIds"),
+        ("/webhooks", {"events": ["run.failed"]}, "url"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("prefix", ["/v1", ""])
+def test_a_request_that_is_refused_says_which_part_of_it_is_wrong(
+    tmp_path, prefix, path, body, field
+):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-approval")
+        host.until(run, "waiting-approval")
+        given = {"content": body} if isinstance(body, bytes) else {"json": body}
+        response = host.http.post(prefix + path.replace("{run}", run), **given)
+        assert error_of(response) == (400, "validation_error")
+        assert response.json()["details"]["field"] == field
+
+
+@pytest.mark.parametrize(
+    ("headers", "query", "field"),
+    [
+        ({"Last-Event-ID": "x", "Accept": "text/event-stream"}, "", "Last-Event-ID"),
+        ({"Last-Event-ID": "-1", "Accept": "text/event-stream"}, "", "Last-Event-ID"),
+        ({}, "?streamMode=loud", "streamMode"),
+        ({}, "?bufferMs=9999", "bufferMs"),
+        ({"OpenWOP-Version": "one"}, "", "OpenWOP-Version"),
+    ],
+)
+def test_a_header_or_parameter_that_is_wrong_is_named(tmp_path, headers, query, field):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-noop")
+        response = host.http.get(f"/v1/runs/{run}/events{query}", headers=headers)
+        assert response.status_code == 400
+        assert response.json()["details"]["field"] == field
+
+
+@pytest.mark.parametrize("number", ["18446744073709551616", "-9223372036854775809", "1" * 400])
+def test_a_number_that_would_be_changed_is_refused(tmp_path, number):
+    with Host(tmp_path) as host:
+        for text, status in ((number, 400), (f'"{number}"', 201)):
+            inputs = f'{{"payload": {{"n": {text}}}}}'
+            raw = f'{{"workflowId": "conformance-identity", "inputs": {inputs}}}'
+            response = host.http.post("/v1/runs", content=raw.encode())
+            assert response.status_code == status, response.text
+        deep = f'{{"inputs": {"[" * 1015}{number}{"]" * 1015}}}'
+        response = host.http.post("/v1/runs", content=deep.encode())
+        assert error_of(response) == (400, "validation_error")
+        for largest in (2**64 - 1, -(2**63)):
+            run = host.start("conformance-identity", inputs={"payload": {"n": largest}})
+            assert host.until(run, "completed")["variables"]["payload"] == {"n": largest}
+
+
+def nested(levels: int) -> str:
+    """A list in a list in a list, as JSON; `json` itself does not write so many levels."""
+    return "[" * levels + "]" * levels
+
+
+def test_what_is_nested_too_deep_is_refused_and_ends_no_run(tmp_path):
+    script = "print('[' * 300 + ']' * 300)"
+    tools = {"a:b": Tool(id="a:b", command=(sys.executable, "-c", script))}
+    call = {"id": "call", "typeId": "core.tool.call", "config": {"toolId": "a:b"}}
+    with serve(tmp_path, flow("calls", [call]), tools=tools) as host:
+        for levels, status in ((90, 201), (120, 400), (400, 400), (900, 400)):
+            inputs = f'{{"payload": {{"x": {nested(levels)}}}}}'
+            body = f'{{"workflowId": "conformance-identity", "inputs": {inputs}}}'
+            response = host.http.post("/v1/runs", content=body.encode())
+            assert response.status_code == status, levels
+            if status == 201:
+                host.until(response.json()["runId"], "completed")
+        run = host.start("conformance-clarification")
+        host.until(run, "waiting-input")
+        body = f'{{"resumeValue": {{"answers": {{"q1": {nested(600)}}}}}}}'
+        url = f"/v1/runs/{run}/interrupts/ask"
+        refused = host.http.post(url, content=body.encode())
+        assert error_of(refused) == (400, "validation_error")
+        answer = f'{{"answer": {nested(200)}, "by": "ann"}}'
+        url = f"/api/inbox/int:ask:0:0/answer?run=openwop:{run}"
+        headers = {**host.http.headers, "Content-Type": "application/json"}
+        with httpx.Client(base_url=host.url, headers=headers, trust_env=False) as console:
+            console.post(url, content=answer.encode())
+            begun = f'{{"program": "conformance-identity", "inputs": {{"payload": {nested(200)}}}}}'
+            made = console.post("/api/hosts/openwop/runs", content=begun.encode())
+            assert made.status_code == 400
+        assert host.snapshot(run)["status"] == "waiting-input"
+        assert host.answer(run, "ask", {"answers": {"q1": "blue"}}).is_success
+        host.until(run, "completed")
+        assert host.until(host.start("calls"), "failed")["error"]["code"] == "tool_failed"
 
 
 # Bulk cancel, pause and resume.
@@ -629,7 +858,7 @@ def test_several_runs_are_ended_at_once_each_on_its_own(tmp_path):
             assert error_of(host.http.post(url, json=bad)) == (400, "validation_error")
         many = host.http.post(url, json={"runIds": ["x"] * 101})
         assert error_of(many) == (400, "validation_error")
-        assert many.json()["details"] == {"maxRunIds": 100}
+        assert many.json()["details"] == {"field": "runIds", "maxRunIds": 100}
 
 
 def test_a_run_is_paused_after_its_node_and_goes_on_later(tmp_path):
@@ -694,6 +923,8 @@ def test_a_run_is_paused_at_once_and_its_node_begins_again(tmp_path):
         kinds = [e["type"] for e in host.events(run)]
         ends = ["run.resumed", "node.started", "node.completed", "run.completed"]
         assert kinds == ["run.started", "node.started", "run.paused", *ends]
+        begun = [e["payload"]["attempt"] for e in host.events(run, "node.started")]
+        assert begun == [0, 1]
         replay = host.fork(run, mode="replay").json()["runId"]
         host.until(replay, "completed")
         assert host.events(replay, "replay.diverged") == []
@@ -804,7 +1035,8 @@ def test_an_event_from_outside_resumes_the_run_that_it_is_for(tmp_path):
         }
         with httpx.Client(base_url=host.url, trust_env=False) as anybody:
             url, event = f"/v1/interrupts/{token}", {**config["correlation"], "action": "reject"}
-            for wrong in ({**event, "orderId": "o-2"}, {"orderId": "o-1"}):
+            other = {**event, "eventType": "order.lost"}
+            for wrong in ({**event, "orderId": "o-2"}, {"orderId": "o-1"}, other):
                 refused = anybody.post(url, json={"resumeValue": wrong})
                 assert error_of(refused) == (422, "correlation_mismatch")
             assert host.snapshot(run)["status"] == "waiting-external"
@@ -895,6 +1127,18 @@ def test_a_key_without_scopes_is_named_when_the_host_starts(tmp_path):
     assert any("ann" in line and "no scopes" in line for line in host.said)
 
 
+def test_a_scope_that_nothing_needs_is_named_when_the_host_starts(tmp_path):
+    config = tmp_path / "host.yaml"
+    tool = "tools: [{id: 'a:b', command: [x], scopes: ['my:own']}]"
+    scopes = "[runs:read, my:own, runs:raed]"
+    config.write_text(f"{tool}\nkeys:\n- {{token: KEY, principal: ann, scopes: {scopes}}}\n")
+    with Process(tmp_path / "home", "--config", str(config), KEY="word-of-ann") as host:
+        host.http.get("/.well-known/openwop")
+    named = [line for line in host.said if "nothing here needs" in line]
+    assert len(named) == 1
+    assert "runs:raed" in named[0]
+
+
 def test_a_tenant_sees_only_its_own_runs(tmp_path):
     keys = (key("acme", "*", tenant="acme"), key("other", "*", tenant="other"))
     with Host(tmp_path, keys=keys) as host:
@@ -908,8 +1152,19 @@ def test_a_tenant_sees_only_its_own_runs(tmp_path):
         ):
             assert error_of(response) == (404, "run_not_found")
         body = {"workflowId": "conformance-noop", "tenantId": "acme"}
-        assert error_of(other.http.post("/v1/runs", json=body)) == (403, "forbidden")
+        hook = {"url": "https://93.184.216.34/x", "events": ["run.failed"], "tenantId": "acme"}
+        for client in (other, host):  # the tenant of a key without one is that of the host
+            for path in ("/v1/runs", "/runs"):
+                refused = client.http.post(path, json=body)
+                assert error_of(refused) == (403, "forbidden")
+                assert refused.json()["details"] == {"field": "tenantId"}
+            assert error_of(client.http.post("/v1/webhooks", json=hook)) == (403, "forbidden")
         assert acme.http.post("/v1/runs", json=body).status_code == 201
+        made = acme.http.post("/v1/webhooks", json=hook).json()["webhookId"]
+        for tenant, status in (("other", 403), ("acme", 204)):
+            gone = acme.http.delete(f"/v1/webhooks/{made}", params={"tenantId": tenant})
+            assert gone.status_code == status
+        assert host.start("conformance-noop", tenantId="default")
 
 
 # Webhooks.
@@ -973,7 +1228,9 @@ HOOKS = {"webhook_hosts": ("127.0.0.1",), "webhook_backoff_ms": 50}
 def test_nothing_is_sent_to_a_private_address(tmp_path, url, code):
     with Host(tmp_path) as host:
         body = {"url": url, "events": ["run.completed"]}
-        assert error_of(host.http.post("/v1/webhooks", json=body)) == (400, code)
+        response = host.http.post("/v1/webhooks", json=body)
+        assert error_of(response) == (400, code)
+        assert response.json()["details"] == {"field": "url"}
 
 
 def test_only_addresses_that_everybody_can_reach_are_public():
@@ -1119,8 +1376,13 @@ def test_dead_letters_are_read_by_page_and_expire(tmp_path):
         rows = first["deliveries"] + second["deliveries"]
         assert {row["runId"] for row in rows} == {f"default/{run}" for run in runs}
         assert rows == host.http.get(url, params={"limit": 1000}).json()["deliveries"]
-        for wrong in ({"cursor": "1.x"}, {"limit": 0}, {"limit": "x"}):
+        for wrong in ({"cursor": "1.x"}, {"cursor": "ü"}, {"limit": 0}, {"limit": "x"}):
             assert host.http.get(url, params=wrong).status_code == 400
+        other = host.http.post(
+            "/v1/webhooks", json={"url": receiver.url, "events": ["run.completed"]}
+        ).json()["webhookId"]
+        for path in ("/runs", f"/webhooks/{other}/dead-letters"):  # a cursor is of one list
+            assert host.http.get(path, params={"cursor": cursor}).status_code == 400
         assert host.http.get("/webhooks/hook-nobody/dead-letters").status_code == 404
         now[0] += 30 * 86_400 + 1
         assert host.http.get(url).json()["deliveries"] == []
@@ -1141,8 +1403,9 @@ def test_another_major_version_on_a_path_of_this_one_is_refused(tmp_path):
         assert nine.json()["details"] == {"protocolVersions": ["1.0", "2.0"]}
         old = host.http.get(f"/v1/runs/{run}", headers={"OpenWOP-Client-Version": "0.9.1"})
         assert error_of(old) == (426, "client_version_unsupported")
-        odd = host.http.get(f"/v1/runs/{run}", headers={"OpenWOP-Client-Version": "new"})
-        assert odd.status_code == 200
+        for version in ("new", "1", "00.1", "0.1-rc.1", "0.01", "1.0", "1.0.99"):
+            odd = host.http.get(f"/v1/runs/{run}", headers={"OpenWOP-Client-Version": version})
+            assert odd.status_code == 200
 
 
 def test_a_host_that_suppresses_escalation_serves_only_version_1(tmp_path):

@@ -90,10 +90,20 @@ def test_a_tool_that_comes_round_is_called_until_it_does(tmp_path):
 @pytest.mark.parametrize(
     ("node", "code"),
     [
-        ({"id": "n", "typeId": "core.tool.call", "config": {"toolId": "a:b"}}, "tool_not_found"),
-        ({"id": "n", "typeId": "core.delay", "config": {"delayMs": -1}}, "validation_error"),
         (
-            {"id": "n", "typeId": "core.subWorkflow", "config": {"workflowId": "nobody"}},
+            {
+                "id": "n",
+                "typeId": "core.delay",
+                "inputs": {"delayMs": {"type": "static", "value": -1}},
+            },
+            "validation_error",
+        ),
+        (
+            {
+                "id": "n",
+                "typeId": "core.subWorkflow",
+                "config": {"workflowId": "conformance-failure"},
+            },
             "child_failed",
         ),
         ({"id": "n", "typeId": "core.dispatch"}, "no_pending_decision"),
@@ -103,6 +113,22 @@ def test_what_would_come_out_the_same_is_tried_once(tmp_path, node, code):
     with Host(tmp_path / "home", workflows=put(tmp_path / "flows", trying(5, node))) as host:
         run = host.start("trying")
         assert host.until(run, "failed")["error"]["code"] == code
+        assert not host.events(run, "node.retried")
+
+
+def test_a_tool_that_is_gone_is_called_once(tmp_path):
+    tools = {"a:b": Tool(id="a:b", command=("true",))}
+    nodes = [
+        {"id": "gate", "typeId": "core.approvalGate"},
+        {"id": "n", "typeId": "core.tool.call", "config": {"toolId": "a:b"}},
+    ]
+    made = flow("gone", nodes, [("gate", "n")], settings={"timeout": 10_000, "maxRetries": 5})
+    with Host(tmp_path / "home", workflows=put(tmp_path / "flows", made), tools=tools) as host:
+        run = host.start("gone")
+        host.until(run, "waiting-approval")
+        tools.clear()
+        host.answer(run, "gate", {"action": "accept"})
+        assert host.until(run, "failed")["error"]["code"] == "tool_not_found"
         assert not host.events(run, "node.retried")
 
 

@@ -11,6 +11,7 @@ from test_host_openwop_floor import HOOKS, Receiver, error_of, gate, key
 
 from support.hosting import Client, Host, flow, put
 from support.openwop_clients import python_with
+from support.openwop_v2 import EFFECTS, SNAPSHOT
 from support.waiting import eventually
 from tracklog.hosts.openwop.discovery import discovery_2
 from tracklog.hosts.openwop.failures import STATUS, Failure
@@ -41,6 +42,7 @@ def start(client: Client, workflow: str, **body) -> str:
 def until(client: Client, name: str, *statuses: str) -> dict:
     def find() -> dict | None:
         snapshot = client.http.get(path_of(name)).json()
+        SNAPSHOT.validate(snapshot)
         return snapshot if snapshot["status"] in statuses else None
 
     found = eventually(find)
@@ -157,6 +159,8 @@ def test_a_snapshot_is_not_sent_again_when_it_is_unchanged(host, headers):
     again = host.http.get(path_of(name), headers=same)
     assert (again.status_code, again.content) == (304, b"")
     assert again.headers["openwop-version"] == "2.0"
+    several = {**headers, "If-None-Match": f'"x", W/{first.headers["etag"]}'}
+    assert host.http.get(path_of(name), headers=several).status_code == 304
     other = host.http.get(path_of(name), headers={**headers, "If-None-Match": '"x"'})
     assert (other.status_code, other.json()["runId"]) == (200, name)
     answer = {"resumeValue": {"action": "accept"}}
@@ -172,7 +176,9 @@ def test_an_approval_is_one_shape_with_who_resolved_it(host):
     answer = host.http.post(url, json={"resumeValue": {"action": "reject"}}).json()
     assert answer == {"runId": name, "nodeId": "gate", "status": answer["status"]}
     failed = until(host, name, "failed")["error"]
-    assert (failed["code"], failed["retryable"]) == ("approval_rejected", False)
+    assert (failed["code"], failed["details"]) == ("approval_rejected", {"retryable": False})
+    (end,) = events_of(host, name, "run.failed")
+    assert (end["payload"]["error"]["retryable"], end["payload"]["failedNodeId"]) == (False, "gate")
     for event in events_of(host, name, "approval.received", "interrupt.resolved"):
         payload = event["payload"]
         assert (payload["action"], payload["decision"]) == ("reject", "rejected")
@@ -232,6 +238,8 @@ def test_a_run_is_known_by_its_bound_id_in_every_spelling_and_by_its_bare_id(hos
         assert (snapshot["runId"], snapshot["eventLogSchemaVersion"]) == (f"default/{bare}", 3)
     assert host.snapshot(bare)["eventLogSchemaVersion"] == 2
     assert error_of(host.http.get(f"/runs/other~2F{bare}")) == (403, "id_tenant_mismatch")
+    assert error_of(host.http.get(f"/runs/default~7E2F{bare}")) == (404, "not_found")
+    assert error_of(host.http.get("/runs/default~2")) == (400, "validation_error")
     fork = host.http.post(f"/runs/{bare}:fork", json={"mode": "replay", "fromSeq": 0}).json()
     assert fork["sourceRunId"] == f"default/{bare}"
     assert BOUND.fullmatch(fork["runId"])
@@ -246,7 +254,7 @@ def test_children_and_parents_are_bound_too(tmp_path):
     with Host(tmp_path / "home", workflows=flows) as host:
         made = host.http.post("/runs", json={"workflowId": "parent"}).json()["runId"]
         snapshot = until(host, made, "waiting-approval")
-        (row,) = snapshot["childRuns"]
+        (row,) = snapshot["extensions"]["tracklog.run"]["childRuns"]
         assert BOUND.fullmatch(row["runId"])
         (event,) = events_of(host, made, "node.dispatched")
         assert event["payload"]["childRunId"] == row["runId"]
@@ -264,6 +272,86 @@ def test_options_are_nested_in_and_out(host):
     assert flat == {"recursionLimit": 5, "escalationThreshold": 0.4, "reasoningVerbosity": "off"}
 
 
+def test_options_that_a_workflow_declares_are_an_extension(tmp_path):
+    schema = {"type": "object", "properties": {"tone": {"enum": ["calm"]}}, "required": ["tone"]}
+    made = flow("toned", [{"id": "a", "typeId": "core.noop"}], configurableSchema=schema)
+    with Host(tmp_path / "home", workflows=put(tmp_path / "flows", made)) as host:
+        place = "configurable.extensions.tracklog.tone"
+        for tone, field in (("loud", place), (None, "configurable")):
+            options = {"tracklog": {"tone": tone}} if tone else {}
+            body = {"workflowId": "toned", "configurable": {"version": 1, "extensions": options}}
+            response = host.http.post("/runs", json=body)
+            assert error_of(response) == (400, "validation_error")
+            assert response.json()["details"] == {"field": field}
+        options = {"version": 1, "extensions": {"tracklog": {"tone": "calm", "temper": 1}}}
+        body = {"workflowId": "toned", "configurable": options}
+        response = host.http.post("/runs", json=body)
+        assert response.json()["details"] == {"field": "configurable.extensions.tracklog.temper"}
+        del options["extensions"]["tracklog"]["temper"]
+        name = host.http.post("/runs", json=body).json()["runId"]
+        assert until(host, name, "completed")["configurable"] == options
+        assert host.snapshot(name.partition("/")[2])["configurable"] == {"tone": "calm"}
+
+
+def test_a_fork_has_the_owner_of_its_source_and_the_rights_of_its_maker(tmp_path):
+    keys = (key("ann", "*"), key("bob", "*"))
+    with Host(tmp_path, keys=keys) as host:
+        ann, bob = host.client("ann"), host.client("bob")
+        name = start(ann, "agent-reasoning")
+        owner = until(ann, name, "completed")["owner"]
+        assert owner["subject"]["subjectId"] == "ann"
+        for body in ({"mode": "replay"}, {"mode": "branch", "fromSeq": 1}):
+            forked = bob.http.post(f"{path_of(name)}:fork", json=body).json()["runId"]
+            assert until(bob, forked, "completed")["owner"] == owner
+            assert events_of(bob, forked, "run.started")[0]["payload"]["owner"] == owner
+            again = bob.http.post(f"{path_of(forked)}:fork", json=body).json()["runId"]
+            assert until(bob, again, "completed")["owner"] == owner
+        (called,) = events_of(bob, forked, "agent.tool-called")
+        assert called["payload"]["principal"] == "bob"
+
+
+def test_what_a_run_of_another_mode_needs_is_refused_by_its_own_name(host):
+    body = {"mode": "eval", "evalSuiteRef": "x", "agentId": "core.x"}
+    response = host.http.post("/runs", json=body)
+    assert error_of(response) == (400, "validation_error")
+    assert response.json()["details"]["field"] in body
+
+
+def test_events_are_filtered_by_type_also_as_json(host):
+    name = start(host, "agent-reasoning")
+    until(host, name, "completed")
+    url = f"{path_of(name)}/events"
+    rows = host.http.get(f"{url}?types=agent.tool-*,run.completed").json()["events"]
+    kinds = [row["type"] for row in rows]
+    assert kinds == ["agent.tool-called", "agent.tool-returned", "run.completed"]
+    assert error_of(host.http.get(f"{url}?type=agent.*")) == (400, "validation_error")
+    running = start(host, "delay", inputs={"delayMs": 5000})
+    head = host.http.head(f"{path_of(running)}/events", headers={"Accept": "text/event-stream"})
+    assert (head.status_code, head.content) == (200, b"")
+    host.http.post(f"{path_of(running)}/cancel", json={})
+
+
+def test_a_snapshot_is_closed_and_has_the_rest_in_an_extension(host):
+    name = start(host, "delay", inputs={"delayMs": 1500})
+    host.http.post(f"{path_of(name)}:pause", json={"drainPolicy": "immediate"})
+    paused = until(host, name, "paused")
+    assert paused["extensions"]["tracklog.run"].keys() == {"pausedAt"}
+    host.http.post(f"{path_of(name)}/cancel", json={})
+    asked = start(host, "approval")
+    until(host, asked, "waiting-approval")
+    body = {"resumeValue": {"action": "reject"}}
+    host.http.post(f"{path_of(asked)}/interrupts/gate", json=body)
+    error = until(host, asked, "failed")["error"]
+    assert (error["code"], error["details"]) == ("approval_rejected", {"retryable": False})
+
+
+def test_a_name_that_is_no_id_is_rendered_as_one(tmp_path):
+    with Host(tmp_path, keys=(key("ann b/c", "*"),)) as host:
+        client = host.client("ann b/c")
+        owner = until(client, start(client, "noop"), "completed")["owner"]
+        assert owner["subject"]["subjectId"] == "ann%20b%2Fc"
+
+
 def test_a_poll_has_five_keys_and_a_cursor(host):
     name = start(host, "noop")
     until(host, name, "completed")
@@ -278,6 +366,9 @@ def test_a_poll_has_five_keys_and_a_cursor(host):
     assert (beyond["events"], beyond["lastSequence"]) == ([], page["lastSequence"])
     for query in ("timeout=0", "timeout=61", "afterSequence=x", "afterSequence=-1"):
         assert error_of(host.http.get(f"{url}?{query}")) == (400, "validation_error")
+    assert host.http.get(f"{url}?streamMode=debug").json() == page
+    other = host.http.get(f"{url}?streamMode=updates")
+    assert error_of(other) == (400, "unsupported_stream_mode")
 
 
 def test_a_poll_waits_for_the_next_event_also_without_a_timeout(host):
@@ -398,6 +489,7 @@ def test_effects_are_the_calls_of_tools(host):
     name = start(host, "agent-reasoning")
     until(host, name, "completed")
     data = host.http.get(f"{path_of(name)}/effects").json()
+    EFFECTS.validate(data)
     (effect,) = data["effects"]
     assert (data["runId"], effect["nodeId"], effect["state"]) == (name, "reasoner", "completed")
     assert BOUND.fullmatch(effect["effectId"])
@@ -417,6 +509,8 @@ def test_a_webhook_of_version_2_gets_what_version_2_shows(tmp_path):
         mac = hmac.new(hook["secret"].encode(), signed, hashlib.sha256).hexdigest()
         assert headers["OpenWOP-Signature"] == f"sha256={mac}"
         assert headers["OpenWOP-Event-Type"] == "agent.tool-called"
+        for family in ("OpenWOP-", "X-openwop-"):
+            assert headers[f"{family}Webhook-Id"] == hook["webhookId"]
         sent = json.loads(raw)
         assert sent["runId"] == name
         assert sent["event"] in events_of(host, name)

@@ -413,7 +413,7 @@ def test_a_plug_in_is_given_its_input_and_nothing_that_records(world, monkeypatc
         seen.append((locals_of_ours, frame.f_code.co_argcount))
         return {"n": 1, **given}
 
-    monkeypatch.setattr(router, "brought", lambda *_: spy)
+    monkeypatch.setattr(router, "load_function", lambda *_: spy)
     path = world.flow(
         "plug", "- {name: a, kind: look, input: {x: [1, {y: 2}]}}",
         head='plugins: {look: "plugins.py:look"}',
@@ -447,11 +447,11 @@ def test_every_fault_of_a_flow_is_reported_at_load_with_its_place(world):
     with pytest.raises(BadFlow) as caught:
         read(path)
     told = "\n".join(map(str, caught.value.faults))
-    assert "stands here twice" in told
-    assert "rum: is no key" in told
+    assert "name: the key occurs twice" in told
+    assert "rum: is an unknown key" in told
     assert "run: is missing" in told
     path.write_text("name: [\n")
-    with pytest.raises(BadFlow, match=r"bad\.yaml:2:1: no YAML"):
+    with pytest.raises(BadFlow, match=r"bad\.yaml:2:1: it is not YAML"):
         read(path)
     path.write_text("")
     with pytest.raises(BadFlow, match=r"bad\.yaml: is empty"):
@@ -473,7 +473,7 @@ def test_a_kind_that_does_not_exist_is_the_only_fault_of_its_step(world):
         read(path)
     assert [(fault.at, fault.message.split(", command")[0]) for fault in caught.value.faults] == [
         ("steps[0].kind", "there is no kind 'for_eac'; did you mean for_each?"),
-        ("steps[1].branches.plugin[0].kind", "there is no kind 'xyz'; there is: agent"),
+        ("steps[1].branches.plugin[0].kind", "there is no kind 'xyz'; the kinds are: agent"),
         ("steps[1].branches.plugin[1].kind", "there is no kind 'wav'; did you mean wave?"),
     ]
 
@@ -493,7 +493,7 @@ def test_what_is_filled_into_a_shell_line_is_never_a_command(world):
     assert outcome.status == "ok"
     assert not (world.folder / "hacked").exists()
     assert b"$(touch hacked)" in shown
-    with pytest.raises(TracklogError, match="'x' is not given"):
+    with pytest.raises(TracklogError, match="the input 'x' is missing"):
         world.run(path)
 
 
@@ -678,7 +678,7 @@ def test_so_many_flows_may_call_each_other_and_not_one_more(world, more):
     outcome, *_ = world.run(world.folder / "flow0.yaml")
     assert (outcome.status == "ok") == (not more), outcome
     if more:
-        assert f"{DEEPEST} flows in a row call each other" in str(outcome.error)
+        assert f"more than {DEEPEST} workflows call each other" in str(outcome.error)
 
 
 @pytest.mark.requirement("AWF-68", "AWF-69")
@@ -763,7 +763,7 @@ def test_a_killed_run_goes_on_where_it_was_and_does_nothing_twice(world):
     ]  # fmt: skip
     again = world.host(path, "--run", id)
     assert again.returncode == 0
-    assert b"has ended before" in again.stderr
+    assert b"has ended already" in again.stderr
     assert len((world.folder / "done.txt").read_text().split()) == 4
 
 
@@ -893,7 +893,7 @@ def test_a_run_that_another_host_runs_is_refused(world):
     wait_for((world.folder / "begun.txt").exists)
     second = world.host(path, "--run", id)
     assert second.returncode == 2
-    assert b"another host" in second.stderr
+    assert b"another process runs" in second.stderr
     (world.folder / "go").touch()
     host.communicate(timeout=60)
     assert host.returncode == 0
@@ -903,9 +903,9 @@ def test_a_run_that_another_host_runs_is_refused(world):
 def test_an_answer_from_a_tape_ends_as_it_ended_then():
     blocks = [{"type": "text", "fidelity": "agent_emitted", "text": "half"}]
     meta = {"status": "timeout", "error": "late", "exit_code": 3, "provider_session_id": "s"}
-    told = [{"blocks": blocks, "meta": {"status": "ok"}}, {"blocks": [], "meta": meta}]
+    pieces = [{"blocks": blocks, "meta": {"status": "ok"}}, {"blocks": [], "meta": meta}]
     recorded = RecordedAnswer(
-        kind="model", lane=None, asked=None, answer={"blocks": blocks, "told": told}, seq=1
+        kind="model", lane=None, asked=None, answer={"blocks": blocks, "pieces": pieces}, seq=1
     )
     shown: list[str] = []
     with NullRecorder().run("r") as scope:

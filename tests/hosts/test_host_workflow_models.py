@@ -118,9 +118,12 @@ def test_a_recorded_conversation_is_played_without_a_server_and_without_its_tool
     [
         ("{endpoint: 'http://h/v1'}", "not https://HOST/v1#MODEL"),
         ("{endpoint: 'http://h/v1#m', tools: [nothing]}", "no tool 'nothing'"),
-        ("{endpoint: 'http://h/v1#m', command: [x]}", "belongs to an agent that is a program"),
-        ("{command: [x], tools: [parse_json]}", "belong to an agent with an endpoint"),
-        ("{}", "nor an endpoint"),
+        ("{endpoint: 'http://h/v1#m', command: [x]}", "an agent with an endpoint cannot have it"),
+        (
+            "{command: [x], tools: [parse_json]}",
+            "agent with an endpoint may have tools and options",
+        ),
+        ("{}", "or an endpoint"),
     ],
 )
 def test_faults_of_such_an_agent_are_reported_at_load(world, agent, why):

@@ -2,12 +2,12 @@
 
 To write another: a file here that ends with `host = Host(name=..., about=...)`; an outside package
 offers its `Host` under the entry point group `tracklog.hosts`. `docs/how-to/add-a-host.md` shows how.
-A host appends events of its own dialect with `Log.admit` and stores nothing that matters elsewhere:
-its state is computed from its own events, so that a host that was killed continues where its last
-record ends. While it works on a run it holds the lease of the run (`Log.lease`), so that two hosts
-on one journal do not run one run twice.
-A request to end a run, or a remark on its stage, is recorded in the journal (`end`, `inject`), where
-the process that carries out the run reads it.
+A host appends events of its own dialect with `Log.admit`, and stores its state nowhere else: the
+state is computed from its events, so a host that was killed continues after its last record. While
+it works on a run it holds the lease of the run (`Log.lease`), so that two hosts on one journal do
+not execute the same run.
+A request to end a run, or a remark of a visitor, is recorded in the journal (`end`, `inject`); the
+process that executes the run reads it there.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ class RunOver(TracklogError):
 
 
 class NotBegun(TracklogError):
-    """A run could not be begun; nothing of it was done."""
+    """A run could not be started, and nothing of it was done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +40,15 @@ class Program:
     name: str
     about: str = ""
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    """What it is given, by name, with its default."""
+    """Its inputs by name, with their default values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A run that somebody wants begun."""
+    """A request to start a run."""
 
     program: str | None = None
-    """By its name, as `programs` lists it."""
+    """The name of a program that `programs` lists."""
     body: Any = None
     """Or the program itself, where the host accepts one in a request."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TapeOptions:
-    """A recorded run whose answers are served again; see `tracklog.Tape`."""
+    """A recorded run whose answers are used again; see `tracklog.Tape`."""
 
     run: str
     by: "ServeBy" = "order"
@@ -66,19 +66,19 @@ class TapeOptions:
 
 
 class Mounted(Protocol):
-    """A host inside a collector: it begins runs."""
+    """A host inside a collector: it starts runs."""
 
     def programs(self) -> list[Program]:
-        """What can be begun here by name."""
+        """The programs that can be started by name."""
 
     async def begin(self, wanted: Wanted) -> str:
-        """Begin a run, and return its id once its first event is recorded; else `NotBegun`."""
+        """Start a run, and return its id once its first event is recorded; raises `NotBegun`."""
 
     async def start(self) -> None:
         """Continue unfinished runs; called once, in the server's event loop."""
 
     async def stop(self) -> None:
-        """Stop the runs under way, so that they can be continued."""
+        """Stop the runs, so that they can be continued later."""
 
 
 @runtime_checkable
@@ -107,19 +107,19 @@ class Host:
     about: str
     """One sentence for `tracklog host --help`."""
     command: "Callable[[], click.Command] | None" = None
-    """Makes `tracklog host NAME` for a host of an outside package; called when it is asked for.
-    The commands of our own hosts stand in `cli/_hosts`."""
+    """Makes `tracklog host NAME` for a host of another package; called when the command is used.
+    The commands of our own hosts are in `cli/_hosts`."""
     mount: "Callable[[Log, Guard, Mapping[str, str], Path | None], Mounted] | None" = None
-    """For `tracklog serve --with NAME[=PATH]`; the mapping is the environment, the path leads to
-    what the host is to offer."""
+    """For `tracklog serve --with NAME[=PATH]`. The mapping is the environment; the path leads to the
+    programs of the host."""
     family: str = ""
-    """Of the runs that it carries out."""
+    """The family of its runs."""
     end: "Callable[[Log, str, str], int] | None" = None
-    """Record the request of a person to end a run; the number of the record."""
+    """Record the request of a person to end a run; returns the number of the record."""
     answered_elsewhere: "Callable[[Log, str], str | None] | None" = None
     """Where the open question of a run is answered, if the console and the command line cannot."""
     inject: "Callable[[Log, str, str, str | None], int] | None" = None
-    """Record a remark of a visitor on the stage of a run, under a label; the number of the record."""
+    """Record a remark of a visitor in a run, with a label; returns the number of the record."""
 
 
 _hosts: Registry[Host] = Registry(__name__, Host)

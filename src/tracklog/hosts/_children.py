@@ -1,4 +1,4 @@
-"""Runs that a collector starts as processes of their own, so that they cannot harm it."""
+"""Runs that a collector starts as separate processes, so that they cannot harm it."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BEGIN = 60.0
 """Seconds within which a run must have its first record."""
 LAST = 10.0
-"""Seconds that a process has to end itself."""
+"""Seconds that a process has to end after a signal."""
 _LOOK = 0.05
 SHOWN = 4096
 STOPPED = 130
@@ -37,7 +37,7 @@ class Children:
     async def begin(
         self, run: "Run", words: Sequence[str], ended: Callable[[], None] = lambda: None
     ) -> None:
-        """Start `tracklog host WORDS`; on return the run has a record, else it is `NotBegun`."""
+        """Start `tracklog host WORDS`; on return the run has a record. Raises `NotBegun`."""
         end = await self._start(words, ended)
         until = asyncio.get_running_loop().time() + BEGIN
         while not await asyncio.to_thread(self._has, run):
@@ -63,7 +63,7 @@ class Children:
         return any(True for _ in self._journal.read(run=run))
 
     async def _start(self, words: Sequence[str], ended: Callable[[], None]) -> "asyncio.Task[str]":
-        """Start a process; the task ends with it and has its last output."""
+        """Start a process; the task ends with the process, and its result is the error output."""
         home = ["--home", self._journal.place]
         theirs = {key: value for key, value in os.environ.items() if key not in OURS}
         output = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the process has ended

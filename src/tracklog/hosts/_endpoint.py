@@ -1,8 +1,8 @@
 """A model server with the OpenAI protocol: requests, streamed answers, tool calls.
 
-`https://host/v1#model` names the server and the model. Answers are streamed: whoever asks hears
-each piece as it comes, as a line of the provider's own stream, and so does what a model said so
-far stay known when it fails, stalls or is not waited for any longer.
+`https://host/v1#model` names the server and the model. Answers are streamed: the caller gets each
+piece when it arrives, as a line of the provider's own stream. So the text that has arrived is known
+if the model fails or takes too long.
 """
 
 import time
@@ -15,9 +15,9 @@ from tracklog import Normaliser, TracklogError
 
 PROVIDER = "openai_compatible"
 PATIENCE = 60.0
-"""Seconds that an answer may take, and that a server may stall."""
+"""Seconds within which a server must send the next piece of its answer."""
 RETRIES = 2
-"""How often a server that limits or stumbles is asked again before it has begun to answer."""
+"""How often a request that failed before its answer began is sent again."""
 SHOWN = 300
 
 Feed = Callable[[bytes], None]
@@ -25,7 +25,7 @@ Asked = Mapping[str, Any]
 
 
 class NoClient(TracklogError):
-    """An agent is to run on a model server, and the client for it is not installed."""
+    """An agent needs a model server, and the client for it is not installed."""
 
 
 class ModelFailed(TracklogError):
@@ -47,14 +47,14 @@ class ModelText(NamedTuple):
 
 
 def is_endpoint(url: str) -> bool:
-    """Whether that names a server and a model."""
+    """Whether a URL names a server and a model."""
     return url.startswith(("http://", "https://")) and bool(url.partition("#")[2])
 
 
 def question(
     messages: Sequence[Mapping[str, Any]], tools: Iterable[Mapping[str, Any]] = (), **options: Any
 ) -> dict[str, Any]:
-    """What a server is asked; `tools` are functions as the protocol describes them."""
+    """The body of a request; `tools` are functions as the protocol describes them."""
     offered = [{"type": "function", "function": dict(tool)} for tool in tools]
     asked = {"messages": [dict(message) for message in messages], **options}
     return {**asked, "tools": offered} if offered else asked
@@ -82,8 +82,8 @@ class Endpoint:
         self._now: Any = None
 
     async def ask(self, asked: Asked, feed: Feed) -> None:
-        """Ask, and pass on every piece of the answer; else `ModelFailed`."""
-        import asyncio  # noqa: PLC0415  # not where nobody waits in a loop
+        """Ask, and pass every piece of the answer to `feed`; raises `ModelFailed`."""
+        import asyncio  # noqa: PLC0415  # `ask_now` does not need it
 
         if self._later is None:
             self._later = self._openai.AsyncOpenAI(**self._options)
@@ -164,7 +164,7 @@ def thought_in(line: bytes) -> str:
 
 
 def text_in(lines: Iterable[bytes]) -> ModelText:
-    """A complete answer; one that broke off is `ModelFailed`."""
+    """The complete answer in the lines of a stream; raises `ModelFailed` if it is incomplete."""
     normaliser = Normaliser(PROVIDER)
     for line in lines:
         normaliser.feed(line)

@@ -1,4 +1,4 @@
-"""Notes on a run beside its own events, such as the wish that it end; its host reads them."""
+"""Notes on a run beside its own events, such as the request to end it; its host reads them."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,5 +17,5 @@ def note(journal: "Log", run: "Run", label: str, data: Mapping[str, Any]) -> byt
 
 
 def put(journal: "Log", run: "Run", label: str, data: Mapping[str, Any]) -> int:
-    """Append a note; the number of its record."""
+    """Append a note; returns the number of its record."""
     return journal.append_fact(run, Noted(label=label, data=dict(data)), writer=WRITER)

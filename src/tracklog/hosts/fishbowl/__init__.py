@@ -1,8 +1,9 @@
 """The fishbowl host: plays a scenario, a cast of agents on a stage, and records every event.
 
-`scenario` and `manifest` are what is written, `conductor` decides what happens next, `state` is
-the fold that it decides by, `agents` take their turns, `judge` and `governor` hold them to the
-rules, `finale` says who won, `offline` and `endpoint` are the models.
+`scenario` and `manifest` read the files, `state` computes the state of a run from its events,
+`conductor` decides by it what happens next, `agents` asks a player for its turn, `judge` and
+`governor` check verdicts and limits, `finale` names the winner, `offline` and `endpoint` are the
+models.
 """
 
 from collections.abc import Mapping
@@ -42,7 +43,7 @@ def _inject(journal: "Log", run: str, text: str, label: str | None) -> int:
 
 host = Host(
     name="fishbowl",
-    about="Play a scenario: a cast of agents, a judge who may rule, a visitor who may interfere.",
+    about="Play a scenario: agents talk on a stage, a judge may decide, a visitor may speak.",
     mount=_mount,
     family="fishbowl",
     end=_end,

@@ -1,6 +1,6 @@
-"""The turn of a player: ask it, check the reply against its manifest; validate a winner.
+"""The turn of a player: ask its model, and check the reply against its manifest.
 
-The judge's one re-ask happens here too: a verdict is a turn like any other.
+A judge that names an invalid winner is asked once more here: a verdict is a turn like any other.
 """
 
 from collections.abc import Callable, Collection
@@ -13,24 +13,24 @@ from tracklog.hosts.fishbowl.models import Model, ModelFailed, Prompt, Reply
 from tracklog.hosts.fishbowl.scenario import Competition
 
 Ask = Callable[[str | None], Reply | None]
-"""Asks the model, with a correction when it is asked once more."""
+"""Ask the model; the second time with a correction."""
 
 
 class NotAuthorised(TracklogError):
-    """A player said something of a kind that its manifest does not grant."""
+    """A player sent an event of a kind that its manifest does not allow."""
 
     def __init__(self, player: Manifest, kind: str) -> None:
         granted = ", ".join(player.may_emit) or "nothing"
         super().__init__(
             f"{player.name} may not emit {kind}",
-            f"its manifest grants {granted}; add the kind to may_emit if it is meant to",
+            f"its manifest allows {granted}; add the kind to may_emit if the player may use it",
         )
 
 
 def authorise(player: Manifest, kind: str, mode: str = "strict") -> tuple[str, str | None]:
-    """The kind that is emitted, and the one that it stands for when it was coerced.
+    """The kind that is emitted, and the original one if it was changed.
 
-    F5: `may_emit` alone decides, and there are no implicit grants.
+    F5: only `may_emit` decides; no kind is allowed implicitly.
     """
     if kind in player.may_emit:
         return kind, None
@@ -43,9 +43,9 @@ def authorise(player: Manifest, kind: str, mode: str = "strict") -> tuple[str, s
 def take_turn(
     model: Model, prompt: Prompt, contest: Competition, cast: Collection[str], mode: str = "strict"
 ) -> Reply | None:
-    """What a player does with its turn; None when it abstains.
+    """The event of a player in its turn; None if it says nothing.
 
-    Raises `NotAuthorised` and `ModelFailed`: then nothing of it reaches the stage.
+    Raises `NotAuthorised` or `ModelFailed`; then nothing of the reply is recorded as an event.
     """
 
     def ask(correction: str | None) -> Reply | None:
@@ -63,9 +63,9 @@ def take_turn(
         again = None if reply.settled else ask
         reply = validate_winner(reply, again, prompt.player, contest, cast)
     payload = reply.payload
-    if not judge.usable(payload):
+    if not judge.has_text(payload):
         raise ModelFailed(
-            f"{prompt.player.name} said nothing that can be shown", "a reply needs a `text`"
+            f"the reply of {prompt.player.name} has no text", "a reply needs a `text`"
         )
     if coerced_from is not None:
         payload = payload | {"_coerced_from": coerced_from}
@@ -75,17 +75,17 @@ def take_turn(
 def validate_winner(
     first: Reply, ask: Ask | None, player: Manifest, contest: Competition, cast: Collection[str]
 ) -> Reply:
-    """The verdict with a winner who exists, or with none.
+    """The verdict with a valid winner, or without one.
 
-    In a competition the winner is validated whatever the manifest declares: an invalid one is
-    asked for again, exactly once. `ask` is None where nobody can be asked, as on a tape.
+    In a competition the winner is validated whatever the manifest declares. After an invalid one
+    the judge is asked once more. `ask` is None if nobody can be asked, as with a tape.
     """
     payload = judge.with_clean_scores(first.payload, player, contest, cast)
     if not judge.has_winner(contest):
         return first._replace(payload=judge.without_winner(payload))
     first = first._replace(payload=payload)
     names = judge.vocabulary(contest, cast)
-    if judge.names_nobody_else(payload, names):
+    if judge.is_valid_winner(payload, names):
         return first
     try:
         second = ask(judge.correction(payload["winner"], names)) if ask else None
@@ -93,11 +93,11 @@ def validate_winner(
         second = None
     if second is None:
         return first._replace(payload=judge.no_contest(payload))
-    if judge.settles(second.payload, names):
+    if judge.replaces_first(second.payload, names):
         settled = judge.with_clean_scores(second.payload, player, contest, cast)
     else:
-        settled = judge.no_contest(payload)  # F11: the first reply's text ships
-    # BOWL-43: both calls are paid for.
+        settled = judge.no_contest(payload)  # F11: the text of the first reply is used
+    # BOWL-43: both calls count.
     return first._replace(
         payload=settled,
         tokens=first.tokens + second.tokens,
@@ -107,7 +107,7 @@ def validate_winner(
 
 
 def _fit(player: Manifest, payload: Body) -> Body:
-    """What the manifest declares, and the winner: a verdict may name one, declared or not."""
+    """The declared fields of a reply, and the winner, which a verdict may have without declaring it."""
     allowed = {"text", "winner", *player.output_extra_fields}
     fit = {key: value for key, value in payload.items() if key in allowed}
     if isinstance(fit.get("text"), str):

@@ -1,7 +1,7 @@
 """The conductor: decides whose turn it is, and when the play is over.
 
-What happens next follows from the run's events alone. Killed between any two of them and started
-again, it goes on where the last one left it.
+What happens next depends only on the recorded events of the run. So a process that was killed and
+started again continues after the last event.
 """
 
 import time
@@ -24,11 +24,11 @@ from tracklog.hosts.fishbowl.scenario import Scenario
 from tracklog.hosts.fishbowl.state import SKIPPED, State
 
 CONDUCTOR = "conductor"
-_NAP = 0.1
+_POLL_SECONDS = 0.1
 
 
 class RunContested(TracklogError):
-    """Somebody else wrote what this run was about to write, or the run is another play's."""
+    """Another process wrote to this run, or the run was begun with another scenario."""
 
 
 class Conductor:
@@ -47,27 +47,28 @@ class Conductor:
         watch: Callable[[Body], None] = lambda _body: None,
         tape: RecordedShow | None = None,
     ) -> None:
-        """`models` has one for each player. With a `group` above 1 so many events are written
-        at once, for a cast that costs nothing to ask again. `watch` gets each written event.
-        The visitors of a `tape` speak again at the same places.
+        """`models` has a model for each player. `group` is the number of events that are written
+        together; above 1 only if no model costs anything, because events may be made again.
+        `watch` is called with each written event. With a `tape`, recorded visitors speak again
+        at the same places.
         """
         self.journal, self.scenario, self.run = journal, scenario, run
         self.stopping = False
         """Set it to end the run before its next turn."""
         self._models, self._clock, self._group, self._watch = models, clock, group, watch
         self._tape = tape
-        self._moment = (0, "")
+        self._last_stamp = (0, "")
         self._names = list(scenario.players)
         self._others = {
             name: [other for other in self._names if other != name] for name in self._names
         }
         self._seed = scenario.seed if seed is None else seed
         self._key = (dialect.family, run)
-        self._unkept: list[Body] = []
+        self._unwritten: list[Body] = []
         self._declined = -1
         self._last = 0
         self._latest: Body = {}
-        self._take_up()
+        self._reload()
 
     @property
     def done(self) -> bool:
@@ -75,10 +76,10 @@ class Conductor:
         return self.state.closes > 0 and self._after_the_end() is None
 
     def play(self, pause: Callable[[Body], float] = lambda _body: 0.0) -> Body:
-        """Plays to the end, and returns what the end said.
+        """Play to the end, and return the payload of `run.finished`.
 
-        `pause` says how many seconds to wait after an event, so that it can be watched. Raises
-        `BudgetExceeded` when the governor ended the run.
+        `pause` returns how many seconds to wait after an event, so that people can watch. Raises
+        `BudgetExceeded` if the governor ended the run.
         """
         exceeded = None
         while not self.done:
@@ -93,7 +94,7 @@ class Conductor:
         return self.state.finished or {}
 
     def advance(self) -> bool:
-        """Do the next thing; True when something new was written."""
+        """Make the next step of the play; True if events were written."""
         before = self.state.events
         try:
             if self._group == 1:
@@ -101,15 +102,15 @@ class Conductor:
             self._next()
         except (BudgetExceeded, TapeMiss) as error:
             self._finish("budget" if isinstance(error, BudgetExceeded) else "user_stop")
-            self._keep()
+            self._write()
             raise
-        full = len(self._unkept) >= self._group or self.state.closes > 0
-        if full and self._unkept:
-            self._keep()
-        return self.state.events > before and not self._unkept
+        full = len(self._unwritten) >= self._group or self.state.closes > 0
+        if full and self._unwritten:
+            self._write()
+        return self.state.events > before and not self._unwritten
 
     def force_verdict(self) -> bool:
-        """Ask the judge, regardless of the budget; True when there is a verdict."""
+        """Ask the judge, regardless of the budget; True if there is a verdict."""
         for mind in self.state.minds:
             if mind.player.role == "judge":
                 self._act(mind, forced=True)
@@ -117,7 +118,7 @@ class Conductor:
         return self.state.verdict is not None
 
     def _next(self) -> None:
-        """Do what comes next after the events so far."""
+        """Make the step that follows from the events so far."""
         state = self.state
         if state.started is None:
             self._open()
@@ -127,7 +128,7 @@ class Conductor:
             if step := self._after_the_end():
                 step()
         elif self._tape and (remark := self._tape.visitor(state.events)) is not None:
-            self._say("user.injected", "visitor", remark, turn=state.turn + 1)
+            self._emit("user.injected", "visitor", remark, turn=state.turn + 1)
         elif state.verdict is not None:
             self._finish("verdict")
         elif state.stopping or self.stopping:
@@ -138,7 +139,7 @@ class Conductor:
             self._tick()
 
     def _after_the_end(self) -> Callable[[], object] | None:
-        """A contest that ran out of budget may still get a verdict, and one more close."""
+        """The next step after `run.finished`: with `overtime`, a verdict and a second `run.finished`."""
         state = self.state
         closed = state.finished or {}
         if state.closes != 1 or closed.get("reason") != "budget" or closed.get("winner"):
@@ -152,10 +153,10 @@ class Conductor:
 
     def _overtime(self) -> None:
         if not self.force_verdict():
-            self.state.verdict_failed = True  # it abstained, and is not asked again
+            self.state.verdict_failed = True  # it gave none, and is not asked again
 
     def _tick(self) -> None:
-        """Asks the next of the cast, or begins the next turn."""
+        """Ask the next player, or begin the next turn."""
         state = self.state
         if state.cursor >= len(state.minds):
             if self.scenario.ticks is not None and state.turn >= self.scenario.ticks:
@@ -170,7 +171,7 @@ class Conductor:
             self._act(mind)
 
     def _close(self) -> None:
-        """The last turn is over: the judge rules, where there is one."""
+        """The last turn is over: ask the judge, if there is one, and end the run."""
         if self.state.verdict_failed or not self.force_verdict():
             self._finish("tick_cap")
 
@@ -188,7 +189,7 @@ class Conductor:
                 _check_text(payload)
         except TapeMiss:
             raise
-        except Exception as error:  # noqa: BLE001  # whatever it was, it is put on record
+        except Exception as error:  # noqa: BLE001  # every error is recorded
             self._skip(mind, error, forced=forced)
             return
         if reply is None:
@@ -200,7 +201,7 @@ class Conductor:
             meter["_cost_usd"] = reply.cost
         if reply.calls != 1:
             meter["_calls"] = reply.calls
-        self._say(reply.kind, player.name, payload | meter, unless_closed=not forced)
+        self._emit(reply.kind, player.name, payload | meter, unless_closed=not forced)
 
     def _reflect(self, mind: Mind) -> None:
         prompt = self._prompt(mind, [REFLECTION], mind.pending)
@@ -211,7 +212,7 @@ class Conductor:
                 _check_text(reply.payload)
         except TapeMiss:
             raise
-        except Exception as error:  # noqa: BLE001  # whatever it was, it is put on record
+        except Exception as error:  # noqa: BLE001  # every error is recorded
             self._skip(mind, error)
             return
         if reply is None:
@@ -222,10 +223,10 @@ class Conductor:
             payload["_tokens"] = reply.tokens
         if reply.cost:
             payload["_cost_usd"] = reply.cost
-        self._say(reply.kind, mind.player.name, payload, unless_closed=True)
+        self._emit(reply.kind, mind.player.name, payload, unless_closed=True)
 
     def _skip(self, mind: Mind, error: Exception, *, forced: bool = False) -> None:
-        """A player loses its turn by an error, never the run; the error is recorded."""
+        """Record the error of a player, which loses its turn; the run continues."""
         name = mind.player.name
         text = error.message if isinstance(error, TracklogError) else str(error)
         payload: Body = {
@@ -235,7 +236,7 @@ class Conductor:
         }
         if forced:
             payload["forced"] = True
-        self._say(SKIPPED, CONDUCTOR, payload, unless_closed=not forced)
+        self._emit(SKIPPED, CONDUCTOR, payload, unless_closed=not forced)
 
     def _prompt(self, mind: Mind, kinds: list[str], about: Any) -> Prompt:
         state, name, scenario = self.state, mind.player.name, self.scenario
@@ -274,11 +275,11 @@ class Conductor:
         }
         if scenario.competition.kind != "none":
             payload["competition"] = scenario.competition.model_dump(exclude_none=True)
-        self._say("run.started", CONDUCTOR, payload)
+        self._emit("run.started", CONDUCTOR, payload)
 
     def _show_scene(self) -> None:
         text = self.scenario.genesis_text.replace("{seed}", self._seed)
-        self._say("world.observed", self.scenario.name, {"text": text})
+        self._emit("world.observed", self.scenario.name, {"text": text})
 
     def _finish(self, reason: str) -> None:
         state = self.state
@@ -287,9 +288,9 @@ class Conductor:
         payload = finale.finish(
             reason, state.started, state.verdict, governor.turn, governor.tokens
         )
-        self._say("run.finished", CONDUCTOR, payload)
+        self._emit("run.finished", CONDUCTOR, payload)
 
-    def _say(
+    def _emit(
         self,
         kind: str,
         actor: str,
@@ -303,7 +304,7 @@ class Conductor:
             self._add(kind, actor, payload, turn)
             return
         with turn_lock(self.journal):
-            # Whoever spoke while the model thought comes first, and the turn is the turn now.
+            # Events that arrived while the model was asked come first, and may have changed the turn.
             self._catch_up()
             if not (unless_closed and self.state.closes):
                 self._add(kind, actor, payload, turn)
@@ -323,25 +324,25 @@ class Conductor:
         Frame.model_validate(body)  # BOWL-61: before it is appended
         self._own += 1
         self.state.step(body)
-        self._unkept.append(body)
+        self._unwritten.append(body)
 
     def _now(self) -> str:
-        """The time as it is written; many events share a millisecond."""
+        """The time as text; cached, because many events have the same millisecond."""
         at = self._clock()
-        if int(at * 1000) != self._moment[0]:
-            self._moment = int(at * 1000), stamp(at)
-        return self._moment[1]
+        if int(at * 1000) != self._last_stamp[0]:
+            self._last_stamp = int(at * 1000), stamp(at)
+        return self._last_stamp[1]
 
-    def _keep(self) -> None:
-        """Write the pending events, unless somebody else spoke meanwhile: then they are dropped and made again."""
+    def _write(self) -> None:
+        """Write the new events. If others wrote to the run meanwhile, drop and make them again."""
         with turn_lock(self.journal):
             if self._others_spoke():
-                self._take_up()
+                self._reload()
             else:
                 self._admit()
 
     def _admit(self) -> None:
-        bodies, self._unkept = self._unkept, []
+        bodies, self._unwritten = self._unwritten, []
         if not bodies:
             return
         verdicts = self.journal.admit(map(orjson.dumps, bodies), dialect.name)
@@ -349,12 +350,12 @@ class Conductor:
             if verdict.verdict != "accepted":
                 text = "; ".join(problem.message for problem in verdict.problems)
                 raise RunContested(
-                    f"an event of {self.run} was not kept: {text or 'it was there before'}",
-                    "somebody else writes to this run under its own ids; start a new run",
+                    f"an event of {self.run} was not recorded: {text or 'it is a duplicate'}",
+                    "another process writes to this run with the same ids; start a new run",
                 )
         first, last = verdicts[0].seq or 0, verdicts[-1].seq or 0
         if first != self._last + 1 and self._others_spoke(before=first):
-            self._take_up()  # a stranger slipped in: believe the order that was kept
+            self._reload()  # another process wrote in between: use the order of the journal
         else:
             self._last = last
         for body in bodies:
@@ -372,14 +373,14 @@ class Conductor:
         return False
 
     def _catch_up(self) -> None:
-        """Read what others appended to this run since."""
+        """Read what others have appended to this run."""
         end = self.journal.last
         if end > self._last:
             for record in self.journal.read(self._last, self._key, through=end):
-                self._take_in(record)
+                self._receive(record)
             self._last = end
 
-    def _take_in(self, record: Record) -> None:
+    def _receive(self, record: Record) -> None:
         body = self._step(record)
         if body is not None:
             self._latest = body
@@ -387,7 +388,7 @@ class Conductor:
 
     def _step(self, record: Record) -> Body | None:
         if record.dialect != dialect.name or record.erased is not None:
-            return None  # an operator's note is no part of the play
+            return None  # a note on the run is no event of the play
         event = self.journal.event(record)  # an old run is read as the current version
         if event is None:
             return None
@@ -396,11 +397,11 @@ class Conductor:
         self.state.step(event.body)
         return event.body
 
-    def _take_up(self) -> None:
-        """Compute the state from the journal; events that were not written are dropped."""
+    def _reload(self) -> None:
+        """Compute the state from the journal again; events that are not written are dropped."""
         shown = self._last
         self.state = State(self.scenario)
-        self._own, self._last, self._unkept = 0, 0, []
+        self._own, self._last, self._unwritten = 0, 0, []
         rows: list[Body] = []
         for record in self.journal.read(run=self._key):
             body = self._step(record)
@@ -417,14 +418,14 @@ class Conductor:
             if started.get("digest", self.scenario.digest()) != self.scenario.digest():
                 raise RunContested(
                     f"the run {self.run} was begun with another scenario",
-                    "go on with the file as it was, or start a new run",
+                    "continue with the unchanged file, or start a new run",
                 )
 
     def _wait(self, seconds: float) -> None:
-        """Wait so many seconds, or until somebody speaks or the end is requested."""
+        """Wait this many seconds, or until somebody speaks or the end is requested."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not self.stopping:
-            if self.journal.wait(self._last, min(left, _NAP)):
+            if self.journal.wait(self._last, min(left, _POLL_SECONDS)):
                 events = self.state.events
                 self._catch_up()
                 if self.state.events > events:
@@ -436,9 +437,9 @@ def _check_text(payload: Body) -> None:
     try:
         orjson.dumps(payload)
     except (orjson.JSONEncodeError, TypeError) as error:
-        raise ModelFailed(f"the reply cannot be written down: {error}") from None
+        raise ModelFailed(f"the reply cannot be written as JSON: {error}") from None
 
 
 def turn_lock(journal: Log) -> AbstractContextManager[bool]:
-    """Held while a turn is read and written, so that no visitor speaks in a turn that is past."""
+    """The lock around reading and writing a turn, so that no visitor speaks in an earlier turn."""
     return journal.lease("fishbowl.turn", wait=None)

@@ -29,12 +29,12 @@ class Endpoint:
         return reply_in(answer.text, prompt, answer.usage.get("total_tokens", 0))
 
     def close(self) -> None:
-        """Lets go of its connections."""
+        """Close its connections."""
         self._server.close_now()
 
 
 def messages(prompt: Prompt) -> Any:
-    """The prompt as text: who the player is, what it knows, what it shall answer with."""
+    """The prompt as text: who the player is, what it knows, and which form the answer must have."""
     player = prompt.player
     about = [
         f"You are {player.name}. {player.persona}",
@@ -71,7 +71,7 @@ def reply_in(output: str, prompt: Prompt, tokens: int) -> Reply | None:
     body = _object(output)
     if body is None:
         if not output.strip():
-            raise ModelFailed(f"{prompt.player.name} was given an empty reply")
+            raise ModelFailed(f"the model of {prompt.player.name} gave an empty reply")
         body = {"text": output.strip()}
     if "kind" in body and body["kind"] is None:
         return None
@@ -84,7 +84,7 @@ def reply_in(output: str, prompt: Prompt, tokens: int) -> Reply | None:
 
 
 def _object(text: str) -> Body | None:
-    """The first JSON object in a text, which may stand between fences or in prose."""
+    """The JSON object in a text, which may be in a code block or between sentences."""
     begin, end = text.find("{"), text.rfind("}")
     if begin < 0 or end < begin:
         return None

@@ -1,4 +1,4 @@
-"""The end of a run: who won, what kind of winner that is, and on which models."""
+"""The end of a run: who won, whether that is an agent or a team, and with which models."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from tracklog import Body
 
 
 def finish(reason: str, started: Body, verdict: Body | None, turns: int, tokens: int) -> Body:
-    """What `run.finished` says; kind and models are resolved here and nowhere else (BOWL-54)."""
+    """The payload of `run.finished`; only here kind and models of the winner are found (BOWL-54)."""
     won = _nobody()
     if reason == "verdict" and verdict is not None:
         won = attribute(verdict.get("winner"), started)
@@ -15,7 +15,7 @@ def finish(reason: str, started: Body, verdict: Body | None, turns: int, tokens:
 
 
 def attribute(winner: Any, started: Body) -> Body:
-    """A winner's kind and models, by the run's cast map first and then by its team labels."""
+    """The kind and the models of a winner: a player of the cast, else a team."""
     if not isinstance(winner, str) or not winner:
         return _nobody()
     cast = started.get("cast") or {}
@@ -26,13 +26,13 @@ def attribute(winner: Any, started: Body) -> Body:
         return _won(winner, "agent", endpoint, models)
     if winner in teams:
         endpoints = [_endpoint(cast, member) for member in teams[winner]]
-        # BOWL-50: a team has no one model, and none is guessed.
+        # BOWL-50: a team has no single model, and none is guessed.
         return _won(winner, "team", None, [each for each in endpoints if each is not None])
     return _won(winner, None, None, [])
 
 
 def _endpoint(cast: Mapping[str, Any], name: str) -> str | None:
-    # F6: what a router made of it does not count.
+    # F6: the endpoint as declared, not the model that a router chose.
     endpoint = (cast.get(name) or {}).get("model_endpoint")
     return endpoint if isinstance(endpoint, str) else None
 

@@ -14,7 +14,7 @@ Money = Annotated[float, Field(gt=0)]
 
 
 class Limits(Strict):
-    """The bounds; one that is None is off."""
+    """The limits; None means no limit."""
 
     max_turns: Positive = 100
     max_calls_per_turn: Positive = 8
@@ -24,36 +24,36 @@ class Limits(Strict):
 
 
 class BudgetExceeded(TracklogError):
-    """A run reached one of its bounds, and was ended."""
+    """A run reached one of its limits, and was ended."""
 
-    def __init__(self, reason: str, bound: float) -> None:
+    def __init__(self, reason: str, limit: float) -> None:
         super().__init__(
-            f"the run reached its {reason} of {bound:,}",
+            f"the run reached its {reason} of {limit:,}",
             f"raise {reason} under `governor` in the scenario, and start a new run",
         )
         self.reason = reason
-        """The name of the bound."""
+        """The name of the limit."""
 
 
 class Governor:
-    """Counts what a run spends; fed by the run's own events, so that it survives the process."""
+    """Counts what a run spends; computed from the run's events, so it is known after a restart."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.reset()
 
     def reset(self) -> None:
-        """Back to nothing spent; the bounds stay."""
+        """Set all counters to zero."""
         self.turn = self.calls = self.calls_this_turn = self.tokens = 0
         self._spent: deque[tuple[float, float]] = deque()
 
     def begin_turn(self, turn: int) -> None:
-        """Calls are counted anew from here on; to begin the same turn again changes nothing."""
+        """Start to count the calls of a turn; to begin the same turn again changes nothing."""
         if turn > self.turn:
             self.turn, self.calls_this_turn = turn, 0
 
     def record_call(self, tokens: int, cost: float, at: float, calls: int = 1) -> None:
-        """Charges what one event took to make."""
+        """Add the tokens, cost and calls of one event."""
         self.calls += calls
         self.calls_this_turn += calls
         self.tokens += tokens
@@ -67,7 +67,7 @@ class Governor:
         return sum(cost for _, cost in self._spent)
 
     def check(self, now: float) -> None:
-        """Raises `BudgetExceeded` when nobody may be asked any more."""
+        """Raise `BudgetExceeded` if a limit is reached."""
         limits = self.limits
         if self.turn > limits.max_turns:
             raise BudgetExceeded("max_turns", limits.max_turns)

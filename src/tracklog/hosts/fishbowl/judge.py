@@ -12,7 +12,7 @@ LOWEST, HIGHEST = 0.0, 10.0
 
 
 def vocabulary(contest: Competition, cast: Collection[str]) -> list[str]:
-    """Who can be named as a winner: the cast, and the teams."""
+    """The names that can win: those of the cast, and of the teams."""
     return [*cast, *(contest.teams or ())]
 
 
@@ -21,25 +21,25 @@ def has_winner(contest: Competition) -> bool:
     return contest.kind != "none"
 
 
-def usable(payload: Body) -> bool:
-    """Whether there is something to be shown."""
+def has_text(payload: Body) -> bool:
+    """Whether a reply has a text."""
     return isinstance(payload.get("text"), str) and bool(payload["text"].strip())
 
 
-def names_nobody_else(payload: Body, names: Collection[str]) -> bool:
-    """Whether the winner exists, or none is named, which is never an error (BOWL-44)."""
+def is_valid_winner(payload: Body, names: Collection[str]) -> bool:
+    """Whether the winner is a known name, or none is named, which is never an error (BOWL-44)."""
     winner = payload.get("winner")
     return winner in (None, "") or (isinstance(winner, str) and winner in names)
 
 
-def settles(payload: Body, names: Collection[str]) -> bool:
-    """Whether a second reply can replace the first: it has a text, and names a winner."""
+def replaces_first(payload: Body, names: Collection[str]) -> bool:
+    """Whether a second reply can replace the first: it has a text and a known winner."""
     winner = payload.get("winner")
-    return usable(payload) and isinstance(winner, str) and winner in names
+    return has_text(payload) and isinstance(winner, str) and winner in names
 
 
 def correction(winner: Any, names: Collection[str]) -> str:
-    """What the judge is told when it named somebody who does not exist."""
+    """The correction that is sent to a judge who named an unknown winner."""
     return f"{winner!r} cannot win. Name one of: {', '.join(names)}. Or name nobody."
 
 
@@ -49,14 +49,14 @@ def without_winner(payload: Body) -> Body:
 
 
 def no_contest(payload: Body) -> Body:
-    """The verdict after two invalid winners: its text ships, its winner does not."""
+    """The verdict after two invalid winners: with its text, without a winner."""
     return without_winner(payload) | {"no_contest": True}
 
 
 def with_clean_scores(
     payload: Body, player: Manifest, contest: Competition, cast: Collection[str]
 ) -> Body:
-    """The same verdict with scores that can be trusted; never a reason to ask again."""
+    """The verdict with valid scores only; the judge is never asked again because of scores."""
     declared = "scores" in player.output_extra_fields
     if "scores" not in payload or contest.kind == "none" or not declared:
         return payload
@@ -67,7 +67,7 @@ def with_clean_scores(
 
 
 def clean_scores(scores: Mapping[str, Any], cast: Collection[str]) -> dict[str, float]:
-    """Floats from 0 to 10 by player; who does not play and what is no number is dropped."""
+    """Scores from 0 to 10 by player; unknown players and values that are no number are dropped."""
     marks = ((name, _mark(value)) for name, value in scores.items() if name in cast)
     return {
         name: min(HIGHEST, max(LOWEST, mark))
@@ -90,9 +90,9 @@ def _mark(value: Any) -> float | None:
 def with_truth(
     payload: Body, contest: Competition, secrets: Mapping[str, str] | None = None
 ) -> Body:
-    """The verdict on who is hidden, settled by code: who was accused, and which side won by it.
+    """The verdict with what the program knows: whether the accusation is right, and which team won.
 
-    Without a hidden side, after `no_contest` and without an accusation nothing is stamped (F9).
+    Nothing is added if no team is hidden, after `no_contest`, and if nobody is accused (F9).
     The text of a verdict is never searched for a name: a missing winner stays missing.
     """
     hidden, teams = contest.hidden_team, contest.teams or {}
@@ -103,7 +103,7 @@ def with_truth(
         return payload
     (other,) = teams.keys() - {hidden}
     correct = accused == hidden or accused in teams[hidden]
-    # F10: what was said is kept before it is overwritten, in the same event.
+    # F10: the judge's own word is stored as `accused`, before `winner` is overwritten.
     truth = {"accused": accused, "correct": correct, "winner": other if correct else hidden}
     if secrets:
         side = {member: label for label, members in teams.items() for member in members}

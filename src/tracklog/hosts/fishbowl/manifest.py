@@ -8,17 +8,17 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from tracklog.dialects.fishbowl import KIND
 
 ENGINE_ACTORS = frozenset({"conductor", "visitor"})
-"""Who acts without a manifest, beside the scenario itself."""
+"""Actors that have no manifest; the scenario is another one."""
 
 STAMPED = frozenset({"text", "accused", "correct", "no_contest", "reveal"})
-"""Keys of what is said that are always there, or that code alone may write."""
+"""Keys of a payload that are always present, or that only the program writes."""
 
 HANDLERS = ("spy-host", "judged-competition")
 VERDICT, REFLECTION, THOUGHT = "judge.verdict", "agent.reflected", "agent.thought"
 
 
 class Strict(BaseModel):
-    """A key that is not declared is a fault, and so is a value of another type."""
+    """A shape in which unknown keys and values of another type are faults."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -31,7 +31,7 @@ def _kind(kind: str) -> str:
 
 def _field(name: str) -> str:
     if name in STAMPED or name.startswith("_"):
-        raise ValueError(f"{name!r} is not the player's to write")
+        raise ValueError(f"{name!r} is written by the program, not by a player")
     return name
 
 
@@ -47,21 +47,21 @@ Positive = Annotated[int, Field(ge=1)]
 
 
 class Schedule(Strict):
-    """When a player speaks without being spoken to, and when it has to let others speak."""
+    """When a player speaks by itself, and how often it may speak in a row."""
 
     tick_every: Positive | None = None
     max_consecutive: Positive = 3
-    """So often in a row it may act while nobody else does."""
+    """How many times in a row it may act."""
 
 
 class Recall(Strict):
-    """What a player still knows when it is asked."""
+    """How much a player remembers."""
 
     window: Positive = 8
     use_salience: bool = False
     salience_top_k: Positive = 8
     reflection_threshold: Annotated[float, Field(gt=0)] | None = None
-    """It reflects when what it heard since weighs that much."""
+    """It reflects when the importance of what it received since then adds up to this."""
 
 
 class Manifest(Strict):
@@ -85,5 +85,5 @@ class Manifest(Strict):
 
     @property
     def content_kinds(self) -> list[str]:
-        """What it may say when it is its turn."""
+        """The kinds of event that it may send in its turn."""
         return [kind for kind in self.may_emit if kind != REFLECTION]

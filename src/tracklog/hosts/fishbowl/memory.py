@@ -19,35 +19,35 @@ PUBLIC = frozenset(
         "oracle.spoke",
     }
 )
-"""What everybody on the stage hears; other kinds are heard by those who subscribe to them."""
+"""Kinds that every player receives; other kinds are received by those who subscribe to them."""
 
 
 class Remark(NamedTuple):
     """One event of the run, as players remember it."""
 
     place: int
-    """Among the run's events, from 0."""
+    """Its position among the events of the run, from 0."""
     turn: int
     kind: str
     actor: str
     text: str
-    """Empty where nothing was said."""
+    """Empty if the event has no text."""
 
 
 class Mind:
-    """One player's memory; everything in it follows from the run's events so far."""
+    """One player's memory, computed from the events of the run so far."""
 
     def __init__(self, player: Manifest) -> None:
         self.player = player
-        self._audible = PUBLIC | set(player.subscribes_to) - {THOUGHT}
+        self._received_kinds = PUBLIC | set(player.subscribes_to) - {THOUGHT}
         self._triggers = set(player.subscribes_to) - {THOUGHT}
         self._half_life = player.memory.window
         self._window: deque[Remark] = deque(maxlen=player.memory.window)
         self._salient: list[tuple[float, int, Remark]] = []
         self.pending: Remark | None = None
-        """The last thing it subscribes to and has not answered."""
+        """The last event that it subscribes to and has not answered."""
         self.weight = 0.0
-        """Of what it heard from others since it reflected."""
+        """The importance of all that it received from others since its last reflection."""
         self.remarks = 0
         """How often it acted."""
         self.remarks_by_kind: dict[str, int] = {}
@@ -62,7 +62,7 @@ class Mind:
             self.pending = None
             if remark.kind == REFLECTION:
                 self.weight = 0.0
-        elif remark.kind not in self._audible:
+        elif remark.kind not in self._received_kinds:
             return
         else:
             self.weight += importance(remark.kind)
@@ -74,12 +74,12 @@ class Mind:
             if self.player.memory.use_salience:
                 self._weigh(remark)
 
-    def let_go(self) -> None:
+    def drop_pending(self) -> None:
         """Drop the remark that it was asked about."""
         self.pending = None
 
     def recall(self) -> list[Remark]:
-        """What it knows when it is asked, in the order in which it happened."""
+        """The remarks that it remembers, in their order."""
         if self.player.memory.use_salience:
             return sorted(remark for _, _, remark in self._salient)
         return list(self._window)
@@ -90,9 +90,10 @@ class Mind:
         return threshold is not None and self.weight >= threshold
 
     def _weigh(self, remark: Remark) -> None:
-        """Salience is importance that halves with every window of turns that passes.
+        """Add a remark by its salience: its importance, halved after every window of turns.
 
-        All remarks fade alike, so that their order never changes and the first k are enough.
+        All remarks lose importance at the same rate, so their order never changes, and it is
+        enough to store the first k.
         """
         salience = log2(importance(remark.kind)) + remark.turn / self._half_life
         entry = salience, remark.place, remark

@@ -9,7 +9,7 @@ from tracklog.hosts.fishbowl.manifest import Manifest
 from tracklog.hosts.fishbowl.memory import Remark
 
 OFFLINE = "offline:"
-"""What the endpoint of a player begins with that needs no server."""
+"""The prefix of endpoints that need no server."""
 
 
 class ModelFailed(TracklogError):
@@ -17,7 +17,7 @@ class ModelFailed(TracklogError):
 
 
 class Reply(NamedTuple):
-    """What a model made of a prompt, and what that took."""
+    """The reply of a model, with its tokens, cost and number of calls."""
 
     kind: str
     payload: Body
@@ -25,7 +25,7 @@ class Reply(NamedTuple):
     cost: float = 0.0
     calls: int = 1
     settled: bool = False
-    """Whether it was ruled on before: it is shown as it is."""
+    """Whether it was checked before, as a recorded reply was; it is then used unchanged."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Prompt:
 
     player: Manifest
     kinds: list[str]
-    """What it may answer with."""
+    """The kinds of event that it may answer with."""
     seed: str
     goal: str
     scene: str
@@ -42,13 +42,13 @@ class Prompt:
     others: list[str]
     """The names of the rest of the cast."""
     about: Remark | None
-    """What it answers; None when it speaks because its time has come."""
+    """The remark that it answers; None if it speaks by its schedule."""
     remarks: int
     """How often it acted before."""
     turn: int
     secret: str | None = None
     correction: str | None = None
-    """What was wrong with its reply, when it is asked once more."""
+    """What was wrong with its first reply, if it is asked once more."""
     lines: Mapping[str, list[str]] = field(default_factory=dict)
     """Its repertoire, by kind."""
     remarks_by_kind: Mapping[str, int] = field(default_factory=dict)
@@ -56,12 +56,12 @@ class Prompt:
 
 
 class Model(Protocol):
-    """One model; the rest of the engine knows nothing else of it."""
+    """One model, as the rest of the host uses it."""
 
     offline: bool
 
     def reply(self, prompt: Prompt) -> Reply | None:
-        """What the player says, None when it abstains; raises `ModelFailed`."""
+        """The reply of the player, None if it says nothing; raises `ModelFailed`."""
 
     def close(self) -> None:
         """Close its connections."""

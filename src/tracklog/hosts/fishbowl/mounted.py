@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Stage:
-    """Begins shows of the scenarios in a folder, and of scenarios that are sent in a request."""
+    """Starts plays of the scenarios in a folder, and of scenarios that are sent in a request."""
 
     def __init__(self, journal: "Log", place: Path | None) -> None:
         self._journal, self._place = journal, place
@@ -30,14 +30,14 @@ class Stage:
         self._folder = journal.folder("fishbowl")
 
     def programs(self) -> list[Program]:
-        """The scenarios that can be played, by the names that they give themselves."""
+        """The scenarios that can be played, by their names."""
         return [
             Program(name=each.name, about=each.goal, inputs={"seed": each.seed})
             for each in self._scenarios().values()
         ]
 
     async def begin(self, wanted: Wanted) -> str:
-        """Begin a show; its scenario is stored beside the journal until it is over."""
+        """Start a play; its scenario is stored beside the journal until the play is over."""
         scenario = self._scenario(wanted)
         name = uuid.uuid4().hex[:8]
         run = f"{scenario.name}-{name}"
@@ -53,7 +53,7 @@ class Stage:
         return run
 
     async def start(self) -> None:
-        """Continue every unfinished show."""
+        """Continue every unfinished play."""
         leases = self._journal.leases()
         for path in sorted(self._folder.glob("*.json")):
             run = (dialect.family, _read(path).get("run", ""))
@@ -63,11 +63,11 @@ class Stage:
             try:
                 await self._play(path)
             except TracklogError as error:
-                logs.log("warning", "a show cannot go on", run=run[1], why=error.message)
+                logs.log("warning", "a play cannot be continued", run=run[1], why=error.message)
         leases.close()
 
     async def stop(self) -> None:
-        """Stop the shows where they are; they can be continued."""
+        """Stop all plays; they can be continued."""
         await self._children.stop(signal.SIGKILL)
 
     async def _play(self, path: Path) -> None:
@@ -90,15 +90,17 @@ class Stage:
             known = self._scenarios()
             if wanted.program not in known:
                 names = ", ".join(known) or "none; start `tracklog serve --with fishbowl=FOLDER`"
-                raise UnknownName(f"there is no scenario {wanted.program!r}", f"there is: {names}")
+                raise UnknownName(
+                    f"there is no scenario {wanted.program!r}", f"the scenarios are: {names}"
+                )
             return known[wanted.program]
-        scenario = _brought(wanted.body)
+        scenario = _scenario_in(wanted.body)
         asked = [*scenario.profiles.values(), *(each.model_endpoint for each in scenario.cast)]
         if any(each and not each.startswith(OFFLINE) for each in asked):
-            # Whoever can send a body must not make this machine send its key somewhere.
+            # A client must not be able to make this machine send its key to another server.
             raise NotBegun(
-                "a scenario that is sent here plays offline",
-                "put it into the folder of `--with fishbowl=FOLDER` to give it a model server",
+                "a scenario that is sent in a request cannot use a model server",
+                "put it into the folder of `--with fishbowl=FOLDER`, or remove its endpoints",
             )
         return scenario
 
@@ -106,7 +108,7 @@ class Stage:
         return {each.name: each for each in _read_all(self._place)}
 
 
-def _brought(body: Any) -> Scenario:
+def _scenario_in(body: Any) -> Scenario:
     from pydantic import ValidationError  # noqa: PLC0415  # here alone
 
     from tracklog.hosts.fishbowl.scenario import Fault, check  # noqa: PLC0415

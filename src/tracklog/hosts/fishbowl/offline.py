@@ -1,8 +1,8 @@
 """The scripted model, which needs no server: the same seed gives the same play.
 
-Every reply follows from the prompt alone, so that a run that was killed goes on as it would have.
-A line may leave open `{other}` (who spoke), `{said}` (what), `{topic}` (a word of it), `{suspect}`
-(one of the others), `{me}` and `{seed}`.
+A reply depends only on the prompt, so a run that was killed continues as if it had not been.
+A line may contain `{other}` (who spoke last), `{said}` (what they said), `{topic}` (a word of it),
+`{suspect}` (one of the others), `{me}` and `{seed}`, which are filled in.
 """
 
 import re
@@ -16,7 +16,7 @@ from tracklog import Body
 from tracklog.hosts.fishbowl.manifest import REFLECTION, VERDICT
 from tracklog.hosts.fishbowl.models import Prompt, Reply
 
-USUAL: Mapping[str, Sequence[str]] = {
+DEFAULT_LINES: Mapping[str, Sequence[str]] = {
     "agent.spoke": (
         "{other} says “{said}”. I have heard doors creak with more conviction.",
         "Let us not forget {topic}. I certainly cannot, and I have tried.",
@@ -41,17 +41,20 @@ USUAL: Mapping[str, Sequence[str]] = {
         "Order! It is {suspect}. I was sure before we began; now I am merely certain.",
     ),
 }
-OTHERS = ("{me}, concerning {topic}: it has come to this.", "Note it down: {topic}, and {other}.")
-"""What is said in a kind of which no lines are known."""
+LINES_OF_OTHER_KINDS = (
+    "{me}, concerning {topic}: it has come to this.",
+    "Note it down: {topic}, and {other}.",
+)
+"""The lines of any other kind of event."""
 
-VISITED = (
+LINES_ABOUT_A_VISITOR = (
     "Did the ceiling just say “{said}”?",
     "A voice from outside the glass: “{said}”. Everybody act natural.",
     "“{said}”, says the one who paid for a ticket.",
 )
 MOODS = ("serene", "suspicious", "delighted", "peckish", "solemn", "scandalised", "wistful")
 QUOTED = 60
-DULL = frozenset(
+STOP_WORDS = frozenset(
     re.findall(
         "[a-z]+",
         "about after again always because before could every everybody further nothing other"
@@ -59,13 +62,13 @@ DULL = frozenset(
         " though which would written",
     )
 )
-"""Longer words that are no topic."""
+"""Long words that are no topic."""
 _LONG = re.compile(r"[^\W\d_]{5,}")
 _SENTENCE = re.compile(r"[^.!?“”]+[.!?]?")
 
 
 class Offline:
-    """Plays every part."""
+    """The model of all scripted players."""
 
     offline = True
 
@@ -73,10 +76,10 @@ class Offline:
         kind = _kind(prompt)
         if kind is None:
             return None
-        lines = prompt.lines.get(kind) or USUAL.get(kind) or OTHERS
+        lines = prompt.lines.get(kind) or DEFAULT_LINES.get(kind) or LINES_OF_OTHER_KINDS
         text = _filled(_line(prompt, kind, lines, prompt.remarks_by_kind.get(kind, 0)), prompt)
         if prompt.about is not None and prompt.about.kind == "user.injected":
-            visited = _line(prompt, "visited", VISITED, prompt.remarks)
+            visited = _line(prompt, "visited", LINES_ABOUT_A_VISITOR, prompt.remarks)
             text = f"{_filled(visited, prompt)} {text}"
         payload: Body = {"text": text}
         for name in prompt.player.output_extra_fields:
@@ -99,13 +102,13 @@ def _number(text: str) -> int:
 
 
 def _kind(prompt: Prompt) -> str | None:
-    """The kind of its event; None when it abstains."""
+    """The kind of its event; None if it says nothing."""
     kinds = prompt.kinds
     if kinds == [REFLECTION]:
         return REFLECTION
     if VERDICT in kinds:
         if prompt.about is None:
-            return VERDICT  # its time has come
+            return VERDICT  # it speaks by its schedule
         kinds = [kind for kind in kinds if kind != VERDICT]
     if not kinds or (prompt.player.role == "observer" and _draw(prompt, "quiet", 3)):
         return None
@@ -121,14 +124,14 @@ def _kind(prompt: Prompt) -> str | None:
 
 
 def _line(prompt: Prompt, kind: str, lines: Sequence[str], times: int) -> str:
-    """Each line once before any comes again, in an order that the seed decides."""
+    """The next line: each one once before any is repeated, in an order that the seed decides."""
     start, stride = _order(prompt.seed, prompt.player.name, kind, len(lines))
     return lines[(start + stride * times) % len(lines)]
 
 
 @lru_cache(1024)
 def _order(seed: str, name: str, kind: str, count: int) -> tuple[int, int]:
-    """Where a player begins in its lines, and how many it goes on by."""
+    """The first line of a player, and the step from each line to the next."""
     start = _number(f"{seed}|{name}|{kind}")
     stride = 1 + start % count
     while gcd(stride, count) != 1:
@@ -160,16 +163,16 @@ def _filled(line: str, prompt: Prompt) -> str:
 
 
 def _quoted(text: str) -> str:
-    """The last sentence of it, and no more than is polite."""
+    """The last sentence of a text, cut to a fixed length."""
     sentences = _SENTENCE.findall(text)
     words = (sentences[-1] if sentences else text).strip(" .()")
     return words if len(words) <= QUOTED else words[:QUOTED].rsplit(" ", 1)[0] + " …"
 
 
 def _topic(text: str, prompt: Prompt) -> str:
-    """One of the longer words of what was said."""
+    """One of the longest words of a text."""
     names = "-".join([prompt.player.name, *prompt.others]).lower().split("-")
-    dull = {*names, *DULL}
+    dull = {*names, *STOP_WORDS}
     found: list[str] = _LONG.findall(text)
     words = [word for word in found if word.lower() not in dull]
     if not words:
@@ -179,7 +182,7 @@ def _topic(text: str, prompt: Prompt) -> str:
 
 
 def _extra(prompt: Prompt, name: str) -> Any:
-    # BOWL-45: it names no winner and gives no scores, so that nothing is ever asked again.
+    # BOWL-45: it names no winner and gives no scores, so the judge is never asked again.
     if name == "winner":
         return None
     return {} if name == "scores" else MOODS[_draw(prompt, name, len(MOODS))]

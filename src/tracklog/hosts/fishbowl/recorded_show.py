@@ -1,6 +1,6 @@
 """Play a recorded run again: players and visitors give their recorded answers.
 
-What a player was asked is not on record, and need not be: it follows from the events before.
+The question to a player is not recorded; it is computed from the events before its answer.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,16 +28,16 @@ METERS = ("_tokens", "_cost_usd", "_calls")
 
 
 class Failed(ModelFailed):
-    """A player failed when the show was recorded, and so it does again."""
+    """A player that failed in the recorded play, and therefore fails again."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
         self.was = name
-        """What the error was called then."""
+        """The recorded name of the error."""
 
 
 def bodies_of(journal: Log, run: str) -> Iterator[tuple[int, Body]]:
-    """The events of a run that still make sense, each with its record's number."""
+    """The events of a run that can be read, each with the number of its record."""
     for record in journal.read(run=(dialect.family, run)):
         event = journal.event(record) if record.dialect == dialect.name else None
         if event is not None:
@@ -45,7 +45,7 @@ def bodies_of(journal: Log, run: str) -> Iterator[tuple[int, Body]]:
 
 
 class RecordedShow:
-    """A recorded show, to be played by the same scenario or by another."""
+    """A recorded play, whose answers are used again with the same scenario or another one."""
 
     def __init__(
         self,
@@ -90,40 +90,40 @@ class RecordedShow:
         cast = self._scenario.players
         for place, body in enumerate(bodies):
             who = body["payload"].get("agent") if body["kind"] == SKIPPED else body["actor"]
-            found = self.tape.next("model", who) if who in cast else None
-            if found is not None:
-                self.tape.play("model", found.asked, who)
+            answer = self.tape.next("model", who) if who in cast else None
+            if answer is not None:
+                self.tape.play("model", answer.asked, who)
             elif body["kind"] == "user.injected":
                 self.visitor(place)
 
     def visitor(self, place: int) -> Body | None:
-        """What a visitor said when so many events had happened."""
-        found = self.tape.next(VISITOR)
-        if found is None or found.asked["place"] != place:
+        """The remark of a visitor after this number of events, if there was one."""
+        answer = self.tape.next(VISITOR)
+        if answer is None or answer.asked["place"] != place:
             return None
-        played = self.tape.play(VISITOR, found.asked)
+        played = self.tape.play(VISITOR, answer.asked)
         return dict(played.answer) if played else None
 
     def abstained(self, prompt: Prompt) -> bool:
-        """Whether the player was asked this when the show was recorded, and kept quiet."""
+        """Whether the player was asked at this point of the recorded play and said nothing."""
         if prompt.turn > self._last:
             return False
-        found = self.tape.next("model", prompt.player.name)
-        if found is None or found.lane is None:
-            return found is None
-        turn, kind = found.answer["turn"], found.answer["kind"]
+        answer = self.tape.next("model", prompt.player.name)
+        if answer is None or answer.lane is None:
+            return answer is None
+        turn, kind = answer.answer["turn"], answer.answer["kind"]
         reflects = (kind == REFLECTION) == (prompt.kinds == [REFLECTION])
         fits = kind == SKIPPED or (reflects and kind in prompt.player.may_emit)
         return bool(turn > prompt.turn or (turn == prompt.turn and not fits))
 
-    def model(self, live: Model) -> "Played":
-        """A player's model, which asks the tape first."""
-        return Played(self, live, offline=live.offline or self._miss == "error")
+    def model(self, live: Model) -> "RecordedModel":
+        """The model of a player, which looks for a recorded answer first."""
+        return RecordedModel(self, live, offline=live.offline or self._miss == "error")
 
 
 @dataclass(slots=True)
-class Played:
-    """One player who answers as it did; what was not recorded is asked live, or is a miss."""
+class RecordedModel:
+    """A model that gives recorded answers; if there is none, it asks live, or it is a `TapeMiss`."""
 
     show: RecordedShow
     live: Model
@@ -146,14 +146,14 @@ class Played:
 
 def _question(turn: int, scene: str, recall: Iterable[Remark]) -> dict[str, Any]:
     rows = [f"{each.actor} [{each.kind}]: {each.text}" for each in recall]
-    return {"turn": turn, "scene": scene, "heard": rows}
+    return {"turn": turn, "scene": scene, "recall": rows}
 
 
 def _reply(recorded: RecordedAnswer, prompt: Prompt) -> Reply:
     answer = recorded.answer
-    if "kind" not in answer:  # of a run that was no show
+    if "kind" not in answer:  # of a run of another dialect
         if not prompt.kinds:
-            raise TapeMiss(f"{prompt.player.name} may say nothing", "grant it a kind in may_emit")
+            raise TapeMiss(f"{prompt.player.name} may send no event", "add a kind to its may_emit")
         return Reply(prompt.kinds[0], {"text": answer.get("text") or "…"})
     payload = answer["payload"]
     if answer["kind"] == SKIPPED:

@@ -26,7 +26,7 @@ from tracklog.hosts.fishbowl.manifest import (
 )
 
 SPY = "spy"
-"""The label that means the hidden side where none is named."""
+"""The team with this name is the hidden one, if `hidden` names none."""
 
 Loc = tuple[str | int, ...]
 
@@ -58,12 +58,12 @@ class BadScenario(TracklogError):
         what = "one fault" if count == 1 else f"{count} faults"
         super().__init__(
             f"the scenario has {what}:\n{text}",
-            "correct what is named and start it again; examples/fishbowl holds scenarios that work",
+            "correct these faults and start it again; examples/fishbowl has scenarios that work",
         )
 
 
 class Competition(Strict):
-    """What makes a winner data; without it nobody wins."""
+    """How a winner is found; without a competition nobody wins."""
 
     kind: Literal["versus", "judged", "none"] = "none"
     teams: dict[Name, list[Name]] | None = None
@@ -72,7 +72,7 @@ class Competition(Strict):
 
     @property
     def hidden_team(self) -> str | None:
-        """The side that is to be found out, where there is one."""
+        """The team that the judge must find, if there is one."""
         return self.hidden or (SPY if SPY in (self.teams or {}) else None)
 
 
@@ -86,34 +86,34 @@ class Scenario(Strict):
     cast: list[Manifest]
     seed: str = "fishbowl"
     ticks: Positive | None = None
-    """After so many turns the judge is asked, or the run ends."""
+    """After this number of turns the judge is asked, or the run ends."""
     competition: Competition = Competition()
     governor: Limits = Limits()
     authority: Literal["strict", "coerce"] = "strict"
     overtime: bool = False
-    """Whether the judge still rules on a contest that ran out of budget."""
+    """Whether the judge still decides after the budget is used up."""
     secrets: dict[Name, str] = Field(default={})
-    """What one player alone is told; revealed with the verdict on who is hidden."""
+    """Texts that only one player gets; with a hidden team they are revealed with the verdict."""
     profiles: dict[Literal["tiny", "fast", "balanced", "strong"], Name] = Field(default={})
     """The endpoint of each profile, for players that name none."""
     repertoire: dict[Name, dict[Kind, list[Name]]] = Field(default={})
-    """What the offline players say, by player and kind; see `offline`."""
+    """The lines of scripted players, by player and kind; see `offline`."""
 
     @property
     def players(self) -> dict[str, Manifest]:
         return {player.name: player for player in self.cast}
 
     @property
-    def unheeded(self) -> list[str]:
+    def ignored_settings(self) -> list[str]:
         """Settings that have no effect: a stage has no tools to call."""
         return [
-            f"{player.name} names tools ({', '.join(player.tools)}), and none is called on a stage"
+            f"{player.name} names tools ({', '.join(player.tools)}), but a play calls no tools"
             for player in self.cast
             if player.tools
         ]
 
     def digest(self) -> str:
-        """The same for the same play, however its file is laid out."""
+        """A hash of the content, independent of the layout of the file."""
         return sha256(orjson.dumps(self.model_dump(mode="json"))).hexdigest()
 
 
@@ -129,17 +129,17 @@ def load(path: Path) -> Scenario:
         for fault in error.errors():
             if not source.is_missing(fault["loc"]):
                 empty = not fault["loc"] and fault["input"] is None
-                text = "is empty: keys with values belong here" if empty else fault["msg"]
+                text = "the file is empty" if empty else fault["msg"]
                 source.fault(fault["loc"], text)
         raise BadScenario(source.faults) from None
     for loc, message in check(scenario):
         source.fault(loc, message)
-    source.give_up()
+    source.raise_faults()
     return scenario
 
 
 class _Source:
-    """The files of a scenario, and where in them each part stands."""
+    """The files of a scenario, and the position of each part in them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -147,10 +147,10 @@ class _Source:
         self._manifests: dict[int, tuple[Path, yaml.Node | None]] = {}
         self._missing: set[int] = set()
         self._node, self.body = self._read(path)
-        self.give_up()
+        self.raise_faults()
 
     def manifest(self, place: int, written: Any) -> Any:
-        """A player as written here, or in the file that is named here."""
+        """The manifest of a player, from this file or from the file that is named here."""
         if not isinstance(written, str):
             return written
         path = self.path.parent / written
@@ -178,7 +178,7 @@ class _Source:
         text = message.removeprefix("Value error, ")
         self.faults.append(Fault(place, ".".join(map(str, loc)), text))
 
-    def give_up(self) -> None:
+    def raise_faults(self) -> None:
         if self.faults:
             raise BadScenario(self.faults)
 
@@ -190,7 +190,7 @@ class _Source:
             return None, None
         try:
             node = yaml.compose(text, Loader=yaml.SafeLoader)
-            self.faults += _doubles(path, node)
+            self.faults += _duplicate_keys(path, node)
             return node, yaml.safe_load(text)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
@@ -201,31 +201,31 @@ class _Source:
         return None, None
 
 
-def _doubles(path: Path, node: yaml.Node | None) -> Iterator[Fault]:
-    """YAML lets the last of two equal keys win in silence; here it is a fault."""
+def _duplicate_keys(path: Path, node: yaml.Node | None) -> Iterator[Fault]:
+    """Find keys that occur twice: YAML takes the last one without a warning, here it is a fault."""
     if isinstance(node, yaml.MappingNode):
         seen = set()
         for key, value in node.value:
             if key.value in seen:
                 mark = key.start_mark
                 place = f"{path}:{mark.line + 1}:{mark.column + 1}"
-                yield Fault(place, str(key.value), "the key stands here for the second time")
+                yield Fault(place, str(key.value), "the key occurs twice")
             seen.add(key.value)
-            yield from _doubles(path, value)
+            yield from _duplicate_keys(path, value)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            yield from _doubles(path, value)
+            yield from _duplicate_keys(path, value)
 
 
 def _mark(node: yaml.Node | None, loc: Loc) -> yaml.Mark | None:
-    """Where the part begins; of a part that is missing, where its parent does."""
+    """The position of a part; of a missing part, that of its parent."""
     mark = node.start_mark if node else None
     for step in loc:
         if isinstance(node, yaml.MappingNode):
-            found = [(key, value) for key, value in node.value if key.value == str(step)]
-            if not found:
+            pairs = [(key, value) for key, value in node.value if key.value == str(step)]
+            if not pairs:
                 break
-            mark, node = found[-1][0].start_mark, found[-1][1]
+            mark, node = pairs[-1][0].start_mark, pairs[-1][1]
         elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
             if step >= len(node.value):
                 break
@@ -237,7 +237,7 @@ def _mark(node: yaml.Node | None, loc: Loc) -> yaml.Mark | None:
 
 
 def check(scenario: Scenario) -> Iterator[tuple[Loc, str]]:
-    """What is wrong with a scenario whose parts are each well formed."""
+    """Find faults between the parts of a scenario whose parts are each well formed."""
     names = Counter(player.name for player in scenario.cast)
     if not names:
         yield ("cast",), "nobody is in the cast"
@@ -253,7 +253,7 @@ def check(scenario: Scenario) -> Iterator[tuple[Loc, str]]:
             if known and kind not in known.may_emit:
                 yield ("repertoire", name, kind), f"{name} may not emit {kind}"
             for n, line in enumerate(lines):
-                if problem := unfit(line):
+                if problem := template_fault(line):
                     yield ("repertoire", name, kind, n), problem
             if not lines:
                 yield ("repertoire", name, kind), "there are no lines to say"
@@ -269,9 +269,9 @@ def _check_player(
     if player.name in ENGINE_ACTORS | {scenario.name}:
         yield (*loc, "name"), f"{player.name!r} is the name of an actor that is no player"
     if THOUGHT in player.subscribes_to:
-        yield (*loc, "subscribes_to"), "nobody hears another's agent.thought"
+        yield (*loc, "subscribes_to"), "agent.thought is private: nobody receives another's"
     if player.memory.reflection_threshold is not None and REFLECTION not in player.may_emit:
-        # F5: there are no implicit grants
+        # F5: no kind is allowed implicitly
         yield (*loc, "may_emit"), "a player that reflects needs agent.reflected in may_emit"
     if player.role == "judge" and VERDICT not in player.may_emit:
         yield (*loc, "may_emit"), "a judge needs judge.verdict in may_emit"
@@ -320,9 +320,9 @@ def _check_teams(
             if member in teams[other]:
                 yield (*loc, other), f"{member!r} is also in the team {one!r}"
     if contest.hidden is not None and contest.hidden not in teams:
-        yield ("competition", "hidden"), f"{contest.hidden!r} is none of the teams"
+        yield ("competition", "hidden"), f"there is no team {contest.hidden!r}"
     elif contest.hidden_team is not None and len(teams) != 2:
-        yield loc, f"a hidden team needs exactly one other, and there are {len(teams) - 1}"
+        yield loc, f"with a hidden team there must be two teams, and there are {len(teams)}"
 
 
 def _check_seats(
@@ -341,14 +341,14 @@ def _check_seats(
 
 
 SLOTS = ("me", "other", "topic", "said", "seed", "suspect")
-"""What a line of a repertoire may leave open: who speaks, who spoke, a word of it, all of it,
-the seed, and one of the others."""
+"""What a line of a repertoire may contain in braces: who speaks, who spoke last, a word of what they
+said, all of it, the seed, and one of the others."""
 
 
-def unfit(line: str) -> str | None:
-    """Why a line of a repertoire cannot be said."""
+def template_fault(line: str) -> str | None:
+    """What is wrong with a line of a repertoire; None if nothing is."""
     try:
         line.format(**dict.fromkeys(SLOTS, ""))
     except (KeyError, IndexError, ValueError, AttributeError):
-        return f"a line may leave open {', '.join(f'{{{slot}}}' for slot in SLOTS)}, nothing else"
+        return f"in braces only these are allowed: {', '.join(f'{{{slot}}}' for slot in SLOTS)}"
     return None

@@ -18,17 +18,17 @@ from tracklog.hosts.fishbowl.recorded_show import RecordedShow
 from tracklog.hosts.fishbowl.scenario import BadScenario, Fault, Scenario
 from tracklog.hosts.fishbowl.state import STOP
 
-TOGETHER = 128
-"""How many events of an offline cast are written at once when nobody watches."""
+GROUP_SIZE = 128
+"""How many events of scripted players are written together if nobody watches."""
 KEY = "OPENAI_API_KEY"
 
 
 class RunTaken(TracklogError):
-    """Another process plays that run."""
+    """Another process plays this run."""
 
 
 def models(scenario: Scenario, environment: Mapping[str, str] = os.environ) -> dict[str, Model]:
-    """A model for each player: that of its endpoint, of its profile, or the one offline."""
+    """The model of each player: that of its endpoint or of its profile, else the scripted one."""
     made: dict[str, Model] = {}
     faults = []
     for player in scenario.cast:
@@ -59,7 +59,7 @@ def conducting(
     environment: Mapping[str, str] = os.environ,
     tape: RecordedShow | None = None,
 ) -> Iterator[Conductor]:
-    """A conductor who holds the lease on its run: a new one, or one that was left unfinished."""
+    """A conductor of a new or unfinished run, with the lease of that run."""
     run = run or f"{scenario.name}-{uuid.uuid4().hex[:8]}"
     cast = models(scenario, environment)
     if tape is not None:
@@ -68,10 +68,12 @@ def conducting(
     leases = journal.leases()
     try:
         if not leases.take((dialect.family, run)):
-            raise RunTaken(f"the run {run} is being played", "choose another name for this one")
+            raise RunTaken(
+                f"another process plays the run {run}", "choose another name for this one"
+            )
         free = together and all(model.offline for model in cast.values())
         yield Conductor(
-            journal, scenario, run, cast, seed=seed, group=TOGETHER if free else 1, watch=watch,
+            journal, scenario, run, cast, seed=seed, group=GROUP_SIZE if free else 1, watch=watch,
             tape=tape,
         )  # fmt: skip
     finally:
@@ -81,7 +83,7 @@ def conducting(
 
 
 def inject(journal: Log, run: str, text: str, label: str | None = None) -> int:
-    """A visitor speaks on the stage of a run; the record's number."""
+    """Record a remark of a visitor in a run; returns the number of the record."""
     with turn_lock(journal):
         turn, over = _where(journal, run)
         if over:
@@ -100,13 +102,13 @@ def inject(journal: Log, run: str, text: str, label: str | None = None) -> int:
         (verdict,) = journal.admit([orjson.dumps(body)], dialect.name)
     if verdict.seq is None:
         raise TracklogError(
-            "; ".join(problem.message for problem in verdict.problems), "say it in other words"
+            "; ".join(problem.message for problem in verdict.problems), "change the text"
         )
     return verdict.seq
 
 
 def stop(journal: Log, run: str, by: str = "") -> int:
-    """A visitor asks for the end; the conductor reads it and closes the run."""
+    """Record the request of a visitor to end the run; the conductor reads it and ends the run."""
     return inject(journal, run, f"The curtain, please{f', says {by}' if by else ''}.", STOP)
 
 
@@ -116,7 +118,7 @@ def is_over(journal: Log, run: str) -> bool:
 
 
 def is_begun(journal: Log, run: str) -> bool:
-    """Whether anything of a run is on record."""
+    """Whether a run has any record."""
     return any(True for _ in journal.read(run=(dialect.family, run)))
 
 
@@ -130,7 +132,5 @@ def _where(journal: Log, run: str) -> tuple[int, bool]:
             turn = max(turn, int(event.body["turn"]))
             over = over or event.kind == "run.finished"
     if not known:
-        raise NoSuchRun(
-            f"there is no run {run!r} on a stage here", "`tracklog runs` lists the runs"
-        )
+        raise NoSuchRun(f"there is no fishbowl run {run!r}", "`tracklog runs` lists the runs")
     return turn, over

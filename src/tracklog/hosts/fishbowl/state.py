@@ -10,7 +10,7 @@ from tracklog.hosts.fishbowl.memory import Mind, Remark
 from tracklog.hosts.fishbowl.scenario import Scenario
 
 SKIPPED = "turn.skipped"
-"""The conductor's word for a turn that came to nothing: the player failed, or overstepped."""
+"""The kind of event for a lost turn: the player failed, or sent an event that it may not send."""
 
 STOP = "stop"
 """The label under which a visitor asks for the end."""
@@ -31,15 +31,15 @@ class State:
         self.events = 0
         self.turn = 0
         self.cursor = len(scenario.cast)
-        """Who is to be asked next in this turn; past the cast when the turn is over."""
+        """The position of the player that is asked next; after the last one the turn is over."""
         self.verdict: Body | None = None
         self.finished: Body | None = None
-        """What the last close said."""
+        """The payload of the last `run.finished`."""
         self.closes = 0
         self.stopping = False
         self.agent_errors = 0
         self.verdict_failed = False
-        """The judge was asked when nobody else was left to be, and gave none."""
+        """The judge was asked at the end, and gave no verdict."""
         self.last_actor = ""
         self.last_kind = ""
         self.in_a_row = 0
@@ -56,7 +56,7 @@ class State:
             self.cursor = max(self.cursor, self.order[actor] + 1)
         elif kind == SKIPPED and payload.get("agent") in self.order:
             at = self.order[payload["agent"]]
-            self.minds[at].let_go()
+            self.minds[at].drop_pending()
             self.agent_errors += 1
             self.verdict_failed = self.verdict_failed or payload.get("forced") is True
             self.cursor = max(self.cursor, at + 1)
@@ -80,7 +80,7 @@ class State:
         return mind if mind.is_full() else None
 
     def begin(self, turn: int) -> None:
-        """A later turn begins with the first of the cast; an earlier one changes nothing."""
+        """Begin a later turn with the first player; an earlier turn changes nothing."""
         if turn > self.turn:
             self.turn, self.cursor = turn, 0
             self.governor.begin_turn(turn)
@@ -90,7 +90,7 @@ class State:
         self.cursor = len(self.minds)
 
     def due(self, mind: Mind) -> bool:
-        """Whether a player is to be asked: it was spoken to, or its time has come."""
+        """Whether a player is asked: it has an event to answer, or its schedule names this turn."""
         schedule, name = mind.player.schedule, mind.player.name
         if self.last_actor == name and self.in_a_row >= schedule.max_consecutive:
             return False
@@ -102,7 +102,7 @@ class State:
         return every is not None and self.turn % every == 0
 
     def _stage(self, kind: str, actor: str, payload: Body) -> None:
-        """What the conductor, the scenario, a visitor or a stranger did."""
+        """Apply an event of the conductor, the scenario, a visitor or another program."""
         match kind:
             case "run.started":
                 self.started = payload
@@ -113,10 +113,10 @@ class State:
                 self.scene = _words(payload) or self.scene
             case "user.injected":
                 self.stopping = self.stopping or payload.get("label") == STOP
-                self.end_turn()  # the turn that it advanced to is its own
+                self.end_turn()  # a visitor's remark is a turn of its own
 
     def _charge(self, body: Body, payload: Body) -> None:
-        # A stranger may speak in a player's name, and write what it likes there.
+        # Other programs can write events in a player's name, with any values.
         tokens = _number(payload.get("_tokens")) or 0
         calls = (_number(payload["_calls"]) or 1) if "_calls" in payload else 1
         cost = (_number(payload["_cost_usd"]) or 0.0) if "_cost_usd" in payload else 0.0

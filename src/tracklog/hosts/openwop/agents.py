@@ -19,6 +19,18 @@ DEFAULT_ROLE = "worker"
 _TEXTS = {"name": 256, "memoryRef": 256, "version": 64, "sourceManifestId": 256}
 
 
+NOT_DONE = (
+    "systemPromptRef",
+    "requiresCapabilities",
+    "handoff",
+    "promptLibraryRef",
+    "promptOverrides",
+)
+"""Members of a manifest that this host does not carry out."""
+MEMORY = "conversation"
+"""The only memory that agents have here."""
+
+
 class BadAgent(ValueError):
     """An agent that this host refuses, and the reason."""
 
@@ -29,11 +41,23 @@ class Agents:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._manifests: dict[str, dict[str, Any]] = {}
+        self._refused: set[str] = set()
 
     def declare(self, manifest: Any) -> str:
         """Register the manifest of a pack; a second one for the same agent is refused."""
         if not isinstance(manifest, dict):
             raise BadAgent("a manifest is a JSON object")
+        try:
+            return self._declare(manifest)
+        except BadAgent:
+            self._refused.add(str(manifest.get("agentId")))
+            raise
+
+    def is_refused(self, agent: str) -> bool:
+        """Whether an agent has only a manifest that was refused: its limits are not known."""
+        return agent in self._refused and agent not in self._manifests
+
+    def _declare(self, manifest: dict[str, Any]) -> str:
         faults = [found.message for found in check_manifest(manifest)]  # WOP-10
         try:
             AgentManifest.model_validate(manifest)
@@ -41,6 +65,11 @@ class Agents:
             for each in error.errors():
                 where = "/".join(map(str, each["loc"])) or "the manifest"
                 faults.append(f"{where}: {each['msg']}")
+        faults += [f"{each}: it is not carried out here" for each in NOT_DONE if manifest.get(each)]
+        shape = manifest.get("memoryShape")
+        for kind, is_needed in shape.items() if isinstance(shape, dict) else ():
+            if is_needed and kind != MEMORY:
+                faults.append(f"memoryShape: agents have no {kind} memory here")
         if faults:
             raise BadAgent("; ".join(dict.fromkeys(faults)))
         name: str = manifest["agentId"]
@@ -112,7 +141,7 @@ def ref_of(pin: Any) -> Ref:
 
 
 def narrow(ref: Ref) -> Ref:
-    """The same for a place where the published schema is closed: RunSnapshot.runOrchestrator."""
+    """An agent without the members that the closed, published schema does not have."""
     return {
         key: value
         for key, value in ref.items()
@@ -122,7 +151,7 @@ def narrow(ref: Ref) -> Ref:
 
 
 def context_key(ref: Ref, node: str, execution: int) -> tuple[str, ...]:
-    """Whose memory an agent works with in a run (WOP-13 to WOP-15)."""
+    """The key of the memory that an agent uses in a run (WOP-13 to WOP-15)."""
     sharing = ref.get("agentSharing", "isolated")
     if sharing == "isolated":
         return ("isolated", node, str(execution))

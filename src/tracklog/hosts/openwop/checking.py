@@ -5,8 +5,8 @@ from typing import Any
 
 from tracklog.hosts.openwop.agents import BadAgent, ref_of
 from tracklog.hosts.openwop.definitions import Node, Refused, fits_type
-from tracklog.hosts.openwop.kinds import KINDS, Site, invalid, lacks
-from tracklog.hosts.openwop.schemas import fault_of_schema, faults_of
+from tracklog.hosts.openwop.kinds import KINDS, Site, invalid, lacks, wrong
+from tracklog.hosts.openwop.schemas import fault_of_schema, placed_faults
 from tracklog.hosts.openwop.settings import Settings
 
 Faults = Iterator[Refused]
@@ -22,21 +22,22 @@ def check_shape(source: Mapping[str, Any]) -> Faults:
         try:
             ref_of(node.get("agent", {"agentId": "core.nobody"}))
         except BadAgent as error:
-            yield invalid(f"{node.get('id')}: {error}")
+            yield invalid("nodes.agent", f"{node.get('id')}: {error}")
     plain = {**source}
     if isinstance(written, list):
-        # A pin may say more than the published shape of it.
+        # The agent of a node may have members that the published schema does not have.
         plain["nodes"] = [
             {key: value for key, value in node.items() if key != "agent"}
             if isinstance(node, dict)
             else node
             for node in written
         ]
-    yield from map(invalid, faults_of("workflow-definition", plain))
+    for place, fault in placed_faults("workflow-definition", plain):
+        yield invalid(place or "workflow", fault)
     names = [node.get("id") for node in nodes]
     for name in dict.fromkeys(each for each in names if isinstance(each, str)):
         if names.count(name) > 1:
-            yield invalid(f"there are two nodes {name!r}")
+            yield invalid("nodes.id", f"there are two nodes {name!r}")
 
 
 def check_root(source: Mapping[str, Any], settings: Settings) -> Faults:
@@ -56,13 +57,15 @@ def check_root(source: Mapping[str, Any], settings: Settings) -> Faults:
     if "complianceConfig" in metadata:
         yield _not_done("metadata.complianceConfig", "it is not carried out here")
     if "configurableSchema" in source and (fault := fault_of_schema(source["configurableSchema"])):
-        yield invalid(f"configurableSchema is no JSON Schema: {fault}", field="configurableSchema")
+        yield invalid(
+            "configurableSchema", f"configurableSchema is not a valid JSON Schema: {fault}"
+        )
     for trigger in source["triggers"]:
         yield from _check_trigger(trigger)
     for variable in source["variables"]:
         if "defaultValue" in variable and not fits_type(variable["defaultValue"], variable["type"]):
             text = f"the default of {variable['name']!r} is no {variable['type']}"
-            yield invalid(text, field="defaultValue")
+            yield invalid("variables.defaultValue", text)
     for name, channel in source.get("channels", {}).items():
         yield from _check_channel(name, channel)
 
@@ -74,7 +77,7 @@ TRIGGER = {"id", "type", "name", "description", "enabled"}
 
 
 def _not_done(field: str, why: str) -> Refused:
-    return invalid(f"{field}: {why}", field=field)
+    return invalid(field, f"{field}: {why}")
 
 
 def _check_trigger(trigger: Mapping[str, Any]) -> Faults:
@@ -92,34 +95,36 @@ def _check_trigger(trigger: Mapping[str, Any]) -> Faults:
 def _check_channel(name: str, channel: Mapping[str, Any]) -> Faults:
     if channel["reducer"] != "message":
         text = f"{name}: only channels of messages are written here"
-        yield invalid(text, field="channels.reducer")
+        yield invalid("channels.reducer", text)
     for each in channel.keys() - CHANNEL:
         if (each, channel[each]) not in (("schemaVersion", 1), ("access", "public")) and channel[
             each
         ]:
             yield _not_done(f"channels.{each}", "it is not carried out here")
     if "schema" in channel and (fault := fault_of_schema(channel["schema"])):
-        yield invalid(f"{name}: its schema is none: {fault}", field="channels.schema")
+        yield invalid("channels.schema", f"{name}: its schema is not valid: {fault}")
 
 
 def check_node(node: Node, nodes: Mapping[str, Node], site: Site) -> Faults:
     """Check whether a node can be run in its workflow, among the other nodes."""
     name = node.id
     if len(name) > 128 or ":" in name or "/" in name:
-        yield invalid(f"the node id {name[:50]!r} is too long, or has : or /")
+        yield invalid("nodes.id", f"the node id {name[:50]!r} is too long, or has : or /")
     kind = KINDS.get(node.type)
     if kind is None:
         yield lacks(node, node.type, f"there is no node type {node.type}")
     else:
         yield from kind.check(node, site)
         for key in node.config.keys() - kind.config:
-            text = f"{name}: {key} is nothing that {node.type} does"
-            yield invalid(text, field=f"config.{key}", nodeId=name)
+            yield wrong(node, key, f"{key} is nothing that {node.type} does")
     for port, value in node.ports.items():
         if value["type"] == "expression":
-            yield invalid(f"{name}: {port} is an expression; none is run")
+            text = f"{name}: {port} is an expression, which is not supported"
+            yield invalid(f"inputs.{port}", text, nodeId=name)
         if value["type"] == "connection" and value["nodeId"] not in nodes:
-            yield invalid(f"{name}: {port} comes from no node")
+            yield invalid(
+                f"inputs.{port}", f"{name}: {port} names a node that does not exist", nodeId=name
+            )
 
 
 def check_node_fields(node: Mapping[str, Any]) -> Faults:
@@ -127,17 +132,20 @@ def check_node_fields(node: Mapping[str, Any]) -> Faults:
     for name in ("credentialsRef", "settings", "envelopeContract"):
         if node.get(name):
             text = f"{node['id']}: {name} is not carried out here"
-            yield invalid(text, field=name, nodeId=node["id"])
+            yield invalid(name, text, nodeId=node["id"])
 
 
 def check_edge(edge: Mapping[str, Any], nodes: Mapping[str, Node]) -> Faults:
     if edge["sourceNodeId"] not in nodes or edge["targetNodeId"] not in nodes:
-        yield invalid(f"the edge {edge['id']!r} leads to or from no node")
+        field = "sourceNodeId" if edge["sourceNodeId"] not in nodes else "targetNodeId"
+        yield invalid(f"edges.{field}", f"the edge {edge['id']!r} names a node that does not exist")
     if "condition" in edge:
-        yield invalid(f"the edge {edge['id']!r} has a condition; none is run")
+        yield invalid(
+            "edges.condition", f"the edge {edge['id']!r} has a condition, which is not supported"
+        )
     for name, usual in (("sourceOutput", "output"), ("targetInput", "input")):
         if edge.get(name, usual) != usual:
             text = (
                 f"the edge {edge['id']!r}: {name} is not carried out; name the output in `inputs`"
             )
-            yield invalid(text, field=f"edges.{name}")
+            yield invalid(f"edges.{name}", text)

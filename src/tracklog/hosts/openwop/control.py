@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
 
 PATIENCE = 2.0
-"""Seconds that a request waits for its effect, before it is answered all the same."""
+"""The longest time in seconds that a request waits for its effect before it is answered."""
 
 
 class AlreadyResolved(Exception):
@@ -41,7 +41,7 @@ def status_of(log: RunLog) -> str:
 
 
 def paused_at(log: RunLog) -> str | None:
-    """When a run was paused, or when that was requested."""
+    """The time at which a run was paused, or at which that was requested."""
     if log.snapshot.paused_at is not None:
         return log.snapshot.paused_at
     return None if log.pause is None else log.pause["at"]
@@ -56,14 +56,14 @@ class Control:
     async def cancel(
         self, name: str, reason: str | None, by: str, parent: str | None = None
     ) -> RunLog:
-        """Ask for the end of a run."""
+        """Cancel a run."""
         engine = self._engine
         log = engine.known(name)
         if log.ended or log.cancel is not None:
             return log
-        wish: dict[str, Any] = {"by": by, **self._reason(reason)}
-        wish |= {"parent": parent} if parent else {}
-        await self._note(log, CANCEL, wish)
+        request: dict[str, Any] = {"by": by, **self._reason(reason)}
+        request |= {"parent": parent} if parent else {}
+        await self._note(log, CANCEL, request)
 
         def go_on() -> None:
             if name in engine.reader.open and not engine.is_running(name):
@@ -73,17 +73,17 @@ class Control:
         return log
 
     async def pause(self, name: str, policy: str, reason: str | None, by: str) -> str:
-        """Ask for a pause; when it began, or when it was requested."""
+        """Request a pause; the time at which it began, or at which it was requested."""
         log = self._engine.known(name)
         if status_of(log) != "running":
             raise Conflict(log)
-        wish = {"by": by, "drainPolicy": policy, "at": self._engine.now(log)}
-        await self._note(log, PAUSE, {**wish, **self._reason(reason)})
+        request = {"by": by, "drainPolicy": policy, "at": self._engine.now(log)}
+        await self._note(log, PAUSE, {**request, **self._reason(reason)})
         await self._until(log, lambda: log.ended or log.snapshot.status == "paused")
-        return paused_at(log) or wish["at"]
+        return paused_at(log) or request["at"]
 
     async def resume(self, name: str, reason: str | None, by: str) -> str:
-        """Continue a run that is paused; when that was."""
+        """Continue a run that is paused; the time of that."""
         log = self._engine.known(name)
         if status_of(log) != "paused":
             raise Conflict(log)
@@ -100,7 +100,7 @@ class Control:
         log = engine.known(name)
         if not _asks(log, node):
             raise AlreadyResolved if node in log.snapshot.asked else Unknown
-        if not isinstance(value, dict):  # a bare word is for people, who have `tracklog answer`
+        if not isinstance(value, dict):  # a bare word is only for `tracklog answer`
             raise BadAnswer("resumeValue is missing, or no object")
         if int(log.snapshot.host.get("engine", 0)) > ENGINE:
             raise Newer

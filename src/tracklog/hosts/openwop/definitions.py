@@ -1,5 +1,6 @@
 """A workflow that was checked and can be run."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -8,6 +9,7 @@ from typing import Any
 import orjson
 
 from tracklog.hosts.openwop.agents import Ref
+from tracklog.hosts.openwop.schemas import DEEPEST, is_deep
 
 SUPERVISOR, DISPATCH, MOCK, PROMPT, TOOL = (
     "core.orchestrator.supervisor",
@@ -16,6 +18,8 @@ SUPERVISOR, DISPATCH, MOCK, PROMPT, TOOL = (
     "core.ai.callPrompt",
     "core.tool.call",
 )
+PLACEHOLDER = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
+"""A place in a prompt that an input of the node fills."""
 
 
 def fits_type(value: Any, kind: str) -> bool:
@@ -51,7 +55,7 @@ class Node:
     config: Mapping[str, Any]
     ports: Mapping[str, Mapping[str, Any]]
     ref: Ref | None
-    """The agent that it is given to."""
+    """The agent of the node."""
     sensitive: frozenset[str] = frozenset()
     """Outputs that are masked."""
     disabled: bool = False
@@ -87,7 +91,7 @@ class Definition:
 
     @property
     def sinks(self) -> list[str]:
-        """The nodes whose outputs are the run's."""
+        """The nodes whose outputs are the outputs of the run."""
         sources = {edge["sourceNodeId"] for edge in self.source["edges"]}
         return [node for node in self.order if node not in sources]
 
@@ -113,17 +117,21 @@ class Definition:
     def inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The variables of a run: defaults, overlaid by what was given."""
         found: dict[str, Any] = {}
+        if is_deep(given):
+            text = f"the inputs have more than {DEEPEST} levels of objects and lists"
+            raise Refused("validation_error", text, field="inputs")
         for variable in self.source["variables"]:
             name = variable["name"]
             if name in given:
                 if not fits_type(given[name], variable["type"]):
                     text = f"the input {name!r} is no {variable['type']}"
-                    raise Refused("validation_error", text, input=name)
+                    raise Refused("validation_error", text, field=f"inputs.{name}")
                 continue
             if "defaultValue" in variable:
                 found[name] = variable["defaultValue"]
             elif variable.get("required"):
-                raise Refused("validation_error", f"the input {name!r} is missing", input=name)
+                text = f"the input {name!r} is missing"
+                raise Refused("validation_error", text, field=f"inputs.{name}")
         return {**found, **given}
 
     @property

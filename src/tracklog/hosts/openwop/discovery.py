@@ -25,7 +25,7 @@ def versions_of(settings: Settings) -> tuple[str, ...]:
 
 
 def _testing(settings: Settings) -> dict[str, Any]:
-    """What keys of tests may ask for; nothing where there is no such key."""
+    """The options that keys of tests have; nothing if there is no such key."""
     if not any(key.test for key in settings.keys):
         return {}
     versions = {"min": ENGINE, "max": ENGINE}
@@ -97,6 +97,7 @@ def discovery(settings: Settings, fixtures: list[str]) -> dict[str, Any]:
             "retryPolicy": _retries(settings),
         },
         "replay": {"supported": True, "modes": ["replay", "branch"], "cached": True},
+        "providerUsage": {"supported": True},
         "toolHooks": {
             "supported": settings.tool_events,
             "prePostEvents": settings.tool_events,
@@ -108,6 +109,12 @@ def discovery(settings: Settings, fixtures: list[str]) -> dict[str, Any]:
 
 def etag(document: Mapping[str, Any]) -> str:
     return f'"{sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]}"'
+
+
+def is_unchanged(header: str | None, tag: str) -> bool:
+    """Whether a client has the current state already: by the header `If-None-Match`."""
+    tags = [each.strip().removeprefix("W/") for each in (header or "").split(",")]
+    return tag in tags or tags == ["*"]
 
 
 def discovery_2(settings: Settings, fixtures: list[str]) -> dict[str, Any]:
@@ -137,6 +144,7 @@ def discovery_2(settings: Settings, fixtures: list[str]) -> dict[str, Any]:
         },
         "interrupt": {**stable, "tokenAlgs": ["hs256"], "refKinds": ["principal"]},
         "idempotency": stable,
+        "providerUsage": stable,
         "webhooks": {
             **stable,
             "signatureAlgorithms": ["v1"],

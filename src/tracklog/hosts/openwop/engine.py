@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import time
-import uuid
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,22 +11,20 @@ from tracklog import Log, Overtaken, Tape, TracklogError
 from tracklog.hosts._notes import note
 from tracklog.hosts.openwop.agents import Agents
 from tracklog.hosts.openwop.control import AlreadyResolved, Control
-from tracklog.hosts.openwop.definitions import Definition
 from tracklog.hosts.openwop.exceptions import BadAnswer, Newer, Unknown
 from tracklog.hosts.openwop.execution import Execution
-from tracklog.hosts.openwop.forks import beginning, forked, node_start, started
 from tracklog.hosts.openwop.instance import instance_of
 from tracklog.hosts.openwop.journal_reader import JournalReader
-from tracklog.hosts.openwop.kinds import supervisor
 from tracklog.hosts.openwop.models import model_of
-from tracklog.hosts.openwop.options import RunOptions
 from tracklog.hosts.openwop.questions import Answer, deadline_of
 from tracklog.hosts.openwop.recorded_answers import tape_for
 from tracklog.hosts.openwop.redaction import Redactor
-from tracklog.hosts.openwop.requests import Request, Requests
+from tracklog.hosts.openwop.requests import Requests
 from tracklog.hosts.openwop.run_cache import Runs
+from tracklog.hosts.openwop.run_limits import deadline
 from tracklog.hosts.openwop.runlog import FAMILY, RunLog, line_of, new_event
 from tracklog.hosts.openwop.settings import ENGINE, Settings
+from tracklog.hosts.openwop.starting import Starter
 from tracklog.hosts.openwop.tokens import tokens_of
 from tracklog.hosts.openwop.tools import Hooks
 from tracklog.hosts.openwop.webhooks import Webhooks
@@ -40,8 +37,6 @@ SWEEP = 1.0
 """Seconds after which a run whose host died is taken over by another that lives."""
 _THREADS = 64  # runs whose events are written, and so synced, together
 DAY = 86_400.0
-COPIED = ("tags", "metadata", "tenantId", "scopeId")
-"""The labels of a run that its forks keep."""
 
 
 class Engine:
@@ -64,15 +59,16 @@ class Engine:
         self.stopping = False
         self.requests = Requests(self)
         self.control = Control(self)
+        self.starter = Starter(self)
         self.reader = JournalReader(journal, self.instance, self.requests)
         self.tapes: dict[str, Tape] = {}
-        """Of the runs that are played from one."""
-        self._runs = Runs(journal, lambda name: name in self._running)
+        """The recorded answers of the runs that use some."""
+        self.runs = Runs(journal, lambda name: name in self._running)
         self._running: dict[str, tuple[Execution | None, asyncio.Task[None]]] = {}
         self._quiet: set[str] = set()
         """Open runs that wait for a person."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        """Of questions that are rejected when nobody answers in time."""
+        """The timers of runs that wait: for the end of their time, or that of their question."""
         self._sweeper: asyncio.Task[None] | None = None
         self._inline = journal.durability == "os"
         self._writers = ThreadPoolExecutor(_THREADS, "openwop-write")
@@ -101,7 +97,7 @@ class Engine:
     async def stop(self) -> None:
         """Stop working on every run where it is; the next host continues it there."""
         self.stopping = True
-        self._runs.wake()
+        self.runs.wake()
         for timer in self._timers.values():
             timer.cancel()
         tasks = [task for _, task in self._running.values()]
@@ -117,10 +113,10 @@ class Engine:
         self.leases.close()
 
     def pass_on(self, runs: Iterable[str]) -> None:
-        """Pass new events of these runs to those who follow them."""
+        """Read new events of these runs, and wake those who wait for them."""
         self._quiet &= self.reader.open
         for name in runs:
-            log = self._runs.get(name)
+            log = self.runs.get(name)
             if log is None and name in self.reader.open:
                 log = self.log(name)
             if log is not None:
@@ -136,10 +132,10 @@ class Engine:
 
     def act(self, log: RunLog) -> None:
         """Carry out what an operator asked for beside the protocol: an answer, or the end of the run."""
-        with contextlib.suppress(Newer):  # it stays on record for who can
-            self._carry_out_wishes(log)
+        with contextlib.suppress(Newer):  # it is recorded, and another host may carry it out
+            self._carry_out_requests(log)
 
-    def _carry_out_wishes(self, log: RunLog) -> None:
+    def _carry_out_requests(self, log: RunLog) -> None:
         running = self._running.get(log.name)
         if running is not None:
             if running[0] is not None and log.cancel is not None:
@@ -153,16 +149,19 @@ class Engine:
             self.take_up(log.name)
 
     def is_running(self, name: str) -> bool:
-        """Whether this host carries out a run at this moment."""
+        """Whether this host is carrying out a run."""
         return name in self._running
 
     def _watch(self, log: RunLog) -> None:
-        """Take up a run again when the time of its question is up."""
+        """Take up a run again when its time is up, or that of its question."""
         if (timer := self._timers.pop(log.name, None)) is not None:
             timer.cancel()
         question = log.snapshot.question
-        deadline = None if question is None else deadline_of(question)
-        if deadline is None or self.stopping:
+        times = [None if question is None else deadline_of(question)]
+        if log.snapshot.host.get("fork", {}).get("mode") != "replay":
+            times += [deadline(self.settings, log.events[0], log.snapshot.configurable)]
+        until = min((each for each in times if each is not None), default=None)
+        if until is None or self.stopping:
             return
 
         def expired() -> None:
@@ -172,7 +171,7 @@ class Engine:
                 self.take_up(log.name)
 
         # A little late, so that the clock has passed the deadline when it is looked at.
-        seconds = max(0.0, deadline - self.clock()) + 0.002
+        seconds = max(0.0, until - self.clock()) + 0.002
         self._timers[log.name] = asyncio.get_running_loop().call_later(seconds, expired)
 
     async def _sweep_on(self) -> None:
@@ -208,7 +207,7 @@ class Engine:
         if answer is None and log.answers and log.snapshot.interrupt is not None:
             answer = self._manual_answer(log)
         try:
-            self._go(log, answer=answer)
+            self.go_on(log, answer=answer)
         except BaseException:
             self.leases.release(log.run)
             raise
@@ -226,76 +225,18 @@ class Engine:
 
     def log(self, name: str) -> RunLog:
         """A run by its name; it may be empty."""
-        return self._runs.read(name)
+        return self.runs.read(name)
 
     def known(self, name: str) -> RunLog:
         """A run of this host."""
-        log = self._runs.get(name) or RunLog(name)
+        log = self.runs.get(name) or RunLog(name)
         log.refresh(self.journal)
         if not log.events or log.snapshot.host.get("instance") != self.instance:
             raise Unknown
-        self._runs.add(log)
+        self.runs.add(log)
         return log
 
-    async def create(
-        self,
-        definition: Definition,
-        given: Mapping[str, Any],
-        configurable: Mapping[str, Any],
-        host: Mapping[str, Any],
-        *,
-        name: str | None = None,
-        request: Request | None = None,
-    ) -> RunLog:
-        """Begin a run; on return its first event is in the journal."""
-        live = definition.inputs(given)
-        is_new, name = name is None, name or f"run-{uuid.uuid4()}"
-        log = RunLog(name)
-        if not self.leases.take(log.run):
-            return self.log(name)  # another process has begun it just now
-        if not is_new:
-            log.refresh(self.journal)
-        if log.events:  # it was begun before, and not ended
-            self.leases.release(log.run)
-            self.reader.open.add(name)
-            self.take_up(name)
-            return self.log(name)
-        self._runs.add(log)
-        hidden = definition.sensitive()
-        secrets = {n: live[n] for n in hidden if isinstance(live.get(n), str)}
-        redactor = self.redactor.also(secrets)
-        inputs = {k: f"[REDACTED:{k}]" if k in hidden else v for k, v in live.items()}
-        payload = {"workflowId": definition.id, "inputs": inputs, "transport": "rest"}
-        payload["configurable"] = dict(configurable)
-        about = self._about(definition, host)
-        event = new_event(
-            name,
-            0,
-            self.now(log),
-            "run.started",
-            redactor.clean(payload),
-            host=redactor.clean(about),
-        )
-        try:
-            notes = (request.note(201, started(log.name, event)),) if request else ()
-            await self.write(log, [line_of(event)], notes)
-        except BaseException:
-            self._runs.drop(name)
-            self.leases.release(log.run)
-            raise
-        self.reader.open.add(name)
-        self._go(log, live=live)
-        return log
-
-    def _about(self, definition: Definition, host: Mapping[str, Any]) -> dict[str, Any]:
-        """The host's own data on the first event, with which the run can be continued from its log alone."""
-        data = {"instance": self.instance, "engine": ENGINE, "definition": definition.fingerprint}
-        node = definition.supervisor
-        if node is not None:
-            data["orchestrator"] = supervisor.agent(definition.id, node)
-        return {**data, **host}
-
-    def _go(
+    def go_on(
         self, log: RunLog, *, live: Mapping[str, Any] | None = None, answer: Answer | None = None
     ) -> None:
         """Carry out a run from the end of its log on; this host has its lease."""
@@ -312,15 +253,17 @@ class Engine:
             failing = self._end(log, "workflow_changed", "its workflow is not as it was")
             self._keep(log, None, failing, answer)
             return
-        tape = None
+        source = tape = None
         if fork.get("mode") == "replay":
-            source = RunLog(fork["sourceRunId"])
+            source = self.log(fork["sourceRunId"])
             source.refresh(self.journal)
-            tape = source.events[: fork["through"]]
+            tape = source.events[: fork.get("through")]
         recorded = tape_for(self.journal, log)
         if recorded is not None:
             self.tapes[log.name] = recorded
         x = Execution(self, log, definition, live=live, answer=answer, tape=tape, recorded=recorded)
+        if source is not None and "through" not in fork:
+            x.source = source
         self._keep(log, x, x.run(), answer)
 
     def _keep(
@@ -357,7 +300,7 @@ class Engine:
             self.leases.release(log.run)
         if answer is not None and not answer.taken.done():
             answer.taken.set_exception(failure or AlreadyResolved())
-            answer.taken.exception()  # whoever gave it may be gone
+            answer.taken.exception()  # so that the exception counts as seen
             if answer.manual:
                 logs.log("warning", "an answer does not fit", run=log.name, why=str(failure))
             if answer.manual and isinstance(failure, BadAnswer):
@@ -384,7 +327,7 @@ class Engine:
         await self.write(log, [line_of(event)])
 
     def is_left(self, log: RunLog) -> bool:
-        """Whether a run waits for nobody, and no host carries it out."""
+        """Whether a run waits for no person, and no host carries it out."""
         if log.ended or log.snapshot.interrupt is not None or log.name in self._running:
             return False
         if not self.leases.take(log.run):
@@ -392,67 +335,10 @@ class Engine:
         self.leases.release(log.run)
         return not log.refresh(self.journal)
 
-    async def child(
-        self, name: str, workflow: str, inputs: Mapping[str, Any], parent: Mapping[str, Any]
-    ) -> RunLog:
-        """A sub-run, begun if it was not."""
-        log = self.log(name)
-        if not log.events:
-            definition = self.workflows.known[workflow]
-            return await self.create(definition, inputs, {}, parent, name=name)
-        if not log.ended:
-            self.reader.open.add(name)
-        return log
-
     async def end_of(self, log: RunLog) -> None:
         while not log.ended:
             await log.wait(30)
             log.refresh(self.journal)
-
-    async def fork(
-        self,
-        source: RunLog,
-        mode: str,
-        start: int,
-        options: RunOptions,
-        caller: Mapping[str, Any],
-        request: Request | None = None,
-    ) -> tuple[RunLog, int]:
-        """Begin a run with the first events of another: replayed from the log, or live from there on."""
-        definition = self.workflows.known.get(source.snapshot.workflow)
-        old = source.snapshot.host
-        if definition is None or int(old.get("engine", 0)) > ENGINE:
-            raise Newer
-        events = list(source.events)
-        if mode == "branch":
-            start = node_start(events, start)
-        name = f"run-{uuid.uuid4()}"
-        log = RunLog(name)
-        self.leases.take(log.run)
-        fork: dict[str, Any] = {"sourceRunId": source.name, "mode": mode, "fromSeq": start}
-        fork["through"] = len(events)
-        if options.configurable:
-            fork["overlay"] = self.redactor.clean(dict(options.configurable))
-        data: dict[str, Any] = {key: old[key] for key in COPIED if key in old}
-        data |= self.redactor.clean(dict(options.labels))
-        about = self._about(definition, {**data, **caller, "fork": fork})
-        copies = beginning(name, events[: max(start, 1)], self.now(log), about)
-        notes: tuple[bytes, ...] = ()
-        if request is not None:
-            reply = forked(name, source.name, start, mode, "running")
-            notes = (request.note(201, reply),)
-        try:
-            await self.write(log, [line_of(event) for event in copies], notes)
-        except BaseException:
-            self.leases.release(log.run)
-            raise
-        self._runs.add(log)
-        if log.ended:
-            self.leases.release(log.run)
-        else:
-            self.reader.open.add(name)
-            self._go(log)
-        return log, start
 
     def now(self, log: RunLog) -> str:
         """The time; never before the run's last event."""

@@ -53,17 +53,24 @@ class EventWriter:
         self.history = list(log.events)
         self.at = 0
         self.host: Mapping[str, Any] = self.history[0].get("host", {})
-        self.tape, self.tape_at = tape, 0
-        self.skipped = pauses_in(tape or ())
+        self.tape: list[Body] | None = None
+        self.tape_at = 0
+        self.skipped: set[int] = set()
         """Events of the source that a replay does not repeat, by their numbers."""
+        if tape is not None:
+            self.use_tape(tape)
         fork = self.host.get("fork", {})
         self._copied = int(fork.get("fromSeq", 0))
         self.written: dict[int, str] = {}
-        """Of a replay: the own event for each of the source's."""
+        """The ids of a replay's own events, by the numbers of those of its source."""
         self.faithful = False
         """Whether the next events must be those of the source."""
         self.buffer: list[Body] = []
         """Events that are not written yet."""
+
+    def use_tape(self, tape: list[Body]) -> None:
+        """Repeat the events of another run."""
+        self.tape, self.skipped = tape, pauses_in(tape)
 
     @property
     def is_live(self) -> bool:
@@ -109,7 +116,7 @@ class EventWriter:
     def consume(self, kind: str | None, node: str | None = None) -> Body:
         event = self.history[self.at]
         if kind is not None and (event["type"], event.get("nodeId")) != (kind, node):
-            if event["type"] == "cap.breached" and event["payload"]["kind"] == "run-duration":
+            if ends_early(event) and event["type"] == "cap.breached":
                 raise TimeoutError  # cut off while it was written
             where = f"event {self.at} is {event['type']} and not {kind}"
             raise Drifted(f"host or workflow were changed while this run was under way: {where}")
@@ -220,6 +227,14 @@ def ends_attempt(events: Sequence[Body], at: int, node: str) -> bool:
         return event["type"] in ENDS
     later = (events[n]["type"] for n in range(at + 1, len(events)))
     return next((kind for kind in later if kind != DIVERGED), "node.started") == "node.started"
+
+
+def ends_early(event: Body) -> bool:
+    """Whether an event is the first one of the end of a run that was cancelled or out of time."""
+    kind = event["type"]
+    if kind == "cap.breached":
+        return bool(event["payload"]["kind"] == "run-duration")
+    return bool(kind == "run.cancelled")
 
 
 def was_cut_off(event: Body) -> bool:

@@ -48,7 +48,7 @@ class RunFailed(Exception):
 
 
 class Again(Exception):
-    """The node is tried once more, and the event that says so is recorded."""
+    """The node is tried again; the event about that is recorded."""
 
     def __init__(self, retried: Body) -> None:
         super().__init__(f"attempt {retried['payload']['attempt']}")
@@ -60,7 +60,7 @@ class Suspended(Exception):
 
 
 class Cancelled(Exception):
-    """Somebody wanted the run to end."""
+    """The run was cancelled."""
 
 
 class Paused(Exception):
@@ -80,11 +80,11 @@ class BadAnswer(Exception):
 
 
 class NotAllowed(BadAnswer):
-    """An answer by somebody who may not give it."""
+    """An answer of a person who may not give it."""
 
 
 class AlreadyVoted(BadAnswer):
-    """Another vote of somebody whose first vote stands."""
+    """A different vote of a person who has voted; the first vote stands."""
 
     def __init__(self, vote: str) -> None:
         super().__init__(f"the first vote stands: {vote}")

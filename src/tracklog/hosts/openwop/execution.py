@@ -1,13 +1,12 @@
 """Carry out one run: repeat what is in the journal, and continue from there."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from tracklog import TAPE_LABEL, Body, Tape, tape_report
+from tracklog import Body, Tape
 from tracklog.hosts.openwop.definitions import Definition, Node
-from tracklog.hosts.openwop.event_writer import TIMEOUT, EventWriter, ends_attempt, was_cut_off
+from tracklog.hosts.openwop.event_writer import TIMEOUT, ends_attempt, ends_early, was_cut_off
 from tracklog.hosts.openwop.exceptions import (
     Again,
     Cancelled,
@@ -18,25 +17,21 @@ from tracklog.hosts.openwop.exceptions import (
     RunFailed,
     Suspended,
 )
-from tracklog.hosts.openwop.kinds import KINDS
+from tracklog.hosts.openwop.kinds import KINDS, is_pure
 from tracklog.hosts.openwop.questions import Answer
-from tracklog.hosts.openwop.runlog import TERMINAL, RunLog, line_of
+from tracklog.hosts.openwop.run_limits import CAPS, Limit, nearest_limit
+from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.stoppable import StoppableWriter
 
 if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
 
-T = TypeVar("T")
 PAUSE, LONGEST_PAUSE = 100, 10_000
 """Milliseconds before a node that failed is tried again: the first time, and at most; it doubles."""
 
 
-def is_pure(node: Node) -> bool:
-    """Whether a replay executes the node again: its result depends on no person and no clock."""
-    return KINDS[node.type].is_pure and not node.config.get("emitDuplicateMessageId")
-
-
-class Execution(EventWriter):
+class Execution(StoppableWriter):
     """One run, from its first record to its end, or to where it must wait."""
 
     def __init__(
@@ -53,37 +48,39 @@ class Execution(EventWriter):
         begun = log.events[0]["payload"]
         inputs = dict(begun.get("inputs", {}) if live is None else live)
         hidden = {n: inputs[n] for n in definition.sensitive() if isinstance(inputs.get(n), str)}
-        super().__init__(log, engine.settings, engine.redactor.also(hidden), engine.now, tape)
-        self.engine, self.definition, self.answer = engine, definition, answer
+        super().__init__(engine, log, engine.redactor.also(hidden), answer, tape, recorded)
+        self.definition = definition
         self.configurable = log.snapshot.configurable
         self.principal: str = self.host.get("principal", "default")
         self.variables = inputs
-        self.recorded = recorded
-        """What answers in the place of models, tools and people."""
-        self.stop = asyncio.Event()
-        """Set when the run is to be cancelled."""
-        self.cut = asyncio.Event()
-        """Set when the run is to be paused at once."""
+        self.source: RunLog | None = None
+        """The source of a replay, if it had not ended when the replay was begun."""
         self.starts: dict[str, int] = {}
-        """How often each node was started."""
+        """The number of starts of each node."""
         self.outcomes: dict[str, str] = {}
         self.outputs: dict[str, dict[str, Any]] = {}
         self.decisions: dict[str, list[Body]] = {}
-        """What each supervisor decided by itself."""
+        """The decisions that each supervisor made by itself."""
         self.contexts: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         self.current: Node | None = None
         self.attempt = 0
-        """Of the current node."""
+        """The number of the attempt at the current node."""
 
     async def run(self) -> None:
         """Run to the end, or to a question that a person must answer."""
         try:
             try:
-                async with asyncio.timeout(self._time_left()):
+                left = None if self.tape is not None else self._limit_of_time().left
+                async with asyncio.timeout(left):
+                    await self._wait_for_source()
                     await self._walk()
             except Cancelled:
                 self._cancelled()
             except TimeoutError:
+                self._out_of_time()
+            except Suspended:
+                if self.tape is not None or self._limit_of_time().left > 0:
+                    raise
                 self._out_of_time()
             except RunFailed as failed:
                 data: dict[str, Any] = {"error": failed.error}
@@ -105,32 +102,28 @@ class Execution(EventWriter):
             pass
         await self.flush()
 
-    def _time_left(self) -> float | None:
-        """Seconds that the run may still take; the time in which it waits for people does not count."""
-        if self.tape is not None:
-            return None
-        spent, since = 0.0, _seconds(self.history[0])
-        for event in self.history:
-            if event["type"] in ("node.suspended", "run.paused"):
-                spent, since = spent + _seconds(event) - since, _seconds(event)
-            elif event["type"] in ("node.resumed", "run.resumed"):
-                since = _seconds(event)
-        spent += 0.0 if self.log.waits else self.engine.clock() - since
-        return self._longest() / 1000 - spent
+    async def _wait_for_source(self) -> None:
+        """Wait until the source of a replay has ended: what it has not done cannot be repeated."""
+        if self.source is None:
+            return
+        try:
+            await self.unless_stopped(self.engine.end_of(self.source), is_pausable=False)
+        except Cancelled:
+            self.tape, self.at = None, len(self.history)
+            raise
+        self.use_tape(list(self.source.events))
 
-    def _longest(self) -> int:
-        """Milliseconds that the run may take: by its workflow, its own options and the host."""
-        limits = [self.settings.max_run_duration_ms]
-        limits += [int(self.definition.source["settings"].get("timeout") or limits[0])]
-        limits += [int(self.configurable.get("runTimeoutMs", limits[0]))]
-        return min(limits)
+    def _limit_of_time(self) -> Limit:
+        now, waits = self.engine.clock(), self.log.waits
+        about = (self.settings, self.definition, self.configurable)
+        return nearest_limit(*about, self.history, now, is_waiting=waits)
 
     def _out_of_time(self) -> None:
         """Fail the node and the run, which took longer than it may."""
-        most = self._longest()
+        most, seconds = self._limit_of_time()
         error = {"code": TIMEOUT, "message": f"the run took longer than {most} ms"}
-        elapsed = max(most + 1, round(1000 * (self.engine.clock() - _seconds(self.history[0]))))
-        data: dict[str, Any] = {"kind": "run-duration", "limit": most, "observed": elapsed}
+        spent = max(most + 1, round(1000 * seconds))
+        data: dict[str, Any] = {"kind": "run-duration", "limit": most, "observed": spent}
         node = self.current
         name = node.id if node else None
         cause = self.emit("cap.breached", {**data, "nodeId": name} if name else data, name)
@@ -191,15 +184,20 @@ class Execution(EventWriter):
             self._pause()
         if self.tape is not None:
             event = self.on_tape()
-            if event is not None and event["type"] == "run.cancelled":
-                self.repeat(event)
-                raise ReplayEnded
+            if event is not None and ends_early(event):
+                self._repeat_end()
+
+    def _repeat_end(self) -> None:
+        """Repeat the end of a source that ended between two nodes."""
+        while (event := self.on_tape()) is not None:
+            self.repeat(event)
+        raise ReplayEnded
 
     def _pause(self) -> None:
         """Pause here, unless it is recorded that the run went on."""
-        wish = self.log.pause or {}
-        data = {"reason": wish["reason"]} if "reason" in wish else {}
-        policy = wish.get("drainPolicy", "drain-current-node")
+        request = self.log.pause or {}
+        data = {"reason": request["reason"]} if "reason" in request else {}
+        policy = request.get("drainPolicy", "drain-current-node")
         self.emit("run.paused", {**data, "drainPolicy": policy})
         if self.is_live and self.log.cancel is not None:
             raise Cancelled
@@ -224,9 +222,8 @@ class Execution(EventWriter):
             return
         data = {"kind": kind, "limit": limit, "observed": observed, "nodeId": node.id}
         breach = self.emit("cap.breached", data, node.id)
-        what = "node executions" if kind == "node-executions" else "turns of a loop"
-        error = {"code": "recursion_limit_exceeded", "message": f"{what} exceed {limit}"}
-        raise RunFailed(error, node.id, breach)
+        code, what = CAPS[kind]
+        raise RunFailed({"code": code, "message": f"{what} exceed {limit}"}, node.id, breach)
 
     def _is_due(self, node: Node) -> bool:
         if node.disabled:
@@ -258,6 +255,7 @@ class Execution(EventWriter):
                 self.faithful = False
                 self.current = None
                 self._pause()
+                self.attempt += 1  # the one that was cut off counts
                 continue
             except Again as again:
                 retried = again.retried
@@ -281,7 +279,8 @@ class Execution(EventWriter):
     def _refuse(self, node: Node, capability: str) -> dict[str, Any]:
         """Fail a node that needs what this host does not provide; it is not started."""
         text = f"{node.type} requires {capability}, which this host does not provide"
-        error = {"code": "capability_not_provided", "message": text}
+        error: dict[str, Any] = {"code": "capability_not_provided", "message": text}
+        error["details"] = {"capability": capability}
         data = {"nodeId": node.id, "error": error, "attempts": 1}
         event = self.emit("node.failed", data, node.id)
         assert event is not None
@@ -291,6 +290,7 @@ class Execution(EventWriter):
     def _start(self, node: Node) -> Step:
         ref = KINDS[node.type].agent(self.definition.id, node)  # WOP-94
         count = self.starts.get(node.id, 0)
+        self._skip_attempts(node)
         data: dict[str, Any] = {"nodeId": node.id, "typeId": node.type, "attempt": self.attempt}
         data |= {"agent": ref} if ref else {}
         started = self.emit("node.started", data, node.id)
@@ -298,6 +298,12 @@ class Execution(EventWriter):
         self.starts[node.id] = count + 1
         self.current = node
         return Step(self, node, ref, count, started)
+
+    def _skip_attempts(self, node: Node) -> None:
+        """Take the number of an attempt from the source: a replay repeats none that was cut off."""
+        event = self.on_tape() if self.tape is not None and self.is_live else None
+        if event is not None and (event["type"], event.get("nodeId")) == ("node.started", node.id):
+            self.attempt = max(self.attempt, int(event["payload"].get("attempt", 0)))
 
     async def _attempt(self, step: Step) -> dict[str, Any]:
         node = step.node
@@ -344,12 +350,12 @@ class Execution(EventWriter):
         return {}
 
     def _cancelled(self) -> None:
-        wish = self.log.cancel or {}
-        data: dict[str, Any] = {"reason": wish.get("reason") or "cancelled"}
+        request = self.log.cancel or {}
+        data: dict[str, Any] = {"reason": request.get("reason") or "cancelled"}
         if self.current is not None:
             self.emit("node.cancelled", {"nodeId": self.current.id, **data}, self.current.id)
-        data["cancelledBy"] = wish.get("by", "default")
-        data |= {"parentRunId": wish["parent"]} if "parent" in wish else {}
+        data["cancelledBy"] = request.get("by", "default")
+        data |= {"parentRunId": request["parent"]} if "parent" in request else {}
         self.emit("run.cancelled", data)
 
     def _masked(self, outputs: Mapping[str, Any], node: Node | None = None) -> dict[str, Any]:
@@ -371,7 +377,7 @@ class Execution(EventWriter):
         return None
 
     def _repeat_all(self, step: Step, end: int) -> dict[str, Any]:
-        """Repeat a recorded attempt to its end; nobody is asked, and nothing is called."""
+        """Repeat a recorded attempt to its end; no person is asked, and nothing is called."""
         node = step.node
         while True:
             self.pass_notes()
@@ -409,76 +415,7 @@ class Execution(EventWriter):
                 raise ReplayEnded
             raise Cancelled
 
-    # Waiting, and writing events.
-
-    async def flush(self) -> None:
-        """Write the pending events; on return all are in the journal."""
-        if not self.buffer:
-            return
-        lines = [line_of(event) for event in self.buffer]
-        answer = self.answer
-        notes: tuple[bytes, ...] = ()
-        resumed = any(event["type"] == "interrupt.resolved" for event in self.buffer)
-        if self.recorded is not None and self.buffer[-1]["type"] in TERMINAL:
-            data = {"source": self.host["tape"]["run"], **tape_report([self.recorded])}
-            notes = (self.engine.note(self.log.name, TAPE_LABEL, data),)
-        if answer is not None and not answer.taken.done():
-            status = "running" if resumed else self.log.snapshot.status
-            notes += (answer.note(status),) if answer.note else ()
-        self.buffer.clear()
-        await _completed(self.engine.write(self.log, lines, notes))
-        if answer is not None and not answer.taken.done():
-            answer.taken.set_result(None)
-
-    async def unless_stopped(self, work: Coroutine[Any, Any, T], *, is_pausable: bool = True) -> T:
-        """The result of some work, unless the run is cancelled or, at once, paused meanwhile.
-
-        What may have an effect outside is not cut off by a pause: the pause waits for its end.
-        """
-        wish = self.log.pause or {}
-        if wish.get("drainPolicy") == "immediate":
-            self.cut.set()
-        if self.log.cancel is not None or (is_pausable and self.cut.is_set()):
-            work.close()
-            raise Cancelled if self.log.cancel is not None else Paused
-        doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self.stop.wait())
-        others = [stopping]
-        if is_pausable:
-            others.append(asyncio.ensure_future(self.cut.wait()))
-        try:
-            await asyncio.wait({doing, *others}, return_when=asyncio.FIRST_COMPLETED)
-            if doing.done():
-                return doing.result()
-            raise Cancelled if stopping.done() else Paused
-        finally:
-            for each in (doing, *others):
-                if not each.done():
-                    each.cancel()
-            await asyncio.gather(doing, *others, return_exceptions=True)
-
-    async def sleep_until(self, started: Body, seconds: float, *, is_pausable: bool = True) -> None:
-        """Sleep until so many seconds after an event, also over restarts of the host."""
-        if self.tape is not None:
-            return
-        left = _seconds(started) + seconds - self.engine.clock()
-        if left > 0:
-            await self.unless_stopped(asyncio.sleep(left), is_pausable=is_pausable)
-
     @property
     def orchestrator(self) -> dict[str, Any] | None:
         found: dict[str, Any] | None = self.host.get("orchestrator")
         return found
-
-
-async def _completed(work: Coroutine[Any, Any, None]) -> None:
-    """Finish some work even when the waiting task is cancelled."""
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
-
-
-def _seconds(event: Body) -> float:
-    return datetime.fromisoformat(event["timestamp"]).timestamp()

@@ -1,4 +1,4 @@
-"""Forks, which begin with the events of another run; and the answer to whoever starts a run."""
+"""The first events of a fork, and the answers to requests that begin a run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from tracklog.hosts.openwop.runlog import new_event
 
 
 def started(name: str, event: Body) -> dict[str, Any]:
-    """The answer to the client that began a run; its links are completed by the version that is spoken."""
+    """The answer to the client that began a run; each version of the protocol completes its links."""
     return {
         "runId": name,
         "status": "running",
@@ -25,7 +25,7 @@ def forked(name: str, source: str, start: int, mode: str, status: str) -> dict[s
 
 
 def node_start(events: list[Body], start: int) -> int:
-    """A cut inside a node moves back to where that node began."""
+    """The position of a fork; one inside a node is moved back to the start of that node."""
     begun: int | None = None
     for event in events[:start]:
         if event["type"] == "node.started" and begun is None:

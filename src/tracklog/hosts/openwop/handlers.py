@@ -1,20 +1,19 @@
-"""What the routes do: each is written once, and answers in every version of the protocol."""
+"""The handlers of the routes: each serves all versions of the protocol."""
 
 import asyncio
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from typing import Any
 
 import orjson
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
+from tracklog.hosts.openwop.calls import WHOLE_BODY, Call, number, text_of, without_null
 from tracklog.hosts.openwop.control import AlreadyResolved, Conflict, status_of
-from tracklog.hosts.openwop.definitions import Definition, Refused
-from tracklog.hosts.openwop.discovery import etag
+from tracklog.hosts.openwop.definitions import Refused
+from tracklog.hosts.openwop.discovery import etag, is_unchanged
 from tracklog.hosts.openwop.engine import Engine
 from tracklog.hosts.openwop.exceptions import (
     AlreadyVoted,
@@ -28,71 +27,25 @@ from tracklog.hosts.openwop.failures import Failure
 from tracklog.hosts.openwop.forks import forked, started
 from tracklog.hosts.openwop.mock_provider import OPTION, check_provider
 from tracklog.hosts.openwop.options import BODY, OVERLAY, read_options, refuse_unknown
-from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.routes import openapi
 from tracklog.hosts.openwop.run_diff import diff_of
 from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.seams import toolhooks
-from tracklog.hosts.openwop.settings import ENGINE, Key
-from tracklog.hosts.openwop.streams import MODES, Stream
+from tracklog.hosts.openwop.settings import ENGINE
+from tracklog.hosts.openwop.streams import MODES, Stream, wanted
 from tracklog.hosts.openwop.views import Views
 from tracklog.hosts.openwop.webhooks import HOOK, HOOK_OF_V2
-from tracklog.hosts.openwop.wires import Wire
 
 LONGEST_POLL, USUAL_POLL = 60.0, 30
 """Seconds that a poll waits for the next event: at most, and in version 2 where none are given."""
 MOST_CANCELLED = 100
 TOKEN = ("interruptToken", "callbackUrl")
 POLICIES = ("drain-current-node", "immediate")
-
-
-@dataclass(slots=True)
-class Call:
-    """One request."""
-
-    scope: Scope
-    receive: Receive
-    send: Send
-    headers: dict[bytes, bytes]
-    wire: Wire
-    key: Key
-    tenant: str
-    names: dict[str, str] = field(default_factory=dict)
-    query: dict[str, str] = field(default_factory=dict)
-    body: dict[str, Any] = field(default_factory=dict)
-    request: Request | None = None
-
-    def header(self, *names: str) -> str | None:
-        """The first of some headers that was sent."""
-        for name in names:
-            if (value := self.headers.get(name.encode())) is not None:
-                return value.decode("latin-1").strip()
-        return None
-
-    @property
-    def is_v2(self) -> bool:
-        return self.wire.version.startswith("2")
-
-    def accept(self, body: Mapping[str, Any], *names: str) -> None:
-        """Refuse what a body asks for beside these members."""
-        refuse_unknown(body, names, is_closed=self.is_v2)
-
-    def accept_query(self, *names: str) -> None:
-        """Refuse a parameter that nobody would look at; those of version 1 are open."""
-        for name in sorted(self.query.keys() - {*names}) if self.is_v2 else ():
-            text = f"there is no parameter {name[:50]!r} here"
-            raise Failure("validation_error", text, {"field": name})
-
-    def json(
-        self, data: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
-    ) -> Response:
-        """An answer, as the caller's version of the protocol has it."""
-        raw = orjson.dumps(self.wire.reply(data, self.tenant))
-        return Response(raw, status, headers, "application/json")
+RESUME_VALUE = {"field": "resumeValue"}
 
 
 class Handlers:
-    """The routes, by the names that `routes` has for them."""
+    """The handlers, by the names that `routes` has for them."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -110,39 +63,31 @@ class Handlers:
     # Runs begin.
 
     async def create(self, call: Call) -> Response:
-        engine, body = self.engine, _without_null(call.wire.body(call.body))
+        engine, body = self.engine, without_null(call.wire.body(call.body))
         self._check_engine(call)
-        definition = self._definition(body.get("workflowId"))
         call.accept(body, *BODY)
+        definition = engine.workflows.find(body.get("workflowId"))
         inputs = body.get("inputs", {})
         if not isinstance(inputs, dict):
             raise Refused("validation_error", "inputs must be an object", field="inputs")
-        options = read_options(body, call.key, definition)
+        options = read_options(body, call.key, call.tenant, definition, call.wire.place)
         host = {"principal": call.key.principal, "tenant": call.tenant, **options.labels}
         begin = partial(
-            engine.create, definition, inputs, options.configurable, host, request=call.request
+            engine.starter.create,
+            definition,
+            inputs,
+            options.configurable,
+            host,
+            request=call.request,
         )
         dedup = call.header("x-dedup", "openwop-dedup")
         if dedup is None:
             log = await begin()
         else:
             async with engine.requests.alone(self._place_of(dedup, host)):
-                await self._check_active(host)
+                await self._check_active(call, host)
                 log = await begin()
         return call.json(started(log.name, log.events[0]), 201)
-
-    def _definition(self, name: Any) -> Definition:
-        """The workflow that is to be run."""
-        workflows = self.engine.workflows
-        if not isinstance(name, str) or not name:
-            raise Refused("validation_error", "workflowId is missing", field="workflowId")
-        if name in workflows.refused:
-            raise workflows.refused[name]
-        if name not in workflows.known:
-            raise Refused("validation_error", "there is no such workflow", field="workflowId")
-        if not workflows.known[name].is_active:
-            raise Refused("validation_error", "the workflow is not active", field="workflowId")
-        return workflows.known[name]
 
     @staticmethod
     def _check_engine(call: Call) -> None:
@@ -150,39 +95,38 @@ class Handlers:
         if wanted is None:
             return
         if not call.key.test:
-            text = "only a key of tests may choose the version of the engine"
+            text = "only a test key may choose the version of the engine"
             raise Failure("force_engine_version_forbidden", text)
         if wanted != str(ENGINE):
             text = f"there is only version {ENGINE} of the engine"
-            raise Failure("unsupported_force_engine_version", text)
+            details = {"field": "X-Force-Engine-Version"}
+            raise Failure("unsupported_force_engine_version", text, details)
 
     @staticmethod
     def _place_of(dedup: str, host: Mapping[str, Any]) -> str:
-        """The name of the place that only one active run may have."""
+        """The key of a scope, in which only one run may be active."""
         if dedup != "enforce":
             raise Failure("validation_error", "X-Dedup is enforce", {"field": "X-Dedup"})
         if "scopeId" not in host:
-            text = "X-Dedup needs a scopeId: it compares tenantId and scopeId"
+            text = "X-Dedup needs a scopeId: only one run of a scope may be active"
             raise Failure("validation_error", text, {"field": "scopeId"})
-        place = [host["tenant"], host.get("tenantId"), host["scopeId"]]
-        return sha256(orjson.dumps(["dedup", *place])).hexdigest()
+        return sha256(orjson.dumps(["dedup", host["tenant"], host["scopeId"]])).hexdigest()
 
-    async def _check_active(self, host: Mapping[str, Any]) -> None:
+    async def _check_active(self, call: Call, host: Mapping[str, Any]) -> None:
         engine = self.engine
         engine.pass_on(await asyncio.to_thread(engine.reader.catch_up))
         for name in sorted(engine.reader.open):
             other = engine.log(name).snapshot
             if other.ended:
                 continue
-            if all(other.host.get(k) == host.get(k) for k in ("tenant", "tenantId", "scopeId")):
-                details = {"activeRunId": name, "scopeId": host["scopeId"]}
-                if "tenantId" in host:
-                    details["tenantId"] = host["tenantId"]
+            if all(other.host.get(key) == host[key] for key in ("tenant", "scopeId")):
+                details = call.wire.reply({"activeRunId": name}, call.tenant)
+                details |= {"tenantId": call.tenant, "scopeId": host["scopeId"]}
                 text = "a run of this scope is active"
                 raise Failure("run_already_active", text, details, {"Retry-After": "5"})
 
     async def fork(self, call: Call) -> Response:
-        source, body = self.run(call), _without_null(call.body)
+        source, body = self.run(call), without_null(call.body)
         mode, start = body.get("mode"), body.get("fromSeq")
         overlay = body.get("runOptionsOverlay", {})
         if not isinstance(mode, str) or mode not in ("replay", "branch"):
@@ -195,20 +139,26 @@ class Handlers:
             text = "runOptionsOverlay is an object of run options"
             raise Failure("validation_error", text, {"field": "runOptionsOverlay"})
         if mode == "replay" and overlay:
-            raise Failure("validation_error", "a replay has the options of its source")
+            text = "a replay has the options of its source"
+            raise Failure("validation_error", text, {"field": "runOptionsOverlay"})
         call.accept(body, "mode", "fromSeq", "runOptionsOverlay")
-        overlay = _without_null(call.wire.body(overlay))
+        overlay = without_null(call.wire.body(overlay))
         refuse_unknown(overlay, OVERLAY, is_closed=True)
         definition = self.engine.workflows.known.get(source.snapshot.workflow)
-        options = read_options(overlay, call.key, definition)
+        options = read_options(overlay, call.key, call.tenant, definition, call.wire.place)
         if mode == "branch" and OPTION in source.snapshot.configurable:
-            check_provider(source.snapshot.configurable[OPTION], call.key)
+            provider = source.snapshot.configurable[OPTION]
+            check_provider(provider, call.key, call.wire.place(OPTION))
         if start >= len(source.events):
-            details = {"events": len(source.events)}
-            raise Failure("fork_out_of_range", "the source has not so many events", details)
+            details = {"field": "fromSeq", "events": len(source.events)}
+            raise Failure(
+                "fork_out_of_range", f"the source has only {len(source.events)} events", details
+            )
         caller = {"principal": call.key.principal, "tenant": call.tenant}
         try:
-            log, start = await self.engine.fork(source, mode, start, options, caller, call.request)
+            log, start = await self.engine.starter.fork(
+                source, mode, start, options, caller, call.request
+            )
         except Newer:
             raise Failure("engine_version_mismatch", "this run cannot be executed here") from None
         return call.json(forked(log.name, source.name, start, mode, log.snapshot.status), 201)
@@ -216,7 +166,7 @@ class Handlers:
     # Runs are looked at.
 
     def run(self, call: Call, text: str | None = None) -> RunLog:
-        """The run of a request; one of another tenant is as good as none."""
+        """The run of a request; one of another tenant is not found."""
         name = call.wire.run_of(call.names["run"] if text is None else text, call.key)
         try:
             log = self.engine.known(name)
@@ -229,10 +179,10 @@ class Handlers:
     async def snapshot(self, call: Call) -> Response:
         log = self.run(call)
         data = call.wire.snapshot(self.views.snapshot(log, call), log)
-        # A token is signed anew for each answer, and says nothing about the run.
+        # Each answer has a new token, which is no change of the run.
         asked = {key: each for key, each in data.get("interrupt", {}).items() if key not in TOKEN}
         tag = {"ETag": etag({**data, "interrupt": asked})}
-        if call.header("if-none-match") == tag["ETag"]:
+        if is_unchanged(call.header("if-none-match"), tag["ETag"]):
             return Response(b"", 304, tag)
         return Response(orjson.dumps(data), 200, tag, "application/json")
 
@@ -263,26 +213,37 @@ class Handlers:
 
     async def events(self, call: Call) -> Response | None:
         log, wire = self.run(call), call.wire
+        call.accept_query("streamMode", "types", "bufferMs", "resumable")
         modes, types = _modes(call)
         buffer = number(call.query, "bufferMs", 0, 0, 5000)
         accept = call.headers.get(b"accept", b"*/*").lower()
         if b"text/event-stream" not in accept and b"application/json" in accept:
-            rows = [wire.event(*each, log) for each in zip(log.lines, log.events, strict=True)]
+            rows = [
+                wire.event(line, event, log)
+                for line, event in zip(log.lines, log.events, strict=True)
+                if not types or wanted(event["type"], ("debug",), types, wire.kind(event["type"]))
+            ]
             raw = b'{"events":[%b]}' % b",".join(rows)
             return Response(raw, 200, None, "application/json")
         after = -1
         if (last := call.header("last-event-id")) is not None:
-            try:
-                after = int(last)
-            except ValueError:
-                raise Failure("validation_error", "Last-Event-ID is a sequence number") from None
+            if not re.fullmatch(r"[0-9]{1,15}", last):
+                text = "Last-Event-ID is a sequence number"
+                raise Failure("validation_error", text, {"field": "Last-Event-ID"})
+            after = int(last)
+        if call.scope["method"] == "HEAD":
+            return Response(b"", 200, None, "text/event-stream")
         stream = Stream(call.send, log, wire, modes, types, buffer / 1000)
         await stream.run(call.receive, after, lambda: self.engine.stopping)
         return None
 
     async def poll(self, call: Call) -> Response:
         log = self.run(call)
-        call.accept_query("afterSequence", "timeout")
+        call.accept_query("afterSequence", "timeout", "streamMode")
+        if call.is_v2 and call.query.get("streamMode", "debug") != "debug":
+            text = "a poll has all events, which is the streamMode debug"
+            details = {"field": "streamMode", "supported": ["debug"]}
+            raise Failure("unsupported_stream_mode", text, details)
         if call.is_v2:
             last = number(call.query, "afterSequence", -1, 0, None)
             timeout = float(number(call.query, "timeout", USUAL_POLL, 1, int(LONGEST_POLL)))
@@ -315,7 +276,7 @@ class Handlers:
     # Runs are ended, paused and answered.
 
     async def cancel(self, call: Call) -> Response:
-        reason = _text(call.body, "reason")
+        reason = text_of(call.body, "reason")
         call.accept(call.body, "reason")
         log = self.run(call)
         if call.is_v2 and log.ended:
@@ -326,7 +287,7 @@ class Handlers:
         return call.json({"runId": log.name, "status": status})
 
     async def bulk_cancel(self, call: Call) -> Response:
-        names, reason = call.body.get("runIds"), _text(call.body, "reason")
+        names, reason = call.body.get("runIds"), text_of(call.body, "reason")
         call.accept(call.body, "runIds", "reason")
         if (
             not isinstance(names, list)
@@ -335,13 +296,13 @@ class Handlers:
         ):
             raise Failure("validation_error", "runIds is a list of ids", {"field": "runIds"})
         if len(names) > MOST_CANCELLED:
-            details = {"maxRunIds": MOST_CANCELLED}
+            details = {"field": "runIds", "maxRunIds": MOST_CANCELLED}
             raise Failure("validation_error", f"at most {MOST_CANCELLED} runs at once", details)
         rows = await asyncio.gather(*(self._cancelled(call, each, reason) for each in names))
         return call.json({"results": rows})
 
     async def _cancelled(self, call: Call, name: str, reason: str | None) -> dict[str, Any]:
-        """What became of one run of several."""
+        """The result for one run of a bulk cancel."""
         try:
             log = self.run(call, name)
         except Failure as failure:
@@ -357,7 +318,7 @@ class Handlers:
 
     async def pause(self, call: Call) -> Response:
         policy = call.body.get("drainPolicy", POLICIES[0])
-        reason = _text(call.body, "reason")
+        reason = text_of(call.body, "reason")
         call.accept(call.body, "reason", "drainPolicy")
         if policy not in POLICIES:
             text = f"drainPolicy is one of {', '.join(POLICIES)}"
@@ -370,7 +331,7 @@ class Handlers:
         return call.json({"runId": log.name, "status": "paused", "pausedAt": at}, 202)
 
     async def resume(self, call: Call) -> Response:
-        reason = _text(call.body, "reason")
+        reason = text_of(call.body, "reason")
         call.accept(call.body, "reason")
         log = self.run(call)
         try:
@@ -389,7 +350,7 @@ class Handlers:
         try:
             log = await self.engine.control.resolve(name, node, value, by, call.request)
         except Unknown:
-            raise Failure("interrupt_not_found", "nothing is asked there") from None
+            raise Failure("interrupt_not_found", "this node asks no question") from None
         except AlreadyResolved:
             text = "it was answered before, or its run has ended"
             raise Failure("interrupt_already_resolved", text) from None
@@ -399,14 +360,14 @@ class Handlers:
             details = {"runStatus": status_of(self.engine.known(name)), "vote": error.vote}
             raise Failure("run_state_conflict", str(error), details) from None
         except Mismatch as error:
-            raise Failure("correlation_mismatch", str(error)) from None
+            raise Failure("correlation_mismatch", str(error), RESUME_VALUE) from None
         except BadAnswer as error:
-            raise Failure("validation_error", str(error)) from None
+            raise Failure("validation_error", str(error), RESUME_VALUE) from None
         except Newer:
             raise Failure("engine_version_mismatch", "a newer engine wrote this run") from None
         return call.json({"runId": name, "nodeId": node, "status": log.snapshot.status})
 
-    # Questions of people without a key, and events for whoever wants them.
+    # Questions by token, and webhooks.
 
     async def inspect_by_token(self, call: Call) -> Response:
         _, question = self.views.question_of(call)
@@ -419,12 +380,8 @@ class Handlers:
         return await self._resolve(call, token.run, token.node, token.principal)
 
     async def register_webhook(self, call: Call) -> Response:
-        body = _without_null(call.body)
+        body = without_null(call.body)
         call.accept(body, *(HOOK_OF_V2 if call.is_v2 else HOOK))
-        owner = call.key.tenant
-        if owner is not None and body.get("tenantId", owner) != owner:
-            text = f"this key acts for the tenant {owner}"
-            raise Failure("forbidden", text, {"field": "tenantId"})
         data, is_known = await self.engine.webhooks.register(
             body, call.tenant, call.wire.version, call.request
         )
@@ -432,6 +389,9 @@ class Handlers:
 
     async def unregister_webhook(self, call: Call) -> Response:
         name = call.wire.run_of(call.names["webhook"], call.key)
+        if call.query.get("tenantId", call.tenant) != call.tenant:
+            text = f"this key acts for the tenant {call.tenant}"
+            raise Failure("forbidden", text, {"field": "tenantId"})
         if not self.engine.webhooks.remove(name, call.tenant):
             raise Failure("subscription_not_found", "there is no such subscription")
         return Response(b"", 204)
@@ -441,10 +401,10 @@ class Handlers:
 
     async def toolhooks(self, call: Call) -> Response:
         if not self.engine.settings.seams:
-            raise Failure("not_found", "there is nothing here")
+            raise Failure("not_found", "there is no such route")
         result = toolhooks(self.engine, call.body)
         if isinstance(result, str):
-            raise Failure("validation_error", result)
+            raise Failure("validation_error", result, WHOLE_BODY)
         return call.json(self.engine.redactor.clean(result))
 
 
@@ -460,39 +420,13 @@ def _conflict(conflict: Conflict) -> Failure:
     return Failure(code, str(conflict), details)
 
 
-def _without_null(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in body.items() if value is not None}
-
-
-def _text(body: Mapping[str, Any], name: str) -> str | None:
-    value = body.get(name)
-    if value is not None and not isinstance(value, str):
-        raise Failure("validation_error", f"{name} must be a text", {"field": name})
-    return value
-
-
-def number(
-    query: Mapping[str, str], name: str, default: int, least: int | None, most: int | None
-) -> int:
-    """A whole number of the query."""
-    text = query.get(name)
-    if text is None:
-        return default
-    if not re.fullmatch(r"-?[0-9]{1,15}", text):
-        raise Failure("validation_error", f"{name} is a whole number", {"field": name})
-    value = int(text)
-    if (least is not None and value < least) or (most is not None and value > most):
-        limits = f"{least} to {most}" if most is not None else f"{least} or more"
-        raise Failure("validation_error", f"{name} is from {limits}", {"field": name})
-    return value
-
-
 def _modes(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
     query = call.query
     text = query.get("streamMode", "updates")
     modes = tuple(part.strip() for part in text.split(","))
     if not set(modes) <= set(MODES) or ("values" in modes and len(set(modes)) > 1):
         message = f"streamMode {text[:100]!r} is not supported"
-        raise Failure("unsupported_stream_mode", message, {"supported": list(MODES)})
+        details = {"field": "streamMode", "supported": list(MODES)}
+        raise Failure("unsupported_stream_mode", message, details)
     types = tuple(part.strip() for part in query.get("types", "").split(",") if part.strip())
     return (tuple(dict.fromkeys(modes)), types)

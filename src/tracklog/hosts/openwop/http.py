@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
@@ -14,19 +15,22 @@ from starlette.types import Receive, Scope, Send
 
 from tracklog import NotAppended, TracklogError, UnknownName
 from tracklog.hosts import NotBegun, Program, Wanted
+from tracklog.hosts.openwop.calls import WHOLE_BODY, Call
 from tracklog.hosts.openwop.definitions import Refused
 from tracklog.hosts.openwop.discovery import (
     PROTOCOL,
     discovery,
     discovery_2,
     etag,
+    is_unchanged,
     versions_of,
 )
 from tracklog.hosts.openwop.engine import Engine
 from tracklog.hosts.openwop.failures import CODES, STATUS, Failure
-from tracklog.hosts.openwop.handlers import Call, Handlers
+from tracklog.hosts.openwop.handlers import Handlers
 from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.routes import SEGMENTS, Route, routes_of
+from tracklog.hosts.openwop.schemas import DEEPEST, is_deep
 from tracklog.hosts.openwop.settings import Key, digest
 from tracklog.hosts.openwop.wires import Wire
 from tracklog.web import bodies, logs
@@ -41,6 +45,8 @@ DISCOVERY = "/.well-known/openwop"
 LONGEST_KEY = 256
 KEY_OF_V2 = re.compile(r"[A-Za-z0-9._~-]{22,128}")
 _LATER = {"Retry-After": "5"}
+LONG_NUMBER, LONGEST_INTEGER = re.compile(rb"[0-9]{19}"), 20
+"""Digits that may be a number of more than 64 bits, and the digits of the longest that is not."""
 Endpoint = Callable[[Call], Awaitable[Response | None]]
 
 
@@ -82,16 +88,17 @@ class App:
             raise NotBegun(
                 "a workflow that is sent here is not run", "give --workflows to the host"
             )
-        definition = self.engine.workflows.known.get(wanted.program or "")
-        if definition is None:
-            names = ", ".join(sorted(self.engine.workflows.known)) or "none; name a folder of them"
+        workflows = self.engine.workflows
+        if wanted.program not in workflows.known and wanted.program not in workflows.refused:
+            names = ", ".join(sorted(workflows.known)) or "none; name a folder of them"
             raise UnknownName(f"there is no workflow {wanted.program!r}", f"there is: {names}")
         host: dict[str, Any] = {"principal": "default", "tenant": self.engine.settings.tenant}
         if wanted.tape is not None:
             source = self.engine.journal.find(wanted.tape.run)
             host["tape"] = {"run": source[1], "by": wanted.tape.by, "miss": wanted.tape.miss}
         try:
-            log = await self.engine.create(definition, wanted.inputs, {}, host)
+            definition = workflows.find(wanted.program, is_taped=wanted.tape is not None)
+            log = await self.engine.starter.create(definition, wanted.inputs, {}, host)
         except Refused as refused:
             raise NotBegun(refused.message, "give it what it needs") from None
         return log.name
@@ -127,7 +134,9 @@ class App:
         except Exception as error:  # noqa: BLE001  # the client gets an answer, the log says where
             what = error.message if isinstance(error, TracklogError) else "a request failed"
             logs.log_failure(what, error, method=scope["method"])
-            response = self._failed(Failure("internal_error", "something went wrong here"), wire)
+            response = self._failed(
+                Failure("internal_error", "the host failed; its log says why"), wire
+            )
         if response is not None:
             response.headers.setdefault("Cache-Control", "no-store")
             response.headers.setdefault("X-Content-Type-Options", "nosniff")
@@ -151,17 +160,20 @@ class App:
         """The major version that a request asks for; one that is not served is refused."""
         text = headers.get(b"openwop-version", default.encode()).decode("latin-1").strip()
         if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3})?", text):
-            raise Failure("validation_error", "OpenWOP-Version is <major>.<minor>")
+            text = "OpenWOP-Version is <major>.<minor>"
+            raise Failure("validation_error", text, {"field": "OpenWOP-Version"})
         major = text.partition(".")[0]
         served = {version[0] for version in self._wires}
         if major not in served:
             details = {"protocolVersions": list(self._wires)}
-            raise Failure("protocol_version_unsupported", "it is not served here", details)
+            raise Failure(
+                "protocol_version_unsupported", "this version is not served here", details
+            )
         return major
 
     def _check_client(self, headers: Mapping[bytes, bytes]) -> None:
         text = headers.get(b"openwop-client-version", b"").decode("latin-1").strip()
-        known = re.fullmatch(r"([0-9]{1,6})\.[0-9]{1,6}(\.[0-9]{1,6})?", text)
+        known = re.fullmatch(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){1,2}", text[:50])
         if known and int(known[1]) < int(PROTOCOL[0]):
             raise Failure("client_version_unsupported", f"clients are {PROTOCOL} or newer")
 
@@ -173,7 +185,7 @@ class App:
         data["Vary"] = "OpenWOP-Version"
         if version == PROTOCOL:
             data["Capabilities-Etag"] = tag
-        if headers.get(b"if-none-match", b"").decode("latin-1").strip() == tag:
+        if is_unchanged(headers.get(b"if-none-match", b"").decode("latin-1"), tag):
             return Response(b"", 304, data)
         return Response(orjson.dumps(document), 200, data, "application/json")
 
@@ -191,7 +203,8 @@ class App:
         if path == DISCOVERY.encode() and method in ("GET", "HEAD"):
             return self._discovered(headers)
         if not path.startswith(b"/v1/") and wire.version == PROTOCOL and path != DISCOVERY.encode():
-            raise Failure("validation_error", "the paths of this host begin with /v1/")
+            text = "the paths of this host begin with /v1/"
+            raise Failure("validation_error", text, {"field": "path"})
         if self._major(headers, default=wire.version) != wire.version[0]:
             text = f"this path is of version {wire.version}"
             raise Failure("protocol_version_mismatch", text)
@@ -199,7 +212,9 @@ class App:
         route, names = self._routers[wire.version].find(method, path)
         for each in route.scopes:
             if not key.may(each):
-                raise Failure("forbidden", f"this key lacks {each}", {"scopeRequired": each})
+                raise Failure(
+                    "forbidden", f"this key does not have the scope {each}", {"scopeRequired": each}
+                )
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         tenant = key.tenant or self.engine.settings.tenant
         call = Call(scope, receive, send, headers, wire, key, tenant, names, query)
@@ -237,21 +252,16 @@ class App:
             self.handlers.run(call)  # before what was given is looked at
         raw = await bodies.read(call.receive, call.headers, self.held)
         self.held.now -= len(raw)
-        try:
-            body = orjson.loads(raw) if raw.strip() else {}
-        except orjson.JSONDecodeError as error:
-            raise Failure("validation_error", f"the body is no JSON: {error}") from None
-        if not isinstance(body, dict):
-            raise Failure("validation_error", "the body is a JSON object")
-        call.body = body
+        call.body = _body(raw)
         given = call.header("idempotency-key")
         if not given:
             return await endpoint(call)
         if call.is_v2 and not KEY_OF_V2.fullmatch(given):
             text = "Idempotency-Key has 22 to 128 letters, digits, or . _ ~ -"
-            raise Failure("idempotency_key_invalid", text)
+            raise Failure("idempotency_key_invalid", text, {"field": "Idempotency-Key"})
         if len(given) > LONGEST_KEY:
-            raise Failure("validation_error", f"Idempotency-Key is at most {LONGEST_KEY} long")
+            text = f"Idempotency-Key is at most {LONGEST_KEY} long"
+            raise Failure("validation_error", text, {"field": "Idempotency-Key"})
         return await self._once(call, endpoint, given)
 
     async def _once(self, call: Call, endpoint: Endpoint, given: str) -> Response | None:
@@ -265,7 +275,9 @@ class App:
             known = requests.find(key)
             if known is not None:
                 if known["body"] != body:
-                    raise Failure("idempotency_key_mismatch", "this key came with another body")
+                    raise Failure(
+                        "idempotency_key_mismatch", "this Idempotency-Key came with another body"
+                    )
                 again = {"OpenWOP-Idempotent-Replay": "true"}
                 return _json(known["reply"], known["status"], again)
             call.request = Request(
@@ -290,6 +302,30 @@ class App:
                 note = call.request.note_of(log.name, status, reply)
                 await self.engine.write(log, [], (note,))
             return response
+
+
+def _body(raw: bytes) -> dict[str, Any]:
+    """The JSON object in a body; a number that would be changed by reading it is refused."""
+    try:
+        body = orjson.loads(raw) if raw.strip() else {}
+    except orjson.JSONDecodeError as error:
+        raise Failure("validation_error", f"the body is no JSON: {error}", WHOLE_BODY) from None
+    if not isinstance(body, dict):
+        raise Failure("validation_error", "the body is a JSON object", WHOLE_BODY)
+    if raw.count(b"[") + raw.count(b"{") > DEEPEST and is_deep(body):
+        text = f"the body has more than {DEEPEST} levels of objects and lists"
+        raise Failure("validation_error", text, WHOLE_BODY)
+    if LONG_NUMBER.search(raw):
+        json.loads(raw, parse_int=_integer)  # orjson makes a float of such a number
+    return body
+
+
+def _integer(text: str) -> int:
+    value = int(text) if len(text) <= LONGEST_INTEGER else None
+    if value is None or not -(2**63) <= value < 2**64:
+        message = f"the number {text[:30]} has more than 64 bits: send it as a text"
+        raise Failure("validation_error", message, WHOLE_BODY)
+    return value
 
 
 def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

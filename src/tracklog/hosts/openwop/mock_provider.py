@@ -45,13 +45,15 @@ CONFIG = {
 """The options of the provider, each with its check and what it must be."""
 
 
-def check_provider(given: Any, key: Key) -> None:
-    """Refuse a provider that is unknown, whose options are wrong, or that the caller may not use."""
+def check_provider(given: Any, key: Key, field: str) -> None:
+    """Refuse a provider that is unknown, whose options are wrong, or that the caller may not use.
+
+    `field` is its place in the request.
+    """
     name = given.get("id") if isinstance(given, dict) else None
-    field = f"configurable.{OPTION}"
     offered = {"requestedProvider": name, "supportedProviders": [NAME]}
     if not key.test:
-        text = f"{OPTION} is only for keys of tests"
+        text = f"{OPTION} is only for test keys"
         raise Refused("mock_provider_forbidden", text, field=field, **offered)
     if not isinstance(given, dict) or not isinstance(name, str) or given.keys() - {"id", "config"}:
         raise Refused("validation_error", f"{OPTION} has an id, and may have a config", field=field)

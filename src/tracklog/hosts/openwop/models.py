@@ -32,7 +32,7 @@ class Reply:
 
 
 class Model(Protocol):
-    """One thing that can be asked."""
+    """A model that answers messages."""
 
     async def ask(
         self,
@@ -102,7 +102,7 @@ def _json(text: str) -> Any:
 
 
 class Server:
-    """A model server, asked through the one module that knows how."""
+    """A model server with the OpenAI protocol."""
 
     def __init__(self, server: ModelServer) -> None:
         self._server = Endpoint(

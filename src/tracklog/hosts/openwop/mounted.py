@@ -64,8 +64,10 @@ def app_of(
         logs.log("warning", "refused", fault=fault)
     for key in settings.keys:
         if not key.scopes:
-            logs.log(
-                "warning", "a key has no scopes, so it allows nothing", principal=key.principal
-            )
+            text = "a key has no scopes, so it allows nothing"
+            logs.log("warning", text, principal=key.principal)
+        for scope in sorted(key.scopes - settings.scopes):
+            text = "a key has a scope that nothing here needs"
+            logs.log("warning", text, principal=key.principal, scope=scope)
     own = (Key(digest=digest(token), scopes=frozenset({"*"})),) if token else ()
     return App(engine, guard, (*own, *settings.keys))

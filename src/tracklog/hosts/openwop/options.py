@@ -1,12 +1,12 @@
 """The options of a run: which are carried out, and the faults of those that are not."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tracklog.hosts.openwop.definitions import Definition, Refused
 from tracklog.hosts.openwop.mock_provider import OPTION, check_provider
-from tracklog.hosts.openwop.schemas import faults_against
+from tracklog.hosts.openwop.schemas import placed_faults
 from tracklog.hosts.openwop.settings import VERBOSITIES, Key
 
 MOST_TAGS, LONGEST_TAG = 100, 256
@@ -20,11 +20,11 @@ OVERLAY = frozenset({"configurable", "tags", "metadata"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What a client wants of a run, beside its workflow and inputs."""
+    """The options of a run, beside its workflow and inputs."""
 
     configurable: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, Any] = field(default_factory=dict)
-    """Tags, metadata, tenant and scope: they are recorded and returned."""
+    """Tags, metadata and scope: they are recorded with the run."""
 
 
 def _refused(name: str, message: str) -> Refused:
@@ -39,7 +39,7 @@ NOT_DONE = frozenset(
 
 
 def refuse_unknown(body: Mapping[str, Any], known: Iterable[str], *, is_closed: bool) -> None:
-    """Refuse a member of a request that asks for something which nobody would carry out.
+    """Refuse a member of a request that asks for something which the host does not do.
 
     Bodies of version 1 are open: a name that no version of the protocol knows asks for nothing.
     """
@@ -48,12 +48,18 @@ def refuse_unknown(body: Mapping[str, Any], known: Iterable[str], *, is_closed: 
             raise _refused(name, f"{name[:50]} is not carried out here")
 
 
-def read_options(body: Mapping[str, Any], key: Key, definition: Definition | None) -> RunOptions:
+Place = Callable[[str], str]
+"""The place of an option in a request, for the message about a fault."""
+
+
+def read_options(
+    body: Mapping[str, Any], key: Key, tenant: str, definition: Definition | None, place: Place
+) -> RunOptions:
     """The options of a request, checked; `Refused` says what cannot be done."""
     configurable = body.get("configurable", {})
     if not isinstance(configurable, dict):
         raise _refused("configurable", "configurable must be an object")
-    check_configurable(configurable, key, definition)
+    check_configurable(configurable, key, definition, place)
     labels: dict[str, Any] = {}
     if "tags" in body:
         labels["tags"] = _tags(body["tags"])
@@ -67,8 +73,8 @@ def read_options(body: Mapping[str, Any], key: Key, definition: Definition | Non
         if not isinstance(body[name], str) or not 1 <= len(body[name]) <= 256:
             raise _refused(name, f"{name} is a text of 1 to 256 characters")
         labels[name] = body[name]
-    if key.tenant is not None and labels.get("tenantId", key.tenant) != key.tenant:
-        raise Refused("forbidden", f"this key acts for the tenant {key.tenant}", field="tenantId")
+    if labels.pop("tenantId", tenant) != tenant:
+        raise Refused("forbidden", f"this key acts for the tenant {tenant}", field="tenantId")
     return RunOptions(configurable=configurable, labels=labels)
 
 
@@ -84,26 +90,26 @@ def _tags(tags: Any) -> list[str]:
 
 
 def check_configurable(
-    options: Mapping[str, Any], key: Key, definition: Definition | None = None
+    options: Mapping[str, Any], key: Key, definition: Definition | None, place: Place
 ) -> None:
-    """Refuse an option that is wrong, that nobody carries out, or that the workflow does not allow."""
+    """Refuse an option that is wrong or unknown, or that the workflow does not allow."""
     if OPTION in options:
-        check_provider(options[OPTION], key)
+        check_provider(options[OPTION], key, place(OPTION))
     schema = definition.source.get("configurableSchema") if definition else None
     declared = schema.get("properties", {}) if isinstance(schema, dict) else {}
     for name, value in options.items():
-        place = f"configurable.{name}"
         if name == OPTION:
             continue
         if name in CONFIGURABLE:
             if not CONFIGURABLE[name][0](value):
-                raise _refused(place, f"{name} is {CONFIGURABLE[name][1]}")
+                raise _refused(place(name), f"{name} is {CONFIGURABLE[name][1]}")
         elif name not in declared:
-            raise _refused(
-                place, f"there is no option {name[:50]!r}, and the workflow declares none"
-            )
-    if schema is not None and (faults := faults_against(schema, dict(options))):
-        raise _refused("configurable", "; ".join(faults))
+            text = f"there is no option {name[:50]!r}, and the workflow declares none"
+            raise _refused(place(name), text)
+    if schema is not None and (faults := placed_faults(schema, dict(options))):
+        name = faults[0][0].partition(".")[0]
+        text = "; ".join(fault for _, fault in faults)
+        raise _refused(place(name) if name else "configurable", text)
 
 
 def _integer(least: int) -> Any:

@@ -27,7 +27,7 @@ VOTE = ("action", "feedback", "refineFeedback", "editedArtifactData")
 
 
 class GivenAnswer(NamedTuple):
-    """What was answered, and by whom."""
+    """An answer, and who gave it."""
 
     value: Any
     by: str
@@ -36,7 +36,7 @@ class GivenAnswer(NamedTuple):
     is_timeout: bool = False
     is_recorded: bool = False
     at: str | None = None
-    """When it resolved the question, if that is recorded."""
+    """The time at which it resolved the question, if that is recorded."""
 
 
 class Ballot(Protocol):
@@ -45,15 +45,18 @@ class Ballot(Protocol):
     @property
     def votes(self) -> Mapping[str, str]: ...
 
+    @property
+    def rejected_by(self) -> list[str]: ...
+
     def admit(self, by: str, value: Any, *, is_manual: bool) -> str:
-        """Who votes; `NotAllowed` for somebody who may not."""
+        """The voter; `NotAllowed` if that person may not vote."""
 
     def count(self, by: str, action: str) -> bool:
         """Count a vote; whether the question is decided."""
 
 
 class Answer:
-    """What a person answered, on its way into the log."""
+    """An answer that is not in the log yet."""
 
     def __init__(
         self,
@@ -72,7 +75,7 @@ class Answer:
 
 
 def deadline_of(requested: Body) -> float | None:
-    """When a question is rejected for want of an answer, in seconds since 1970."""
+    """The time at which a question without an answer is rejected, in seconds since 1970."""
     timeout = requested["payload"].get("timeoutMs")
     if not timeout:
         return None

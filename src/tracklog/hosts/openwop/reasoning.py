@@ -74,7 +74,7 @@ class Reasoning:
 
 
 def cost(text: str) -> int:
-    """How many tokens a text has at most, in halves of one; no tokenizer runs.
+    """The highest possible number of tokens of a text, in halves of one; no tokenizer runs.
 
     Tokenizers need fewer tokens for prose, but not for random letters, figures, signs or scripts
     other than Latin.
@@ -94,7 +94,7 @@ def _cost(char: str) -> int:
 
 
 def fitting(text: str, most: int) -> int:
-    """How many characters of a text cost no more than this."""
+    """The number of characters of a text that cost no more than this."""
     for at, char in enumerate(text):
         most -= _cost(char)
         if most < 0:

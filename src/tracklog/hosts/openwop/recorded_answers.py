@@ -15,7 +15,7 @@ from tracklog.hosts.openwop.runlog import RunLog
 PERSON, CHILD = "person", "call"
 MODEL_FAILED = "model_failed"
 UNSEEN = ("forbidden", "rate_limited")
-"""How a call ended that was never made."""
+"""The status of a call that was refused, so that it was never made."""
 
 
 def recorded_in(events: Iterable[Body]) -> list[RecordedAnswer]:
@@ -52,7 +52,7 @@ class _Node:
     found: list[RecordedAnswer] = field(default_factory=list)
     calls: dict[str, Body] = field(default_factory=dict)
     round: dict[str, Any] | None = None
-    """What the model says just now."""
+    """The reply of the model that is being read."""
 
 
 class _AnswerReader:

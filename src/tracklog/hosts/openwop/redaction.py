@@ -19,7 +19,7 @@ _HINTS = ("sk-", "AIza", "eyJ", "Bearer")
 _OPEN = re.compile(r"(?:Bearer\s+\S*|[\w.-]*)\Z")
 """The end of a text in which the shape of a secret may just begin."""
 _WITHIN = re.compile(r"[\w.-]")
-"""What may stand inside the shape of a secret."""
+"""The characters that the shape of a secret can have."""
 SHORTEST = 4
 """A registered secret that is shorter would blacken half of the log."""
 
@@ -35,7 +35,7 @@ class Redactor:
         }
 
     def also(self, secrets: Mapping[str, str]) -> "Redactor":
-        """The same, and some more."""
+        """A redactor of the same secrets and some more."""
         return Redactor({**self.secrets, **secrets}) if secrets else self
 
     def clean(self, value: Any) -> Any:
@@ -60,7 +60,7 @@ class Redactor:
         return _replaced(text, spans) if spans else text
 
     def pieces(self, pieces: Iterable[str]) -> list[str]:
-        """Each piece of one text without the secrets of the whole, however they were cut.
+        """Each piece of one text without the secrets of the full text, wherever it was cut.
 
         A marker stands in the piece where the secret begins.
         """
@@ -93,7 +93,7 @@ class Redactor:
         return max(end, 0)
 
     def spans(self, text: str) -> list[Span]:
-        """Where the secrets are: in order, and none inside another."""
+        """The places of the secrets: in order, and none inside another."""
         found: list[Span] = []
         for name, secret in self.secrets.items():
             at = text.find(secret)

@@ -28,7 +28,7 @@ class Request:
         return self.note_of(reply["runId"], status, self.noted)
 
     def note_of(self, run: str, status: int, reply: Mapping[str, Any]) -> bytes:
-        """The same for an answer that was rendered before."""
+        """The note of a request whose answer was rendered before."""
         data = {"key": self.key, "body": self.body, "status": status, "reply": dict(reply)}
         return self._engine.note(run, REQUEST, {**data, "at": self._engine.clock()})
 
@@ -68,7 +68,7 @@ class Requests:
 
     @contextlib.asynccontextmanager
     async def alone(self, key: str) -> AsyncIterator[None]:
-        """Nobody else works on the same key, in this process or another."""
+        """Work on a key alone: no other task or process does so at the same time."""
         lock = self._busy.setdefault(key, asyncio.Lock())
         try:
             async with lock:

@@ -8,14 +8,14 @@ from tracklog.hosts.openwop.wires import Wire
 
 
 class Route(NamedTuple):
-    """One thing that can be asked; its name is that of the method which answers."""
+    """A route; its name is that of the handler."""
 
     method: str
     path: str
     name: str
     about: str
     scopes: tuple[str, ...] = ()
-    """What the key of the caller must hold; without any, no key is needed."""
+    """The scopes that the key of the caller must have; without any, no key is needed."""
     good: int = 200
     since: int = 1
     """The first major version that has it."""
@@ -107,7 +107,7 @@ ROUTES = (
         "POST",
         "/host/sample/toolhooks/invoke",
         "toolhooks",
-        "Only where tests may.",
+        "A tool call without the call; for tests.",
         ("runs:create",),
     ),
 )
@@ -115,7 +115,7 @@ SEGMENTS = frozenset(
     """agents audit connection-providers content host interrupts openapi.json proposals prompts runs
     tools trigger-subscriptions webhooks workflows""".split()  # noqa: SIM905  # a list of words
 )
-"""What the paths of version 2 begin with."""
+"""The first segments of the paths of version 2."""
 QUERY = {
     "events": {
         "streamMode": "values, updates, messages or debug; several with commas",

@@ -7,7 +7,7 @@ from tracklog import Log
 from tracklog.hosts.openwop.runlog import RunLog
 
 MOST = 2000
-"""Runs whose events are in memory, at most, without those that somebody needs."""
+"""The most runs whose events are in memory, without those that are in use."""
 
 
 class Runs:

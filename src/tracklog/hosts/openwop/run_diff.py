@@ -33,7 +33,7 @@ def diff_of(a: RunLog, b: RunLog, wire: Wire) -> dict[str, Any]:
 
 
 def _essence(event: Body) -> tuple[Any, ...]:
-    """What a replay repeats of an event: not its ids, and not its time."""
+    """The parts of an event that a replay repeats: not its ids, and not its time."""
     payload = event["payload"]
     if isinstance(payload, dict) and payload.get("runId") == event["runId"]:
         payload = {**payload, "runId": None}

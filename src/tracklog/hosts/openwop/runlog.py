@@ -38,7 +38,7 @@ def ask_to_end(journal: Log, run: str, by: str) -> int:
 
 
 def answered_by_key(journal: Log, run: str) -> str | None:
-    """How a gate is answered that counts votes or lists approvers: each person has a key."""
+    """The request that answers a gate which counts votes or lists approvers; None for others."""
     log = RunLog(run)
     log.refresh(journal)
     question = log.snapshot.question
@@ -68,7 +68,7 @@ class Snapshot:
         self.orchestrator: dict[str, Any] | None = None
         self.host: dict[str, Any] = {}
         self.agents: dict[str, dict[str, Any]] = {}
-        """Those that acted."""
+        """The agents that acted."""
         self.question: Body | None = None
         """The event with which the run asks for something."""
         self.paused_at: str | None = None
@@ -203,15 +203,15 @@ class RunLog:
         self.events: list[Body] = []
         self.snapshot = Snapshot()
         self.cancel: dict[str, Any] | None = None
-        """Who wanted it to end, and why."""
+        """The request to cancel the run."""
         self.pause: dict[str, Any] | None = None
-        """Who wanted it to pause, and how, as long as nobody wanted it to go on."""
+        """The request to pause the run, until it is resumed."""
         self.resume: dict[str, Any] = {}
-        """Who wanted it to go on, and why."""
+        """The request to resume the run."""
         self.refused_answers: dict[str, int] = {}
-        """How many answers did not fit, by question."""
+        """The number of answers that did not fit, by question."""
         self.answers: list[tuple[str, Any, str]] = []
-        """What operators answered beside the protocol: question, answer, by whom."""
+        """Answers from the command line or the console: question, answer, by whom."""
         self._question: Record | None = None
         """The last record in which the run asked for something."""
         self._cursor = 0
@@ -227,7 +227,7 @@ class RunLog:
 
     @property
     def waits(self) -> bool:
-        """Whether it goes on only after somebody answers, or resumes it."""
+        """Whether it continues only after an answer or a resume."""
         return self.snapshot.interrupt is not None or self.snapshot.status == "paused"
 
     def as_json(self) -> dict[str, Any]:

@@ -9,6 +9,8 @@ import orjson
 
 PUBLISHED = Path(__file__).parent / "published"
 BASE = "https://openwop.dev/spec/v1/"
+DEEPEST = 100
+"""The levels of nested objects and lists in what clients and tools send."""
 
 
 @cache
@@ -24,6 +26,18 @@ def faults_of(name: str, value: Any) -> list[str]:
     return _texts(_validator(name).iter_errors(value))
 
 
+def placed_faults(schema: Any, value: Any) -> list[tuple[str, str]]:
+    """Every fault of a value against a schema, with its place in the value.
+
+    A published schema is given by its name.
+    """
+    is_name = isinstance(schema, str)
+    validator = _validator(schema) if is_name else jsonschema_rs.Draft202012Validator(schema)
+    errors = list(validator.iter_errors(value))
+    places = [".".join(map(str, each.instance_path)) for each in errors]
+    return list(zip(places, _texts(errors), strict=True))
+
+
 def faults_against(schema: Any, value: Any) -> list[str]:
     """Every fault of a value against a schema of a workflow's own."""
     return _texts(jsonschema_rs.Draft202012Validator(schema).iter_errors(value))
@@ -36,6 +50,21 @@ def fault_of_schema(schema: Any) -> str | None:
     except (jsonschema_rs.ValidationError, ValueError) as error:
         return str(error).partition("\n")[0][:300]
     return None
+
+
+def is_deep(value: Any) -> bool:
+    """Whether objects and lists are nested deeper than events can be."""
+    level: list[Any] = [value]
+    for _ in range(DEEPEST):
+        level = [
+            item
+            for each in level
+            if isinstance(each, dict | list)
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _texts(errors: Any) -> list[str]:

@@ -1,5 +1,6 @@
 """The settings of a host, and the capabilities that it announces because of them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
@@ -14,9 +15,9 @@ ENGINE = 1
 """The version of the engine; a run of a newer one is read and not executed."""
 LOG_VERSION = 2
 SYSTEM = "core.system"
-"""Who calls a tool when no agent does (WOP-61)."""
+"""The agent id of tool calls that no agent makes (WOP-61)."""
 TEST_PREFIX = "hk_test_"
-"""What the tokens of tests begin with, so that nobody takes one for another."""
+"""The beginning of the tokens of tests, by which they are recognised."""
 UNPRIVILEGED = "conformance-unprivileged"
 """A principal that holds no scope, for tests of the tool hooks."""
 
@@ -51,13 +52,13 @@ WRITE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """Who shows a token, and what that allows."""
+    """A token, its principal, and what it allows."""
 
     digest: bytes
-    """Of the token, which itself is stored nowhere."""
+    """The hash of the token; the token itself is not stored."""
     principal: str = "default"
     scopes: frozenset[str] = frozenset()
-    """Nothing is allowed without one."""
+    """Without a scope nothing is allowed."""
     tenant: str | None = None
     """The tenant that it acts for, where that is not the host's own."""
     test: bool = False
@@ -81,14 +82,14 @@ class Tool:
     id: str
     command: tuple[str, ...]
     scopes: tuple[str, ...] = ()
-    """What a principal must hold."""
-    per_second: float = 0
+    """The scopes that a principal must hold."""
+    per_second: float = 0.0
     """Calls in a second by one principal; 0 for any number."""
     burst: int = 1
-    seconds: float = 60
-    """That a call may take."""
+    seconds: float = 60.0
+    """The longest time of a call."""
     idempotent: bool = False
-    """Whether it may be called again when nobody knows how a call ended."""
+    """Whether a call whose end was not seen may be repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +117,7 @@ class Settings:
     wire_aliases: bool = True
     tenant: str = "default"
     max_node_executions: int = 1000
-    max_run_duration_ms: int = 86_400_000
+    max_run_duration_ms: int = 30 * 86_400_000
     clarification_rounds: int = 3
     """Answers to one clarification that may be refused; one more ends the run."""
     max_request_bytes: int = 1 << 20
@@ -132,7 +133,7 @@ class Settings:
     agent_roles: Mapping[str, str] = field(default_factory=dict)
     tools: Mapping[str, Tool] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What is never written, by its name."""
+    """Values that are never written, by name."""
     token_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Secrets that sign the tokens of questions, by name; the first signs, all of them are accepted."""
     webhook_hosts: tuple[str, ...] = ()
@@ -142,6 +143,11 @@ class Settings:
     """The pause before the second attempt; it doubles each time."""
     model: ModelServer | None = None
     """None for the offline stub."""
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """The scopes that a key can have: those of the routes and those of the tools."""
+        return WRITE.union({"*", "write"}, *(tool.scopes for tool in self.tools.values()))
 
     @property
     def agents_supported(self) -> bool:
@@ -188,7 +194,7 @@ _PLAIN = {
 
 
 def read_settings(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """What a settings file says, as options of `Settings`; secrets are named there, never written.
+    """The options of `Settings` in a file; it names secrets and never contains them.
 
     A key, a secret or a model's key is the name of an environment variable.
     """
@@ -216,7 +222,10 @@ def _setting(path: Path, name: str, value: Any, environment: Mapping[str, str]) 
             return tuple(path.parent / str(each) for each in _list(path, name, value))
         case "roles":
             roles = _map(path, name, value)
-            return {role: tuple(_list(path, role, has)) for role, has in roles.items()}
+            return {
+                str(role): tuple(map(str, _list(path, f"roles.{role}", tools)))
+                for role, tools in roles.items()
+            }
         case "agent_roles":
             return {str(k): str(v) for k, v in _map(path, name, value).items()}
         case "tools":
@@ -241,15 +250,22 @@ def _bad(path: Path, message: str) -> TracklogError:
     return TracklogError(f"{path} {message}", HINT)
 
 
+LEAST = {"max_run_duration_ms": 1000}
+"""The lowest values that the protocol allows, where that is not 1."""
+
+
 def _plain(path: Path, name: str, value: Any) -> Any:
-    wanted: type = type(Settings.__dataclass_fields__[name].default)
-    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-        raise _bad(path, f"has {name}: {value!r}, which is no {wanted.__name__}")
+    if name == "verbosity" and value is False:
+        return "off"  # as YAML reads that word
+    _check_type(path, name, value, type(Settings.__dataclass_fields__[name].default))
+    if name == "tenant":
+        return _tenant(path, value)
     options = {"verbosity": VERBOSITIES, "escalation": ("escalate", "suppress")}.get(name)
     if options is not None and value not in options:
         raise _bad(path, f"has {name}: {value!r}; it is one of {', '.join(options)}")
-    if isinstance(value, int) and not isinstance(value, bool) and value < 1:
-        raise _bad(path, f"has {name}: {value}, which is less than 1")
+    least = LEAST.get(name, 1)
+    if isinstance(value, int) and not isinstance(value, bool) and value < least:
+        raise _bad(path, f"has {name}: {value}, which is less than {least}")
     return value
 
 
@@ -271,23 +287,47 @@ def _from(path: Path, environment: Mapping[str, str], name: Any) -> str:
     return environment[name]
 
 
+TYPES = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+def _check_type(path: Path, name: str, value: Any, wanted: type) -> None:
+    """Refuse a value of another type; a whole number is also a number, but true is not."""
+    allowed = (int, float) if wanted is float else wanted
+    if not isinstance(value, allowed) or (wanted is not bool and isinstance(value, bool)):
+        raise _bad(path, f"has {name}: {value!r}, which is not {TYPES[wanted]}")
+
+
+def _tenant(path: Path, tenant: str) -> str:
+    """A tenant; it is the first part of ids, so it has no slash."""
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,128}", tenant):
+        text = "which is not 1 to 128 letters, digits, or . _ -"
+        raise _bad(path, f"has the tenant {tenant!r}, {text}")
+    return tenant
+
+
 def _tool(path: Path, entry: Any) -> Tool:
     entry = dict(_map(path, "tools", entry))
+    name = entry.get("id")
+    if ":" not in str(name or ""):
+        raise _bad(path, f"has the tool {name!r}, which is no <scope>:<tool-id>")
+    known = {each.name: each.default for each in fields(Tool)}
+    if unknown := sorted(map(str, entry.keys() - known.keys())):
+        raise _bad(path, f"has {unknown[0]!r} for the tool {name}; there are: {', '.join(known)}")
     command = entry.pop("command", None)
     if not isinstance(command, list) or not command:
-        raise _bad(path, f"has a tool without a command: {entry.get('id')!r}")
-    if ":" not in str(entry.get("id", "")):
-        raise _bad(path, f"has the tool {entry.get('id')!r}, which is no <scope>:<tool-id>")
-    scopes = tuple(_list(path, "scopes", entry.pop("scopes", [])))
-    try:
-        return Tool(command=tuple(map(str, command)), scopes=scopes, **entry)
-    except TypeError as error:
-        raise _bad(path, f"has a tool that is not understood: {error}") from None
+        raise _bad(path, f"has a tool without a command: {name!r}")
+    scopes = tuple(map(str, _list(path, "scopes", entry.pop("scopes", []))))
+    for option, value in entry.items():
+        wanted = str if option == "id" else type(known[option])
+        _check_type(path, f"{option} of the tool {name}", value, wanted)
+    return Tool(command=tuple(map(str, command)), scopes=scopes, **entry)
 
 
 def _key(path: Path, entry: Any, environment: Mapping[str, str]) -> Key:
     entry = _map(path, "keys", entry)
-    token = _from(path, environment, entry.get("token"))
+    if "token" not in entry:
+        raise _bad(path, f"has a key without a token: {entry.get('principal')!r}")
+    token = _from(path, environment, entry["token"])
     if unknown := sorted(map(str, entry.keys() - KEY)):
         raise _bad(path, f"has a key with {unknown[0]!r}; there are: {', '.join(KEY)}")
     tenant, test = entry.get("tenant"), entry.get("test", False)
@@ -301,7 +341,7 @@ def _key(path: Path, entry: Any, environment: Mapping[str, str]) -> Key:
         digest=digest(token),
         principal=str(entry.get("principal", "default")),
         scopes=frozenset(map(str, _list(path, "scopes", entry.get("scopes", [])))),
-        tenant=None if tenant is None else str(tenant),
+        tenant=None if tenant is None else _tenant(path, str(tenant)),
         test=test,
     )
 
@@ -310,8 +350,12 @@ KEY = ("token", "principal", "scopes", "tenant", "test")
 
 
 def _model(path: Path, data: dict[str, Any], environment: Mapping[str, str]) -> ModelServer:
+    known = [each.name for each in fields(ModelServer)]
+    if unknown := sorted(map(str, data.keys() - {*known})):
+        raise _bad(path, f"has a model with {unknown[0]!r}; there are: {', '.join(known)}")
     key = _from(path, environment, data["key"]) if "key" in data else None
     if not isinstance(data.get("base_url"), str) or not isinstance(data.get("name"), str):
         raise _bad(path, "has a model without a base_url or a name")
-    seconds = float(data.get("seconds", 120))
+    seconds = data.get("seconds", 120.0)
+    _check_type(path, "seconds of the model", seconds, float)
     return ModelServer(base_url=data["base_url"], name=data["name"], key=key, seconds=seconds)

@@ -1,13 +1,22 @@
 """One execution of a node: its events, questions, calls and decisions."""
 
+import re
 import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from tracklog import Body, RecordedAnswer, TapeMiss
 from tracklog.hosts.openwop.agents import Ref, context_key
-from tracklog.hosts.openwop.definitions import Node, Refused
-from tracklog.hosts.openwop.exceptions import AlreadyVoted, Cancelled, NodeFailed, Suspended
+from tracklog.hosts.openwop.definitions import PLACEHOLDER, Node, Refused
+from tracklog.hosts.openwop.exceptions import (
+    AlreadyVoted,
+    BadAnswer,
+    Cancelled,
+    NodeFailed,
+    Suspended,
+)
 from tracklog.hosts.openwop.questions import (
     RATIFY,
     VOTE,
@@ -19,6 +28,8 @@ from tracklog.hosts.openwop.questions import (
 )
 from tracklog.hosts.openwop.reasoning import Reasoning
 from tracklog.hosts.openwop.recorded_answers import CHILD, PERSON
+from tracklog.hosts.openwop.schemas import DEEPEST as DEEPEST_VALUE
+from tracklog.hosts.openwop.schemas import is_deep
 from tracklog.hosts.openwop.settings import SYSTEM
 from tracklog.hosts.openwop.tools import (
     Outcome,
@@ -45,7 +56,7 @@ class Step:
         self.x, self.node, self.ref, self.count, self.started = x, node, ref, count, started
         self.config = node.config
         self.cause: Body | None = None
-        """What the end of the node follows from, where that is more than its beginning."""
+        """The event that causes the end of the node, if that is not its beginning."""
         self.asked = self.called = 0
 
     def emit(self, kind: str, payload: Mapping[str, Any], cause: Body | None = None) -> Body | None:
@@ -69,11 +80,16 @@ class Step:
         return found
 
     def prompt(self) -> str:
-        """The configured text, with `{{name}}` replaced by the inputs of that name."""
-        text = str(self.config["prompt"])
-        for name, value in self.inputs().items():
-            text = text.replace("{{" + name + "}}", value if isinstance(value, str) else str(value))
-        return text
+        """The configured text, with the input of that name in the place of each `{{name}}`."""
+        inputs = self.inputs()
+
+        def filled(hit: re.Match[str]) -> str:
+            if hit[1] not in self.node.ports:
+                return hit[0]
+            value = inputs.get(hit[1], "")  # an optional input may have no value
+            return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+        return PLACEHOLDER.sub(filled, str(self.config["prompt"]))
 
     def context(self) -> list[dict[str, Any]]:
         assert self.ref is not None
@@ -290,9 +306,9 @@ class Step:
             elif fields is not None and not given.is_timeout:
                 data = {"nodeId": name, **fields, "answeredBy": given.by}
                 self.emit("clarification.resolved", data, requested)
-            if ballot is None or given.is_final or given.is_timeout:
+            if ballot is None or given.is_timeout:
                 break
-            if ballot.count(given.by, answer["action"]):
+            if ballot.count(given.by, answer["action"]) or given.is_final:
                 break
             if not given.is_recorded:
                 raise Suspended  # others are still missing
@@ -303,7 +319,9 @@ class Step:
             self.emit("node.resumed", {**place, "resumeValue": answer}, resolved)
         if rejects:
             self.cause = resolved
-            why = "nobody answered in time" if given.is_timeout else f"{given.by} rejected it"
+            people = ballot.rejected_by if ballot is not None else [given.by]
+            why = "nobody answered in time"
+            why = why if given.is_timeout else f"rejected by {', '.join(people)}"
             raise NodeFailed("approval_rejected", why, {"retryable": False})
         return answer, resolved
 
@@ -337,6 +355,8 @@ class Step:
             raise NodeFailed("clarification_rounds_exceeded", text, {"retryable": False})
         answer = x.answer
         if answer is not None and answer.node == self.node.id and not answer.taken.done():
+            if is_deep(answer.value):
+                raise BadAnswer(f"the answer has more than {DEEPEST_VALUE} levels")
             by = answer.by
             if ballot is not None:
                 by = ballot.admit(by, answer.value, is_manual=answer.manual)
@@ -385,8 +405,9 @@ class Step:
     async def child(self, workflow: str, inputs: Mapping[str, Any], cause: Body | None) -> Any:
         """The log of another run, once that has ended."""
         x = self.x
-        if x.is_live and workflow not in x.engine.workflows.known:
-            raise NodeFailed("child_failed", f"there is no workflow {workflow!r}")
+        known = x.engine.workflows.known
+        if x.is_live and (workflow not in known or not known[workflow].is_active):
+            raise NodeFailed("child_failed", f"there is no active workflow {workflow!r}")
         depth = int(x.host.get("depth", 0)) + 1
         if depth > DEEPEST:
             raise NodeFailed("child_failed", f"runs inside runs are more than {DEEPEST} deep")
@@ -401,7 +422,7 @@ class Step:
         parent |= {key: x.host[key] for key in ("tenant",) if key in x.host}
         parent |= self._tape_of_child()
         try:
-            log = await x.engine.child(name, workflow, inputs, parent)
+            log = await x.engine.starter.child(name, workflow, inputs, parent)
             await x.unless_stopped(x.engine.end_of(log), is_pausable=False)
         except Refused as refused:
             raise NodeFailed("child_failed", f"{workflow}: {refused.message}") from None

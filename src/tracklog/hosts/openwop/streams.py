@@ -30,7 +30,8 @@ _UPDATES = frozenset(
     }
 )
 _PREFIXES = ("approval.", "clarification.", "interrupt.")
-_CHUNKS = frozenset({"ai.message.chunk", "output.chunk"})
+MESSAGE = "ai.message.chunk"
+_CHUNKS = frozenset({MESSAGE, "output.chunk"})
 
 
 def wanted(kind: str, modes: tuple[str, ...], types: tuple[str, ...], name: str) -> bool:
@@ -130,16 +131,21 @@ class Stream:
             elif self._buffer:
                 self._waiting.append(body)
             else:
-                frames.append(_frame(self._name(kind), event["sequence"], body))
+                frames.append(self._rendered(kind, event["sequence"], body))
         if frames:
             await self._put(b"".join(frames))
         return urgent
 
-    def _name(self, kind: str) -> str:
-        """What a frame is called: version 1 has a name of its own for what `messages` sends."""
-        if kind in _CHUNKS and "messages" in self._modes and self._wire.version.startswith("1"):
-            return "ai.message.chunk"
-        return self._wire.kind(kind)
+    def _rendered(self, kind: str, number: int, body: bytes) -> bytes:
+        """An event as a frame; what `messages` sends has a name of its own.
+
+        Its data is the payload by the specification, and the event by the official clients; so it
+        is both.
+        """
+        if kind not in _CHUNKS or "messages" not in self._modes:
+            return _frame(self._wire.kind(kind), number, body)
+        event = orjson.loads(body)
+        return _frame(MESSAGE, number, orjson.dumps({**event["payload"], **event}))
 
     async def _is_more(self, gone: "asyncio.Future[None]", seconds: float = KEEPALIVE) -> bool:
         """Whether something happened before the next keep-alive is due."""

@@ -1,4 +1,4 @@
-"""Signed tokens with which somebody without a key may look at one question, or answer it."""
+"""Signed tokens: with one, a person without a key can read or answer one question."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ class InvalidToken(Exception):
 
 
 class Token(NamedTuple):
-    """What a token allows, to whom it was given, and until when."""
+    """The question that a token is for, the principal that got it, and when it expires."""
 
     run: str
     node: str

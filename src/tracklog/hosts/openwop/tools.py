@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tracklog.hosts.openwop.schemas import DEEPEST, is_deep
 from tracklog.hosts.openwop.settings import UNPRIVILEGED, Key, Settings, Tool
 
 ECHO = "openwop.echo:echo"
@@ -18,7 +19,7 @@ ECHO = "openwop.echo:echo"
 
 
 class Outcome(NamedTuple):
-    """How a call ended: exactly one of result and error counts."""
+    """The end of a call: a result or an error."""
 
     status: str
     result: Any = None
@@ -102,7 +103,7 @@ class _Bucket:
 
 
 class Hooks:
-    """Asked before a tool is invoked."""
+    """The checks before a tool is called: scopes and rates."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -207,9 +208,13 @@ async def invoke(tool_id: str, tools: Mapping[str, Tool], arguments: Any) -> Out
         message = output or f"it ended with {child.returncode}"
         return Outcome("error", error=error_of("tool_failed", message))
     try:
-        return Outcome("ok", orjson.loads(out) if out.strip() else None)
+        result = orjson.loads(out) if out.strip() else None
     except orjson.JSONDecodeError:
-        return Outcome("ok", out.decode(errors="replace"))
+        result = out.decode(errors="replace")
+    if is_deep(result):
+        text = f"its result has more than {DEEPEST} levels of objects and lists"
+        return Outcome("error", error=error_of("tool_failed", text))
+    return Outcome("ok", result)
 
 
 def _retry(code: str, message: str) -> dict[str, Any]:
@@ -218,6 +223,6 @@ def _retry(code: str, message: str) -> dict[str, Any]:
 
 def unknown_end(tool: str) -> Outcome:
     """The end of a call that was interrupted: it is not made again, because it may have had its effect."""
-    details = {"toolName": tool, "retryable": True}
+    details = {"toolName": tool, "retryable": False}
     message = "the host ended while the tool ran; whether it was done is not known"
     return Outcome("error", error=error_of("outcome_unknown", message, details))

@@ -1,4 +1,4 @@
-"""What clients see of runs: snapshots, lists, effects, and questions by token."""
+"""Views of runs for clients: snapshots, lists, effects, and questions by token."""
 
 import asyncio
 import hmac
@@ -8,6 +8,7 @@ import orjson
 from starlette.responses import Response
 
 from tracklog import __version__
+from tracklog.hosts.openwop.calls import Call, number
 from tracklog.hosts.openwop.discovery import MOST_LETTERS, MOST_RUNS
 from tracklog.hosts.openwop.exceptions import Unknown
 from tracklog.hosts.openwop.failures import Failure
@@ -17,7 +18,6 @@ from tracklog.hosts.openwop.tokens import LIFETIME, InvalidToken, Token
 
 if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
-    from tracklog.hosts.openwop.handlers import Call
 
 
 class Views:
@@ -31,7 +31,7 @@ class Views:
         tenant: str = log.snapshot.host.get("tenant", self._engine.settings.tenant)
         return tenant
 
-    def snapshot(self, log: RunLog, call: "Call") -> dict[str, Any]:
+    def snapshot(self, log: RunLog, call: Call) -> dict[str, Any]:
         """A run with its children; while a child waits for a person, so does the run."""
         data = log.as_json()
         children = []
@@ -46,7 +46,7 @@ class Views:
             data["interrupt"] = self._interrupt(log, call)
         return data
 
-    def _interrupt(self, log: RunLog, call: "Call") -> dict[str, Any]:
+    def _interrupt(self, log: RunLog, call: Call) -> dict[str, Any]:
         """The question of a run; a token to answer it only for those who may answer."""
         snapshot = log.snapshot
         assert snapshot.interrupt is not None
@@ -65,7 +65,7 @@ class Views:
             data |= {"interruptToken": text, "callbackUrl": f"{call.wire.prefix}/interrupts/{text}"}
         return data
 
-    def question_of(self, call: "Call") -> tuple[Token, dict[str, Any]]:
+    def question_of(self, call: Call) -> tuple[Token, dict[str, Any]]:
         """The token of a request and the question that it is for."""
         try:
             token = self._engine.tokens.read(call.names["token"])
@@ -81,14 +81,12 @@ class Views:
         assert log.snapshot.question is not None
         return token, dict(log.snapshot.question["payload"])
 
-    async def list_runs(self, call: "Call") -> Response:
+    async def list_runs(self, call: Call) -> Response:
         """A page of the caller's runs, the latest first."""
-        from tracklog.hosts.openwop.handlers import number  # noqa: PLC0415  # a circle
-
         query = call.query
         call.accept_query("limit", "cursor", "workflowId", "status")
         limit = min(MOST_RUNS, number(query, "limit", MOST_RUNS, 1, None))
-        start = self._offset(query.get("cursor"))
+        start = self._offset(query.get("cursor"), "runs")
         rows = await asyncio.to_thread(self._engine.journal.runs, dialect=FAMILY)
         rows.sort(key=lambda row: row.first_seq, reverse=True)
         found: list[dict[str, Any]] = []
@@ -109,19 +107,21 @@ class Views:
                 found.append(call.wire.snapshot(data, log))
         page: dict[str, Any] = {"runs": found}
         if at < len(rows):
-            page["nextCursor"] = f"{at}.{self._mark(at)}"
+            page["nextCursor"] = self._cursor(at, "runs")
         return Response(orjson.dumps(page), 200, None, "application/json")
 
-    def _offset(self, cursor: str | None) -> int:
+    def _offset(self, cursor: str | None, purpose: str) -> int:
+        """The number in a cursor; one that was made for another list is refused."""
         if cursor is None:
             return 0
-        number, _, mark = cursor.partition(".")
-        if not number.isdecimal() or not hmac.compare_digest(self._mark(int(number)), mark):
-            raise Failure("validation_error", "this is no cursor of this host", {"field": "cursor"})
+        number = cursor.partition(".")[0]
+        good = self._cursor(int(number), purpose) if number.isdecimal() else ""
+        if not good or not hmac.compare_digest(good.encode(), cursor.encode()):
+            raise Failure("validation_error", "this is no cursor of this list", {"field": "cursor"})
         return int(number)
 
-    def _mark(self, number: int) -> str:
-        return self._engine.tokens.derive(f"cursor:{number}")[:16]
+    def _cursor(self, number: int, purpose: str) -> str:
+        return f"{number}.{self._engine.tokens.derive(f'cursor:{purpose}:{number}')[:16]}"
 
     def artifact(self, log: RunLog, name: str) -> dict[str, Any]:
         """The artifact of an approval gate, as a person edited it."""
@@ -139,14 +139,12 @@ class Views:
             raise Failure("not_found", "there is no such artifact")
         return {"runId": log.name, **found}
 
-    def dead_letters(self, call: "Call") -> dict[str, Any]:
+    def dead_letters(self, call: Call) -> dict[str, Any]:
         """A page of the deliveries of a subscription that were given up, the latest first."""
-        from tracklog.hosts.openwop.handlers import number  # noqa: PLC0415  # a circle
-
         call.accept_query("limit", "cursor")
         limit = min(MOST_LETTERS, number(call.query, "limit", MOST_LETTERS, 1, None))
-        before = self._offset(call.query["cursor"]) if "cursor" in call.query else None
         webhook = call.wire.run_of(call.names["webhook"], call.key)
+        before = self._offset(call.query["cursor"], webhook) if "cursor" in call.query else None
         letters = self._engine.webhooks.dead_letters(webhook, call.tenant)
         if letters is None:
             raise Failure("subscription_not_found", "there is no such subscription")
@@ -159,8 +157,7 @@ class Views:
             ]
         }
         if len(rows) > limit:
-            last = page[-1]["seq"]
-            data["nextCursor"] = f"{last}.{self._mark(last)}"
+            data["nextCursor"] = self._cursor(page[-1]["seq"], webhook)
         return data
 
     def effects(self, log: RunLog) -> dict[str, Any]:
@@ -187,7 +184,7 @@ class Views:
 
     @staticmethod
     def effect_seams() -> dict[str, Any]:
-        """Where runs have effects outside, and what keeps a replay from repeating them."""
+        """The ways in which runs have effects outside, and why a replay does not repeat them."""
         guard = "a replay takes the recorded answer"
         seams: list[dict[str, Any]] = [
             {"seam": "model", "kind": "http", "guarded": True, "guardedBy": guard},

@@ -69,7 +69,7 @@ def addresses_of(url: SplitResult, allowed: tuple[str, ...]) -> list[str]:
 
 
 def is_public(text: str) -> bool:
-    """Whether an address can be reached from everywhere; one inside another is judged itself."""
+    """Whether an address is public; an IPv4 address inside an IPv6 address is the one that counts."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
@@ -127,7 +127,7 @@ class Webhooks:
     async def register(
         self, body: Mapping[str, Any], tenant: str, version: str, request: Request | None = None
     ) -> tuple[dict[str, Any], bool]:
-        """Subscribe; what the subscriber must know, with the secret, and whether it was done before.
+        """Subscribe; the answer with the secret, and whether the request is a retry.
 
         The id follows from the key of the request. So a retry finds its subscription, and no answer
         with a secret has to be stored for it.
@@ -144,9 +144,6 @@ class Webhooks:
             raise _invalid("events", f"there is no type of event {each[:50]!r}")
         if not _is_texts(tags):
             raise _invalid("tags", "tags is a list of texts")
-        owner = body.get("tenantId")
-        if owner is not None and (not isinstance(owner, str) or not owner):
-            raise _invalid("tenantId", "tenantId is a text")
         secret = body.get("secret")
         if secret is not None and (not isinstance(secret, str) or len(secret) < 16):
             raise _invalid("secret", "secret is a text of 16 characters or more")
@@ -154,12 +151,17 @@ class Webhooks:
             parts = urlsplit(url)
             await asyncio.to_thread(addresses_of, parts, self._engine.settings.webhook_hosts)
         except (Rejected, ValueError) as error:
-            raise Failure("webhook_url_rejected", str(error)) from None
+            raise Failure("webhook_url_rejected", str(error), {"field": "url"}) from None
+        if body.get("tenantId", tenant) != tenant:
+            text = f"this key acts for the tenant {tenant}"
+            raise Failure("forbidden", text, {"field": "tenantId"})
         name = f"hook-{uuid.uuid5(uuid.NAMESPACE_OID, request.key) if request else uuid.uuid4()}"
         known = self._load(name)
         if known is not None:
             if request is not None and known["request"] != request.body:
-                raise Failure("idempotency_key_mismatch", "this key came with another body")
+                raise Failure(
+                    "idempotency_key_mismatch", "this Idempotency-Key came with another body"
+                )
             return self._answer(known), True
         data: dict[str, Any] = {
             "id": name,
@@ -171,7 +173,6 @@ class Webhooks:
             "created": self._engine.journal.now(),
         }
         data |= {"secret": secret} if secret is not None else {}
-        data |= {"tenantId": owner} if owner is not None else {}
         data |= {"cursor": self._engine.journal.last, "request": request.body if request else None}
         await asyncio.to_thread(self._write, f"{name}.json", data)
         self._start(name)
@@ -232,9 +233,9 @@ class Webhooks:
         return data
 
     def _position(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Up to where events were delivered or given up.
+        """The position in the journal up to which events were delivered or given up.
 
-        It has a file of its own: whoever delivers cannot bring back a subscription that was ended.
+        It has a file of its own, so that a delivery cannot restore a subscription that was ended.
         """
         try:
             raw = (self._folder / f"{data['id']}.position").read_bytes()
@@ -334,8 +335,6 @@ class Webhooks:
         fork = host.get("fork", {})
         if fork.get("mode") == "replay" or event["sequence"] < fork.get("fromSeq", 0):
             return None  # it is history, and was delivered when it was new
-        if data.get("tenantId", tenant) not in (tenant, host.get("tenantId")):
-            return None
         if data["tags"] and not set(data["tags"]) & set(host.get("tags", ())):
             return None
         if log.ended:
@@ -351,7 +350,7 @@ class Webhooks:
         kind: str,
         body: bytes,
     ) -> bool:
-        """Deliver one event, or put it among the dead letters; False when there is no time left."""
+        """Deliver one event, or add it to the dead letters; False if the host stops before."""
         settings, status = self._engine.settings, 0
         for attempt in range(settings.webhook_attempts):
             if attempt:
@@ -372,7 +371,7 @@ class Webhooks:
         return True
 
     def _give_up(self, data: Mapping[str, Any], record: Record, kind: str, status: int) -> None:
-        """Put a delivery among the dead letters: what it was, and never what was in it."""
+        """Add a delivery to the dead letters: its event and run, and never its content."""
         event = orjson.loads(record.line)["eventId"]
         now = datetime.fromtimestamp(self._engine.clock(), UTC)
         letter: dict[str, Any] = {
@@ -393,11 +392,11 @@ class Webhooks:
             os.fsync(file.fileno())
 
     def _headers(self, data: Mapping[str, Any], kind: str, body: bytes) -> dict[str, str]:
-        at = str(int(time.time()))
+        at, wire = str(int(time.time())), self._wires[data["version"]]
         key = self._secret(data).encode()
         mac = hmac.new(key, at.encode() + b"." + body, hashlib.sha256).hexdigest()
         values = {
-            "Webhook-Id": data["id"],
+            "Webhook-Id": wire.reply({"webhookId": data["id"]}, data["tenant"])["webhookId"],
             "Event-Type": kind,
             "Timestamp": at,
             "Signature": f"sha256={mac}",

@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
@@ -16,7 +17,6 @@ from tracklog.dialects.openwop.catalog import TYPES
 from tracklog.hosts.openwop.agents import narrow
 from tracklog.hosts.openwop.discovery import LOG_VERSION_2
 from tracklog.hosts.openwop.failures import Failure
-from tracklog.hosts.openwop.options import CONFIGURABLE
 from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.settings import ENGINE, Key, Settings
 from tracklog.hosts.openwop.wires import LINKS
@@ -55,10 +55,18 @@ REGISTERED = frozenset(
 RUN = ("recursionLimit", "runTimeoutMs", "maxLoopIterations", "escalationThreshold")
 AI = ("model", "temperature", "maxTokens", "reasoningVerbosity", "mockProvider")
 SECTIONS = ("run", "ai", "distillation", "budget", "extensions")
+ORGANISATION = "tracklog"
+"""The extension that has the options which workflows declare."""
 DECISIONS = {"accept": "granted", "edit-accept": "granted", "reject": "rejected"}
 CHANGES = ("refineFeedback", "editedArtifactData")
-"""What a person wants changed, or has changed."""
+"""Members of an answer with the changes that a person wants, or has made."""
 AGENT_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}")
+SNAPSHOT = frozenset(
+    """runId workflowId status owner currentNodeId startedAt completedAt agent runOrchestrator
+    nodeStates variables channels error engineVersion eventLogSchemaVersion tags metadata
+    configurable parentRunId parentNodeId interrupt""".split()  # noqa: SIM905  # a list of words
+)
+"""The members of a snapshot, which is closed; any other one is in an extension."""
 
 
 def new_name(kind: str) -> str:
@@ -78,6 +86,8 @@ class Version2:
 
     def run_of(self, text: str, key: Key) -> str:
         """The bare id of a bound id; `~2F` stands for the slash in a path."""
+        if re.search(r"~(?![0-9A-Fa-f]{2})", text):
+            raise _invalid("path", "an id in a path has two hex digits after each ~")
         bound = re.sub(r"~([0-9A-Fa-f]{2})", lambda hit: chr(int(hit[1], 16)), text)
         tenant, slash, name = bound.rpartition("/")
         own = key.tenant or self._settings.tenant
@@ -123,7 +133,9 @@ class Version2:
 
     def _effect(self, effect: Mapping[str, Any], run: str, tenant: str) -> dict[str, Any]:
         digest = hashlib.sha256(f"{run}:{effect['effectId']}".encode()).hexdigest()[:32]
-        return {**effect, "effectId": self._bound(digest, tenant)}
+        # Version 2 counts attempts from 1.
+        attempt = effect["attempt"] + 1
+        return {**effect, "effectId": self._bound(digest, tenant), "attempt": attempt}
 
     def failure(self, failure: Failure) -> Failure:
         code = CODES.get(failure.code, failure.code)
@@ -138,14 +150,17 @@ class Version2:
             asked = dict(data["interrupt"])
             asked["interruptId"] = self._interrupt(log.name, asked["interruptId"], tenant)
             data["interrupt"] = asked
-        if "agent" in data:
-            agent = narrow(data.pop("agent"))
-            data |= {"agent": agent} if AGENT_ID.fullmatch(agent["agentId"]) else {}
+        for key in ("agent", "runOrchestrator"):
+            if key in data:
+                agent = narrow(data.pop(key))
+                data |= {key: agent} if AGENT_ID.fullmatch(agent["agentId"]) else {}
         if "error" in data:
-            data["error"] = _error(data["error"])
+            data["error"] = _closed_error(data["error"])
         data["configurable"] = _nested(data.get("configurable", {}))
         data["owner"] = self._owner(log)
-        return {**data, "engineVersion": ENGINE, "eventLogSchemaVersion": LOG_VERSION_2}
+        data |= {"engineVersion": ENGINE, "eventLogSchemaVersion": LOG_VERSION_2}
+        rest = {key: data.pop(key) for key in data.keys() - SNAPSHOT}
+        return {**data, "extensions": {f"{ORGANISATION}.run": rest}} if rest else data
 
     def _tenant(self, log: RunLog) -> str:
         tenant: str = log.snapshot.host.get("tenant", self._settings.tenant)
@@ -153,19 +168,16 @@ class Version2:
 
     def _owner(self, log: RunLog) -> dict[str, Any]:
         tenant = self._tenant(log)
-        return {"tenant": tenant, "subject": self._subject(log, self._principal(log))}
-
-    @staticmethod
-    def _principal(log: RunLog) -> str:
-        principal: str = log.snapshot.host.get("principal", "default")
-        return principal
+        host = log.snapshot.host  # the owner of a fork is that of its source
+        owner: str = host.get("owner", host.get("principal", "default"))
+        return {"tenant": tenant, "subject": self._subject(log, owner)}
 
     def _subject(self, log: RunLog, principal: str) -> dict[str, Any]:
         """A person or program; runs from before there were tenants have no issuer that is known."""
         is_old = "tenant" not in log.snapshot.host
         return {
             "issuer": "urn:openwop:legacy" if is_old else "urn:tracklog:api-key",
-            "subjectId": principal,
+            "subjectId": re.sub(r"[\s/]", lambda hit: quote(hit[0], safe=""), principal),
             "tenant": self._tenant(log),
             "lane": "api-key",
             "kind": "user",
@@ -225,7 +237,7 @@ class Version2:
             action = payload.pop("action")
             data |= _decision(action)
             data["resumeValue"] = {"action": action}
-            by = None if action == "timeout" else by  # nobody resolved it
+            by = None if action == "timeout" else by  # no person resolved it
         else:
             data["resumeValue"] = {"answers": payload.pop("answers")}
         data |= {"resolvedBy": self._subject(log, by)} if by else {}
@@ -260,17 +272,41 @@ class Version2:
             values = options.get(section)
             if values is None or values == {}:
                 continue
-            known = {"run": RUN, "ai": AI}.get(section, ())
             if not isinstance(values, dict):
                 raise _invalid(f"configurable.{section}", f"{section} must be an object")
-            for name, value in values.items():
-                if name not in known:
-                    text = f"there is no option {name[:50]!r}"
-                    raise _invalid(f"configurable.{section}.{name}", text)
-                flat[name] = value
+            flat |= _declared(values) if section == "extensions" else _known(section, values)
         if flat.get("reasoningVerbosity") == "none":
             flat["reasoningVerbosity"] = "off"
         return {**body, "configurable": flat}
+
+    def place(self, option: str) -> str:
+        for section, names in (("run", RUN), ("ai", AI)):
+            if option in names:
+                return f"configurable.{section}.{option}"
+        return f"configurable.extensions.{ORGANISATION}.{option}"
+
+
+def _known(section: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a section; one that is not carried out is refused."""
+    names = {"run": RUN, "ai": AI}.get(section, ())
+    for name in values:
+        if name not in names:
+            text = f"there is no option {name[:50]!r}"
+            raise _invalid(f"configurable.{section}.{name}", text)
+    return dict(values)
+
+
+def _declared(extensions: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that workflows declare; they are checked when the workflow is known."""
+    for name in extensions.keys() - {ORGANISATION}:
+        text = f"{name[:50]} is not known here; options of workflows are in {ORGANISATION}"
+        raise _invalid(f"configurable.extensions.{name}", text)
+    place, values = f"configurable.extensions.{ORGANISATION}", extensions[ORGANISATION]
+    if not isinstance(values, dict):
+        raise _invalid(place, f"{ORGANISATION} must be an object")
+    for name in values.keys() & {*RUN, *AI}:
+        raise _invalid(f"{place}.{name}", f"{name} is an option of the protocol: put it there")
+    return values
 
 
 def _invalid(field: str, message: str) -> Failure:
@@ -294,8 +330,8 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
             data[section] = values
     if data.get("ai", {}).get("reasoningVerbosity") == "off":
         data["ai"]["reasoningVerbosity"] = "none"
-    if rest := {name: flat[name] for name in flat if name not in CONFIGURABLE}:
-        data["extensions"] = {"tracklog": rest}
+    if rest := {name: flat[name] for name in flat if name not in (*RUN, *AI)}:
+        data["extensions"] = {ORGANISATION: rest}
     return data
 
 
@@ -317,6 +353,14 @@ def _error(error: Mapping[str, Any]) -> dict[str, Any]:
         data["code"] = "internal_error"
     data.pop("details", None)
     return {**data, "details": details} if details else data
+
+
+def _closed_error(error: Mapping[str, Any]) -> dict[str, Any]:
+    """The error of a snapshot, which has a code, a message and details only."""
+    data = _error(error)
+    if "retryable" in data:
+        data["details"] = {**data.get("details", {}), "retryable": data.pop("retryable")}
+    return data
 
 
 def _renamed(old: str, new: str) -> Callable[[Body], Body]:

@@ -13,7 +13,7 @@ class Wire(Protocol):
 
     version: str
     prefix: str
-    """What its paths begin with."""
+    """The beginning of its paths."""
 
     def run_of(self, text: str, key: Key) -> str:
         """The name of a run, from what a path or a body calls it."""
@@ -35,6 +35,9 @@ class Wire(Protocol):
 
     def body(self, body: dict[str, Any]) -> dict[str, Any]:
         """The request to begin a run, in the form of the first version."""
+
+    def place(self, option: str) -> str:
+        """The place of an option in a request to begin a run."""
 
 
 LINKS = ("eventsUrl", "statusUrl")
@@ -67,3 +70,6 @@ class Version1:
 
     def body(self, body: dict[str, Any]) -> dict[str, Any]:
         return body
+
+    def place(self, option: str) -> str:
+        return f"configurable.{option}"

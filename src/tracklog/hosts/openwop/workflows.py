@@ -17,9 +17,10 @@ from tracklog.hosts.openwop.checking import (
     check_shape,
 )
 from tracklog.hosts.openwop.definitions import DISPATCH, SUPERVISOR, Definition, Node, Refused
-from tracklog.hosts.openwop.kinds import Site, invalid
+from tracklog.hosts.openwop.kinds import KINDS, Site, invalid, is_conformance
 from tracklog.hosts.openwop.schemas import PUBLISHED
 from tracklog.hosts.openwop.settings import Settings
+from tracklog.hosts.openwop.tools import ECHO
 
 
 class Workflows:
@@ -30,18 +31,17 @@ class Workflows:
         self.known: dict[str, Definition] = {}
         self.refused: dict[str, Refused] = {}
         self.faults: list[str] = []
-        """What the log says when the host starts."""
+        """Faults of workflows and manifests, which are logged when the host starts."""
         self.fixtures: list[str] = []
+        """Workflows for conformance tests: the published ones, and those of the operator."""
 
     def load(self) -> None:
-        """Reads every manifest and every workflow that the settings name."""
+        """Read every manifest and every workflow that the settings name."""
         for path in _documents(self._settings.manifests):
             self._manifest(path)
         if self._settings.conformance:
             for path in sorted((PUBLISHED / "workflows").glob("*.json")):
-                source = orjson.loads(path.read_bytes())
-                if self._add(source, path.name) and self._runs_fully(source["id"]):
-                    self.fixtures.append(source["id"])
+                self._add(orjson.loads(path.read_bytes()), path.name)
         for path in _documents(self._settings.workflows):
             try:
                 source = _read(path)
@@ -49,6 +49,49 @@ class Workflows:
                 self.faults.append(f"{path}: {error}")
                 continue
             self._add(source, str(path))
+        for name, definition in self.known.items():
+            missing = [each.message for each in self._missing(definition, {name})]
+            self.faults += missing
+            if is_conformance(name) and not missing and self._runs_fully(name):
+                self.fixtures.append(name)
+
+    def find(self, name: Any, *, is_taped: bool = False) -> Definition:
+        """The workflow that is to be run; `Refused` says why it cannot.
+
+        The answers of tools may come from a tape. Then the tools need not be here.
+        """
+        if not isinstance(name, str) or not name:
+            raise invalid("workflowId", "workflowId is missing")
+        if name in self.refused:
+            raise self.refused[name]
+        if name not in self.known:
+            raise invalid("workflowId", "there is no such workflow")
+        definition = self.known[name]
+        if not definition.is_active:
+            raise invalid("workflowId", "the workflow is not active")
+        if not is_taped:
+            _refuse(self._missing(definition, {name}))
+        return definition
+
+    def _missing(self, definition: Definition, seen: set[str]) -> Iterator[Refused]:
+        """The agents, tools and workflows that a workflow names, and that are not here."""
+        for node in definition.nodes.values():
+            if node.ref is not None and self._agents.is_refused(node.ref["agentId"]):
+                text = f"{definition.id}: the manifest of {node.ref['agentId']} was refused"
+                yield invalid("agent", text, nodeId=node.id)
+            for use in KINDS[node.type].uses(node):
+                other = self.known.get(use.name) if use.what == "workflow" else None
+                if use.what == "tool":
+                    is_here = use.name == ECHO or use.name in self._settings.tools
+                else:
+                    is_here = other is not None and other.is_active
+                if not is_here:
+                    calls = f"{node.id} calls the {use.what} {use.name}"
+                    text = f"{definition.id}: {calls}, which is not here"
+                    yield invalid(f"config.{use.property}", text, nodeId=node.id)
+                elif other is not None and other.id not in seen:
+                    seen.add(other.id)
+                    yield from self._missing(other, seen)
 
     def _manifest(self, path: Path) -> None:
         try:
@@ -56,19 +99,18 @@ class Workflows:
         except ValueError as error:
             self.faults.append(f"{path}: {error}")
 
-    def _add(self, source: Any, where: str) -> bool:
+    def _add(self, source: Any, where: str) -> None:
         name = source.get("id") if isinstance(source, dict) else None
         try:
             made = define(source, self._settings)
             if made.id in self.known:
-                raise invalid(f"there is a workflow {made.id} already")
+                raise invalid("id", f"there is a workflow {made.id} already")
         except Refused as error:
             self.faults.append(f"{where}: {error.code}: {error.message}")
             if isinstance(name, str) and name not in self.known:
                 self.refused[name] = error
-            return False
+            return
         self.known[made.id] = made
-        return True
 
     def _runs_fully(self, name: str) -> bool:
         """Whether all events of a fixture are advertised; else it is not offered as one."""
@@ -103,10 +145,12 @@ def _read(path: Path) -> Any:
 def define(source: Any, settings: Settings) -> Definition:
     """A definition that can be run, or `Refused` with every fault."""
     if not isinstance(source, dict):
-        raise invalid("a workflow is a JSON object")
+        raise invalid("workflow", "a workflow is a JSON object")
     _refuse(check_shape(source))
     nodes = {node["id"]: _node(node) for node in source["nodes"]}
-    edges, site = source["edges"], Site(source["id"], settings)
+    channels = source.get("channels", {})
+    messages = tuple(name for name, each in channels.items() if each.get("reducer") == "message")
+    edges, site = source["edges"], Site(source["id"], settings, messages)
     _refuse(
         chain(
             check_root(source, settings),
@@ -157,7 +201,7 @@ def _ordered(source: Mapping[str, Any], nodes: Mapping[str, Node]) -> Definition
             None,
         )
         if ready is None:
-            raise invalid("the edges go round in a circle")
+            raise invalid("edges", "the edges form a cycle")
         order[ready] = None
     before = {name: tuple(pairs) for name, pairs in upstream.items()}
     return Definition(source["id"], source, nodes, tuple(order), before, loops)

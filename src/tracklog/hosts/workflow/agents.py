@@ -1,7 +1,7 @@
 """Run an agent of a step: its prompt, its output, and what is recorded of it.
 
-AWF-43: three listeners hear the same bytes and share nothing: one for the result of the step, one for
-the display, and one, if there is a recorder, for the record.
+AWF-43: three listeners get the same bytes and share no state: one makes the result of the step, one
+prints, and one records, if there is a recorder.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from tracklog.hosts.workflow import processes, values
 from tracklog.hosts.workflow.flow import Agent
 
 LIMIT = 1 << 20
-"""Bytes of plain output that are kept at its beginning, and as many at its end."""
+"""Bytes of plain output that are stored of its beginning, and as many of its end."""
 SNIFFED = 64 << 10
-"""So far into an unknown program's output the beginning of a known stream is looked for."""
+"""The first bytes of an unknown program's output, in which the start of a known stream is searched."""
 
 Block = dict[str, Any]
 
@@ -39,7 +39,7 @@ class Question(NamedTuple):
     prompt: str
     system: str | None
     session: str | None
-    """The provider's name of the conversation, from the second turn on."""
+    """The provider's id of the conversation, from the second turn on."""
     timeout: float | None
 
     @property
@@ -52,7 +52,7 @@ class Asking(Protocol):
     """An agent in a conversation."""
 
     async def ask(self, scope: Scope, asked: Question, tape: Tape | None, lane: str) -> "Answer":
-        """Ask the agent, or take the answer of the tape from its lane."""
+        """Ask the agent, or take the next answer in this lane of the tape."""
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class Answer:
 
 
 class BoundedOutput:
-    """The beginning and the end of an output, whatever its size."""
+    """The beginning and the end of an output of any size."""
 
     def __init__(self) -> None:
         self.head = bytearray()
@@ -109,7 +109,7 @@ class Stream:
 
     @property
     def understood(self) -> bool:
-        """Whether it is a stream after all: a known program may answer in plain text."""
+        """Whether the output is a stream; a known program may also answer in plain text."""
         return self.normaliser is not None and bool(self.normaliser.report.recognised)
 
     def take(self) -> list[Block]:
@@ -119,13 +119,13 @@ class Stream:
     def finish(
         self, status: ReplyStatus, exit_code: int | None, stderr: bytes
     ) -> tuple[list[Block], dict[str, Any]]:
-        """The rest of the blocks, and what is known of the whole."""
+        """The remaining blocks, and the metadata of the complete answer."""
         meta: dict[str, Any] = {"status": status}
         blocks: list[Block] = []
         if self.normaliser is not None:
-            whole = self.normaliser.finish(status, exit_code, stderr)
-            blocks, meta = whole.blocks, dict(whole.meta)
-            if report := whole.report.as_json():
+            complete = self.normaliser.finish(status, exit_code, stderr)
+            blocks, meta = complete.blocks, dict(complete.meta)
+            if report := complete.report.as_json():
                 meta["report"] = report
         if not self.understood:
             text = {"type": "text", "fidelity": "agent_emitted", "text": self.plain.text}
@@ -141,14 +141,14 @@ class Stream:
     def _sniff(self) -> None:
         head = bytes(self.plain.head)
         for line in head.split(b"\n")[:-1]:
-            if found := provider_that_opens(line):
-                self.normaliser = Normaliser(found.name)
+            if provider := provider_that_opens(line):
+                self.normaliser = Normaliser(provider.name)
                 self.normaliser.feed(head)
                 return
 
 
 class Listener(Protocol):
-    """Receives what an agent prints, and how it ended."""
+    """Receives the output of an agent, and how it ended."""
 
     def feed(self, chunk: bytes) -> None: ...
 
@@ -156,10 +156,10 @@ class Listener(Protocol):
 
 
 class Record:
-    """The listener for the record: calls and results as they come, a message for each turn."""
+    """The listener that records: calls and results when they arrive, and a message for each turn."""
 
     def __init__(self, scope: Scope, known: Provider | None, *, routed: bool = False) -> None:
-        """`routed` where the router calls the tools: then their pairs are recorded there."""
+        """`routed`: the router calls the tools, and records the calls and results itself."""
         self._scope, self._routed = scope, routed
         self._stream = Stream(known)
         self._inputs: dict[str, Any] = {}
@@ -169,20 +169,20 @@ class Record:
         self._stream.feed(chunk)
         self._record_tools()
         if blocks := self._stream.take():
-            self._say(blocks, final=False)
+            self._record_message(blocks, final=False)
 
     def finish(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None:
         blocks, meta = self._stream.finish(status, exit_code, stderr)
         self._record_tools()
-        self._say(blocks, final=True, **meta)
+        self._record_message(blocks, final=True, **meta)
 
     def _record_tools(self) -> None:
-        """AWF-23, AWF-24: calls and results are events of their own, as they are reported."""
+        """Record calls and results as separate events, as they are reported (AWF-23, AWF-24)."""
         if self._stream.normaliser is not None and not self._routed:
             for block in self._stream.normaliser.reply.news():
                 record_tool(self._scope, block, self._inputs)
 
-    def _say(self, blocks: Sequence[Block], *, final: bool, **meta: Any) -> None:
+    def _record_message(self, blocks: Sequence[Block], *, final: bool, **meta: Any) -> None:
         normaliser = self._stream.normaliser
         known = normaliser.reply.meta if normaliser else {}
         data: dict[str, Any] = {
@@ -195,7 +195,7 @@ class Record:
 
 
 def record_tool(scope: Scope, block: Mapping[str, Any], inputs: dict[str, Any]) -> None:
-    """Records one call or result that an agent reports."""
+    """Record one call or result that an agent reports."""
     id = block["tool_id"]
     more = {key: block[key] for key in ("tool_server",) if key in block}
     if block["type"] == "tool_use":
@@ -208,7 +208,7 @@ def record_tool(scope: Scope, block: Mapping[str, Any], inputs: dict[str, Any]) 
 
 
 class Shown:
-    """The listener for the display: what it says, and the names of the tools that it calls."""
+    """The listener that prints: the texts of the agent, and the names of the tools that it calls."""
 
     def __init__(self, known: Provider | None, put: Callable[[str], None]) -> None:
         self._stream = Stream(known)
@@ -238,7 +238,7 @@ def show(blocks: Sequence[Mapping[str, Any]], put: Callable[[str], None]) -> Non
 
 
 class Result:
-    """The listener for the result: the text of the last turn that has any."""
+    """The listener that makes the result: the text of the last turn that has one."""
 
     def __init__(self, known: Provider | None) -> None:
         self._stream = Stream(known)
@@ -263,7 +263,7 @@ class Result:
 
 
 def last_text(blocks: Sequence[Mapping[str, Any]]) -> str:
-    """The text of the last turn that has any."""
+    """The text of the last turn that has one."""
     texts = [block for block in blocks if block["type"] == "text"]
     last = texts[-1].get("turn") if texts else None
     return "".join(block["text"] for block in texts if block.get("turn") == last)
@@ -278,7 +278,7 @@ class CommandAgent:
     environment: Mapping[str, str]
     cwd: Path
     known: Mapping[str, Any]
-    """What its command may refer to."""
+    """The values that its command may refer to."""
     put: Callable[[str], None]
     provider: Provider | None = field(init=False)
 
@@ -288,7 +288,7 @@ class CommandAgent:
         self.provider = named or (provider_of(command[0]) if command else None)
 
     async def ask(self, scope: Scope, asked: Question, tape: Tape | None, lane: str) -> Answer:
-        """Run it; however it ends, its output so far is in the answer and recorded."""
+        """Run it. However it ends, its output so far is recorded and in the answer."""
         played = tape.play("model", asked.as_recorded, lane) if tape else None
         if played is not None:
             return play(scope, played, self.put)
@@ -347,17 +347,17 @@ class CommandAgent:
 
 
 def play(scope: Scope, recorded: RecordedAnswer, put: Callable[[str], None]) -> Answer:
-    """An answer from a tape, shown and recorded in the same pieces as the first time."""
+    """An answer from a tape, printed and recorded in the same pieces as the original."""
     answer = recorded.answer
     inputs: dict[str, Any] = {}
-    whole = [{"blocks": answer["blocks"]}] if "told" not in answer else answer["told"]
-    for piece in whole:
+    pieces = answer.get("pieces") or [{"blocks": answer["blocks"]}]
+    for piece in pieces:
         if "tool" in piece:
             record_tool(scope, piece["tool"], inputs)
             continue
         show(piece["blocks"], put)
         scope.assistant(piece["blocks"], **{"status": "ok", **piece.get("meta", {})})
-    meta = whole[-1].get("meta", {})
+    meta = pieces[-1].get("meta", {})
     return Answer(
         text=last_text(answer["blocks"]),
         status=meta.get("status", "ok"),

@@ -1,6 +1,6 @@
 """The audit file: two lines for each run, whether or not the run is recorded.
 
-AWF-79: `workflow.started` and `workflow.completed`, of which the run's id says that they are a pair.
+AWF-79: `workflow.started` and `workflow.completed`, with the id of the run in both.
 """
 
 import logging
@@ -16,32 +16,32 @@ import orjson
 log = logging.getLogger("tracklog")
 
 LONGEST = 4096
-"""Bytes of a line, its end included: so long a write to a file is never mixed with another's."""
+"""Bytes of a line with its line end; a write of this length is never mixed with another one."""
 SHOWN = 1000
 
 
 class Audit:
-    """Appends to `audit.jsonl`; a trail that cannot be written stops no run, and is warned of."""
+    """Appends to `audit.jsonl`; if that fails, the run continues and a warning is printed."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self.path = path
         self._clock = clock
 
     def started(self, run_id: str, workflow: str, **more: Any) -> None:
-        """A run begins."""
+        """Write that a run begins."""
         self._write("workflow.started", run_id, workflow, more)
 
     def completed(self, run_id: str, workflow: str, status: str, error: str | None) -> None:
-        """A run has ended, well or badly."""
+        """Write that a run has ended, with or without an error."""
         more = {"status": status} | ({"error": _cut(error)} if error else {})
         self._write("workflow.completed", run_id, workflow, more)
 
     def settle(self, run_id: str, workflow: str, end: Mapping[str, Any]) -> None:
-        """Record the end of a run if its host was killed before it did."""
-        if self.stands(run_id) == "workflow.started":
+        """Write the end of a run whose host was killed before it could."""
+        if self.last_event(run_id) == "workflow.started":
             self.completed(run_id, workflow, end.get("status", "ok"), end.get("error"))
 
-    def stands(self, run_id: str) -> str | None:
+    def last_event(self, run_id: str) -> str | None:
         """The kind of the last line about a run, or None."""
         last = None
         if self.path.exists():
@@ -66,7 +66,7 @@ class Audit:
             finally:
                 os.close(fd)
         except OSError as error:
-            log.warning("%s lacks %s of %s: %s", self.path, event, run_id, error)
+            log.warning("%s of %s was not written to %s: %s", event, run_id, self.path, error)
 
 
 def _cut(text: str) -> str:

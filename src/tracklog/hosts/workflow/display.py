@@ -1,4 +1,4 @@
-"""What is printed on the terminal while a run goes on; it does not depend on the record."""
+"""The output on the terminal while a run goes on; it does not depend on what is recorded."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -7,13 +7,13 @@ Write = Callable[[bytes], None]
 
 
 def label(path: str, frames: Sequence[Mapping[str, Any]]) -> str:
-    """A step's place for a person: its path, and where it is in the loops around it."""
+    """The place of a step as it is printed: its path, and its position in the loops around it."""
     at = [str(frame["index"]) for frame in frames if "index" in frame]
     return f"{path} {'.'.join(at)}" if at else path
 
 
 class Display:
-    """The lines of all runs of a host, each under the step that it comes from."""
+    """Prints the lines of all runs of a host, each with the name of its step."""
 
     def __init__(self, write: Write, runs: Sequence[str] = ()) -> None:
         self._write = write
@@ -24,7 +24,7 @@ class Display:
         return Display(self._write, (*self._runs, step))
 
     def line(self, step: str, text: str) -> None:
-        """One line, or several, of a step; the run itself has no name."""
+        """Print one or more lines of a step; those of the run itself have no name."""
         place = " / ".join([*self._runs, step] if step else self._runs)
         head = f"[{place}] " if place else ""
         for each in text.split("\n"):
@@ -32,12 +32,12 @@ class Display:
 
 
 def printable(text: str) -> str:
-    """Without what would steer a terminal: a step's output cannot draw over the others'."""
+    """A text without control characters, so that it cannot overwrite other output."""
     return "".join(char if char == "\t" or char.isprintable() else "�" for char in text)
 
 
 class Lines:
-    """Output as it comes, passed on line by line."""
+    """Passes output on line by line."""
 
     def __init__(self, put: Callable[[str], None]) -> None:
         self._put = put

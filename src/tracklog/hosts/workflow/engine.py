@@ -1,7 +1,7 @@
 """Run a workflow step by step; each step is started, ended and recorded once, however it ends.
 
-The engine records the life of runs and steps; what agents say is recorded at the seam of the agents,
-what tools do at the router (AWF-70). With no recorder everything else is the same.
+The engine records the beginning and the end of runs and steps; `agents` records the messages of
+agents, `router` the calls of tools (AWF-70). Without a recorder everything else is the same.
 """
 
 import asyncio
@@ -55,12 +55,12 @@ from tracklog.hosts.workflow.model_agent import ModelAgent
 from tracklog.hosts.workflow.router import Router
 
 DEEPEST = 16
-"""Flows that may call each other in a row."""
+"""How many workflows may call each other in a row."""
 ENDINGS: dict[str, StepStatus] = {"ok": "ok", "timeout": "timeout", "killed": "cancelled"}
 
 
 class Execution:
-    """One run of one flow."""
+    """One run of one workflow."""
 
     def __init__(
         self,
@@ -83,18 +83,18 @@ class Execution:
         self._given = given(loaded.flow, inputs)
         self._router = Router(tools_of(loaded))
         folder = loaded.path.parent
-        own = {name: router.brought(folder, at) for name, at in self.flow.plugins.items()}
-        self._plugins = {**router.outside("steps"), **own}
+        own = {name: router.load_function(folder, at) for name, at in self.flow.plugins.items()}
+        self._plugins = {**router.entry_point_functions("steps"), **own}
         self._known: values.Known = ChainMap(
             {"inputs": self._given, "steps": {}, "run": {"id": run_id, "folder": str(folder)}}
         )
 
     async def run(self) -> Outcome:
-        """Run it to its end; only a cancellation is raised."""
+        """Run it to its end; raises only if it is cancelled."""
         audit, name = self.context.audit, self.flow.name
         data = {"inputs_sha256": fingerprint(self._given)}
         self.context.opened(self.run_id, name)
-        if self._history.run is None or audit.stands(self.run_id) != "workflow.started":
+        if self._history.run is None or audit.last_event(self.run_id) != "workflow.started":
             audit.started(self.run_id, name, **data)
         scope = self.recorder.run(name, **data)
         outcome = Outcome("interrupted", error="the host was stopped")
@@ -127,7 +127,7 @@ class Execution:
     async def _steps(
         self, steps: Iterable[Any], parent: Scope, known: values.Known, **place: Any
     ) -> Any:
-        """The result of the last of some steps."""
+        """Run some steps; returns the result of the last one."""
         result = None
         for step in steps:
             done = await self._step(step, parent, known, **place)
@@ -191,7 +191,7 @@ class Execution:
         scope = self._open(step, parent, attempt, **place)
         here = label(scope.path, scope.frames)
         if isinstance(step, CommandStep) and isinstance(scope, StepScope):
-            with contextlib.suppress(TracklogError):  # it is said when the step runs
+            with contextlib.suppress(TracklogError):  # it is reported when the step runs
                 scope.command = _command(step, known)[1]
         scope.begin()
         try:
@@ -285,7 +285,7 @@ class Execution:
         finally:
             lines.end()
             scope.output = output.text
-            scope.result = scope.output.rstrip("\n")  # AWF-18: kept however it ends
+            scope.result = scope.output.rstrip("\n")  # AWF-18: stored, however it ends
         scope.exit_code = ended.exit_code
         if ended.timed_out:
             raise StepFailed(f"it took longer than {step.timeout:g} s", "timeout")
@@ -304,7 +304,7 @@ class Execution:
         asking = self._asking(agent, step, known, here)
         answer = Answer()
         for prompt in [step.prompt] if isinstance(step.prompt, str) else step.prompt:
-            # What it answered so far is a value, too.
+            # A prompt may refer to the last answer.
             asked = values.text(prompt, {**known, "answer": answer.text})
             scope.user(asked, composed)  # AWF-21: recorded before it is asked
             question = Question(asked, composed, answer.session, timeout)
@@ -337,7 +337,7 @@ class Execution:
     async def _for_each(self, step: ForEachStep, scope: Scope, known: values.Known) -> None:
         items = values.filled(step.items, known)
         if not isinstance(items, list):
-            raise StepFailed(f"its items are no list: {values.spelled(items)[:200]}")
+            raise StepFailed(f"its items are not a list: {values.spelled(items)[:200]}")
         room = asyncio.Semaphore(step.most)
 
         async def one(index: int) -> Any:
@@ -349,7 +349,7 @@ class Execution:
 
     async def _while(self, step: WhileStep, scope: Scope, known: values.Known) -> None:
         inner = _inner(known, index=0)
-        for each in step.steps:  # before the first round its steps have come to nothing
+        for each in step.steps:  # before the first round, its steps have no results
             inner["steps"][each.name] = dict.fromkeys(("result", "status", "error", "exit_code"))
         index = 0
         while values.holds(step.condition, inner):
@@ -359,7 +359,7 @@ class Execution:
             inner["index"] = index = index + 1
 
     async def _plugin(self, step: PluginStep, scope: Scope, known: values.Known) -> Any:
-        """AWF-70, AWF-78: a plug-in gets its input and knows nothing of the recorder."""
+        """Call a plug-in with its input only: it has no access to the recorder (AWF-70, AWF-78)."""
         asked = values.filled(step.input, known)
         if self._tape is not None:
             played = self._tape.play("plugin", None, _lane(scope))
@@ -377,12 +377,15 @@ class Execution:
     async def _call(
         self, step: CallWorkflowStep, scope: CallScope, known: values.Known, here: str
     ) -> None:
-        """AWF-44: the child has its own file; one that cannot start has its two lines (by the scope)."""
+        """Run a called workflow, which has its own transcript (AWF-44).
+
+        If it cannot be started, the scope writes the two lines of its transcript.
+        """
         run_id, recorder = scope.child_run_id, scope.child
         before = History()
         if not isinstance(recorder, NullRecorder):
             before = History.of(recorder.path, run_id)
-        if before.end is not None:  # it ended, and only its caller did not hear of it
+        if before.end is not None:  # it had ended before its caller was killed
             outcome = Outcome(
                 before.end.get("status", "ok"), before.end.get("result"), before.end.get("error")
             )
@@ -401,11 +404,11 @@ class Execution:
             name = values.text(step.workflow, known)
             path = beside(self.loaded.path, name)
             if path is None:
-                raise StepFailed(f"no file can have the name {name!r}")
+                raise StepFailed(f"{name!r} is not a possible file name")
             if path in self._callers:
                 raise StepFailed(f"{name} calls itself")
             if len(self._callers) >= DEEPEST:
-                raise StepFailed(f"{DEEPEST} flows in a row call each other")
+                raise StepFailed(f"more than {DEEPEST} workflows call each other")
             played = self._tape.play("call", None, _lane(scope)) if self._tape else None
             return Execution(
                 self.context, read(path), values.filled(step.inputs, known),
@@ -429,7 +432,7 @@ def _lane(scope: Scope) -> str:
 
 
 def _inner(known: values.Known, **more: Any) -> values.Known:
-    """The values of an inner block: it sees those outside, and what it adds is not seen outside."""
+    """The values of an inner block: it has those of the outer block, which does not get its own."""
     return known.new_child({**more, "steps": ChainMap({}, known["steps"])})
 
 
@@ -438,7 +441,7 @@ def _texts(given: Mapping[str, str], known: values.Known) -> dict[str, str]:
 
 
 def _command(step: CommandStep, known: values.Known) -> tuple[list[str], str]:
-    """The program with its arguments, and the command as a person would write it."""
+    """The program with its arguments, and the same as one line of text."""
     if isinstance(step.run, str):
         line = values.shell(step.run, known)
         return ["sh", "-c", line], line
@@ -447,14 +450,14 @@ def _command(step: CommandStep, known: values.Known) -> tuple[list[str], str]:
 
 
 def _described(step: Any) -> dict[str, Any]:
-    """The recorded end of a step, as the flow refers to it."""
+    """The recorded end of a step, in the form in which a workflow refers to it."""
     payload = step.completed.payload
     data = {key: payload.get(key) for key in ("result", "error", "exit_code")}
     return {**data, "status": step.status}
 
 
 async def _together(works: Sequence[Awaitable[Any]]) -> list[Any]:
-    """The results of all; when one fails the others are cancelled and waited for."""
+    """Run all; if one fails, cancel the others and wait for their end."""
     tasks = [asyncio.ensure_future(work) for work in works]
     if not tasks:
         return []

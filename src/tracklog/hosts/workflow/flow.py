@@ -24,7 +24,7 @@ class Strict(BaseModel):
 
 
 class Input(Strict):
-    """What a flow is given."""
+    """One input of a workflow."""
 
     about: str = ""
     default: Any = None
@@ -32,20 +32,21 @@ class Input(Strict):
 
 
 class Agent(Strict):
-    """Somebody who can be asked: a provider's command line, any program, or a model server."""
+    """An agent: the command line of a provider, any program, or a model server."""
 
     endpoint: str | None = None
     """`https://HOST/v1#MODEL`: the model is asked over HTTP, and the router calls its tools."""
     key: str = "OPENAI_API_KEY"
     """The environment variable that holds the server's key."""
     tools: list[str] = []
-    """Which tools of the flow it may call."""
+    """The tools of the workflow that it may call."""
     options: dict[str, Any] = {}
-    """What else the server is told, such as `temperature`."""
+    """More parameters of the request, such as `temperature`."""
     provider: str | None = None
     command: Words | None = None
     again: Words | None = None
-    """What is added from the second prompt on; `{{session}}` is the provider's name of the talk."""
+    """Arguments that are added from the second prompt on; `{{session}}` is the provider's id of the
+    conversation."""
     stdin: str | None = None
     system: str | None = None
     timeout: Seconds | None = None
@@ -57,7 +58,7 @@ class StepCommon(Strict):
     when: str | None = None
     timeout: Seconds | None = None
     retry: Annotated[int, Field(ge=0, le=100)] = 0
-    """How often it is tried again when it failed."""
+    """How many times it is tried again after a failure."""
     on_error: Literal["fail", "continue"] = "fail"
 
 
@@ -95,7 +96,7 @@ class ParallelStep(StepCommon):
     kind: Literal["parallel"]
     branches: "Annotated[dict[Name, Steps], Field(min_length=1)]"
     most: Annotated[int, Field(ge=1)] | None = None
-    """Branches at a time."""
+    """How many branches run at the same time."""
 
 
 class ForEachStep(StepCommon):
@@ -103,7 +104,7 @@ class ForEachStep(StepCommon):
     items: str | list[Any]
     steps: "Steps"
     most: Annotated[int, Field(ge=1)] = 1
-    """Items at a time."""
+    """How many items are processed at the same time."""
 
 
 class WhileStep(StepCommon):
@@ -111,7 +112,7 @@ class WhileStep(StepCommon):
     condition: str
     steps: "Steps"
     limit: Annotated[int, Field(ge=1)] = 100
-    """Rounds after which it has failed."""
+    """The step fails after this many rounds."""
 
 
 class CallWorkflowStep(StepCommon):
@@ -121,7 +122,7 @@ class CallWorkflowStep(StepCommon):
 
 
 class PluginStep(StepCommon):
-    """A step of a kind that a plug-in brings."""
+    """A step whose kind is defined by a plug-in."""
 
     kind: Name
     input: dict[str, Any] = {}
@@ -169,15 +170,15 @@ class Flow(Strict):
     inputs: dict[Name, Input] = {}
     agents: dict[Name, Agent] = {}
     tools: dict[str, str] = {}
-    """Tools that the flow brings: `file.py:function`, from its own folder."""
+    """Tools that the workflow defines: `file.py:function`, from its own folder."""
     plugins: dict[Name, str] = {}
-    """Kinds of steps that the flow brings, in the same way."""
+    """Kinds of steps that the workflow defines, in the same way."""
     steps: Steps
     result: Any = None
 
 
 class Loaded(NamedTuple):
-    """A flow with where it came from."""
+    """A workflow, with its file."""
 
     flow: Flow
     path: Path
@@ -185,12 +186,12 @@ class Loaded(NamedTuple):
 
 
 def given(flow: Flow, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run of the flow is given, its defaults included; TracklogError if that is wrong."""
+    """The inputs of a run, with the defaults of those that are not given; raises TracklogError."""
     unknown = [name for name in inputs if name not in flow.inputs]
     missing = [name for name, each in flow.inputs.items() if each.required and name not in inputs]
     if unknown or missing:
-        rows = [f"{name!r} is no input of {flow.name}" for name in unknown]
-        rows += [f"{name!r} is not given" for name in missing]
+        rows = [f"{flow.name} has no input {name!r}" for name in unknown]
+        rows += [f"the input {name!r} is missing" for name in missing]
         known = ", ".join(flow.inputs) or "none"
         raise TracklogError("; ".join(rows), f"the inputs of {flow.name} are: {known}")
     return {name: each.default for name, each in flow.inputs.items()} | dict(inputs)

@@ -7,7 +7,7 @@ from typing import Any
 from tracklog import RecordedAnswer, Recorder, TranscriptRun, TranscriptStep, read_transcript
 
 Address = tuple[str, tuple[Any, ...]]
-"""Which step it is: its path, and where it is in the loops and branches around it."""
+"""A step of a run: its path, and its position in the loops and branches around it."""
 
 
 def address(path: str, frames: Sequence[Mapping[str, Any]]) -> Address:
@@ -15,7 +15,7 @@ def address(path: str, frames: Sequence[Mapping[str, Any]]) -> Address:
 
 
 def lane(where: Address) -> str:
-    """A step's address as the lane of a tape."""
+    """The lane of a tape that has the answers of a step."""
     path, frames = where
     return f"{path}#{'.'.join(map(str, frames))}" if frames else path
 
@@ -31,7 +31,7 @@ class History:
 
     @classmethod
     def of(cls, path: Path, run_id: str) -> "History":
-        """The history of a run, from its transcript; none where there is no such file."""
+        """The history of a run from its transcript; empty if there is no such file."""
         return cls(read_transcript(path, run_id))
 
     def tries(self, where: Address) -> list[TranscriptStep]:
@@ -39,7 +39,7 @@ class History:
         return self._steps.get(where, [])
 
     def child(self, where: Address) -> str | None:
-        """AWF-63: the id that a sub-run was given once, and keeps."""
+        """The id of the sub-run of a step, which stays the same (AWF-63)."""
         return next((step.child_run_id for step in self.tries(where)), None)
 
     @property
@@ -50,7 +50,7 @@ class History:
 
     @property
     def end(self) -> dict[str, Any] | None:
-        """The payload of its last event; None if the run was killed, even if that was recorded later."""
+        """The payload of its last event; None if the run was killed and its end was added later."""
         if self.run is None or not self.run.events:
             return None
         last = self.run.events[-1]
@@ -58,7 +58,7 @@ class History:
         return last.payload if ended else None
 
     def end_open_steps(self, recorder: Recorder) -> None:
-        """Writes the ends of the steps that were under way, the innermost first."""
+        """Write the ends of the steps that had not ended, the innermost first."""
         for step in reversed(self.run.steps if self.run else []):
             if step.completed is not None or step.started is None:
                 continue
@@ -82,7 +82,7 @@ class History:
 
 
 def recorded_in(run: TranscriptRun) -> Iterator[RecordedAnswer]:
-    """What the agents, the commands and the tools of a recorded run answered, step by step."""
+    """The answers of agents, commands and tools in a recorded run, step by step."""
     for step in run.steps:
         where = lane(address(step.path, step.frames))
         if step.kind == "agent":
@@ -106,7 +106,7 @@ def _recorded(kind: str, where: str, asked: Any, answer: Any, seq: int | None) -
 
 
 def _turns(step: TranscriptStep, where: str) -> Iterator[RecordedAnswer]:
-    """Each prompt with all messages and tool calls until the next."""
+    """Each prompt with all messages and tool calls up to the next prompt."""
     asked: dict[str, Any] | None = None
     pieces: list[dict[str, Any]] = []
     for event in step.inside:
@@ -122,7 +122,7 @@ def _turns(step: TranscriptStep, where: str) -> Iterator[RecordedAnswer]:
             pieces.append({"blocks": event.blocks, "meta": meta})
             if event.payload.get("final", True):
                 blocks = [block for piece in pieces for block in piece.get("blocks", ())]
-                answer = {"blocks": blocks, "told": pieces}
+                answer = {"blocks": blocks, "pieces": pieces}
                 yield _recorded("model", where, asked, answer, event.seq)
                 pieces = []
 

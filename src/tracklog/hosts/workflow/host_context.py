@@ -18,7 +18,7 @@ from tracklog.hosts.workflow.loading import load
 
 
 class StepFailed(TracklogError):
-    """A step failed, and with it what it is a part of."""
+    """A step failed, so the block or the run that contains it fails, too."""
 
     def __init__(self, message: str, status: StepStatus = "failed") -> None:
         super().__init__(message)
@@ -53,24 +53,30 @@ class HostContext:
     audit: Audit
     environment: Mapping[str, str]
     storage: Path
-    """The folder whose `transcripts` hold the record."""
+    """The folder that contains `transcripts`."""
     new_id: Callable[[], str] = _new_id
     opened: Callable[[str, str], None] = lambda _run, _workflow: None
     """Called with each run before its first line is written."""
     tape_of: Callable[[str], Tape | None] = lambda _run: None
-    """The tape of a sub-run that was recorded, by its id then."""
+    """The tape of a recorded sub-run, by its recorded id."""
     tapes: list[Tape] = field(default_factory=list)
 
 
 def tools_of(loaded: Loaded) -> dict[str, router.Function]:
-    """Every tool that a flow may use."""
-    own = {name: router.brought(loaded.path.parent, at) for name, at in loaded.flow.tools.items()}
-    return {**router.TOOLS, **router.outside("tools"), **own}
+    """Every tool that a workflow may use."""
+    own = {
+        name: router.load_function(loaded.path.parent, at) for name, at in loaded.flow.tools.items()
+    }
+    return {**router.TOOLS, **router.entry_point_functions("tools"), **own}
 
 
 def read(path: Path) -> Loaded:
-    """The flow of a file, with what is installed here."""
-    return load(path, [*router.TOOLS, *router.outside("tools")], router.outside("steps"))
+    """The workflow of a file, checked with the tools and kinds that are installed."""
+    return load(
+        path,
+        [*router.TOOLS, *router.entry_point_functions("tools")],
+        router.entry_point_functions("steps"),
+    )
 
 
 def fingerprint(inputs: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Reads workflow files and checks them: every fault is reported at once, each with its place."""
+"""Read and check workflow files: all faults are reported together, each with its place."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
@@ -29,13 +29,13 @@ from tracklog.hosts.workflow.flow import (
 Loc = tuple[str | int, ...]
 ROOTS = ("inputs", "steps", "item", "index", "run")
 ANSWER = "answer"
-"""What an agent said last: for the prompts behind the first of a conversation."""
+"""The last answer of an agent; all prompts of a conversation but the first may refer to it."""
 ASKED = ("prompt", "system", "session")
-"""What the command of an agent may refer to besides."""
+"""Values that only the command of an agent may refer to."""
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong with a flow."""
+    """One thing that is wrong with a workflow."""
 
     place: str
     """File, line and column."""
@@ -48,22 +48,22 @@ class Fault(NamedTuple):
 
 
 class BadFlow(TracklogError):
-    """A flow cannot be run; it has every fault that was found, with its place."""
+    """A workflow cannot be run; the error has every fault that was found, with its place."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = list(faults)
         count = len(self.faults)
         text = "\n".join(f"  {fault}" for fault in self.faults)
         super().__init__(
-            f"the flow has {'one fault' if count == 1 else f'{count} faults'}:\n{text}",
-            "correct what is named; examples/workflow holds flows that work",
+            f"the workflow has {'one fault' if count == 1 else f'{count} faults'}:\n{text}",
+            "correct these faults; examples/workflow has workflows that work",
         )
 
 
 def load(path: Path, tools: Iterable[str] = (), kinds: Iterable[str] = ()) -> Loaded:
-    """The flow of a file, checked together with the flows that it calls; BadFlow if anything is wrong.
+    """The workflow of a file, checked together with the workflows that it calls; raises `BadFlow`.
 
-    `tools` and `kinds` are those that it may use without bringing them.
+    `tools` and `kinds` are those that it may use without defining them.
     """
     check = _Check(set(tools), set(kinds))
     loaded = check.file(path.resolve())
@@ -73,7 +73,7 @@ def load(path: Path, tools: Iterable[str] = (), kinds: Iterable[str] = ()) -> Lo
 
 
 def beside(path: Path, name: str) -> Path | None:
-    """The file that a flow calls by a name; None where no file can have it."""
+    """The file of a workflow that is called by name; None if no file can have this name."""
     try:
         return (path.parent / name).resolve()
     except ValueError:  # a NUL, or half a character
@@ -103,7 +103,7 @@ class _Check:
             mark = getattr(error, "problem_mark", None)
             place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
             problem = getattr(error, "problem", None) or str(error)
-            self.faults.append(Fault(place, "", f"no YAML: {problem}"))
+            self.faults.append(Fault(place, "", f"it is not YAML: {problem}"))
             return None
         before = len(self.faults)
         file = _File(path, node, self)
@@ -121,7 +121,7 @@ class _Check:
         )
 
     def child(self, path: Path) -> None:
-        """Checks a flow that is called by a name that is known now; one that calls itself, once."""
+        """Check a called workflow, if it was not checked before."""
         if path not in self._seen:
             self.file(path)
 
@@ -132,7 +132,7 @@ def _keys(value: Any, key: str) -> set[str]:
 
 
 def _misspelt(value: Any, loc: Loc, kinds: set[str]) -> tuple[Loc, str] | None:
-    """The fault of a step whose kind does not exist: what its other keys should be is unknown."""
+    """The fault of a step whose kind does not exist; its other keys cannot be checked."""
     for number, part in enumerate(loc):
         if part == "plugin" and isinstance(value, dict) and "plugin" not in value:
             kind = value.get("kind")
@@ -148,7 +148,7 @@ def _no_kind(kind: str, kinds: set[str]) -> str:
     known = [*KINDS, *sorted(kinds)]
     if near := get_close_matches(kind, known, n=1):
         return f"there is no kind {kind!r}; did you mean {near[0]}?"
-    return f"there is no kind {kind!r}; there is: {', '.join(known)}"
+    return f"there is no kind {kind!r}; the kinds are: {', '.join(known)}"
 
 
 def _words(error: Any) -> str:
@@ -156,9 +156,9 @@ def _words(error: Any) -> str:
         case "missing":
             return "is missing"
         case "extra_forbidden":
-            return "is no key that is known here"
+            return "is an unknown key"
         case "model_type" | "dataclass_type" if error["input"] is None:
-            return "is empty: keys with values belong here"
+            return "is empty"
         case _:
             shown = str(error["input"])
             shown = shown if len(shown) < 60 else f"{shown[:57]}…"
@@ -172,29 +172,29 @@ class _File:
         self._path, self._node, self._check = path, node, check
 
     def fault(self, loc: Loc, message: str) -> None:
-        """Notes a fault at the nearest place that the text has."""
+        """Add a fault, at the nearest place in the text of the file."""
         node, shown = self._node, ""
         mark = node.start_mark if node is not None else None
         for part in loc:
-            found = _inside(node, part)
-            if found is None:
+            inner = _inside(node, part)
+            if inner is None:
                 if part in KINDS or part == "plugin":
                     continue  # the branch of a union, which is no place in the text
                 shown += f".{part}" if shown else str(part)
                 continue
-            key, node = found
+            key, node = inner
             mark = (key or node).start_mark
             shown += f"[{part}]" if isinstance(part, int) else f".{part}" if shown else str(part)
         place = f"{self._path}:{mark.line + 1}:{mark.column + 1}" if mark else str(self._path)
         self._check.faults.append(Fault(place, shown, message))
 
     def check_keys(self, node: Any, loc: Loc) -> None:
-        """A key that stands twice would silently lose one of its values."""
+        """Find keys that occur twice: YAML would take the last one without a warning."""
         if isinstance(node, yaml.MappingNode):
             seen: set[str] = set()
             for key, value in node.value:
                 if key.value in seen:
-                    self.fault((*loc, key.value), "stands here twice")
+                    self.fault((*loc, key.value), "the key occurs twice")
                 seen.add(key.value)
                 self.check_keys(value, (*loc, key.value))
         elif isinstance(node, yaml.SequenceNode):
@@ -218,18 +218,18 @@ class _File:
         if not colon or not file or not function.isidentifier():
             self.fault(loc, f"{where!r} is not of the form file.py:function")
         elif not (self._path.parent / file).is_file():
-            self.fault(loc, f"there is no file {file} beside the flow")
+            self.fault(loc, f"there is no file {file} beside the workflow")
 
     def _agent(self, agent: Agent, loc: Loc) -> None:
         known = provider(agent.provider) if agent.provider else None
         if agent.provider and known is None:
-            self.fault((*loc, "provider"), f"{agent.provider!r} is no provider that is known here")
+            self.fault((*loc, "provider"), f"{agent.provider!r} is not a known provider")
         if agent.endpoint is not None:
             self._served(agent, loc)
         elif agent.command is None and not (known and known.template):
-            self.fault(loc, "has neither a command, nor a provider with one, nor an endpoint")
+            self.fault(loc, "needs a command, a provider with a command, or an endpoint")
         elif agent.tools or agent.options:
-            self.fault(loc, "tools and options belong to an agent with an endpoint")
+            self.fault(loc, "only an agent with an endpoint may have tools and options")
         for key in ("command", "again", "stdin"):
             for place in values.references(getattr(agent, key)):
                 if place not in ASKED and place.split(".")[0] not in ("inputs", "run"):
@@ -240,7 +240,7 @@ class _File:
             self.fault((*loc, "endpoint"), f"{agent.endpoint!r} is not https://HOST/v1#MODEL")
         for key in ("provider", "command", "again", "stdin"):
             if getattr(agent, key) is not None:
-                self.fault((*loc, key), "belongs to an agent that is a program")
+                self.fault((*loc, key), "an agent with an endpoint cannot have it")
         for number, tool in enumerate(agent.tools):
             self._tool(tool, (*loc, "tools", number))
 
@@ -257,7 +257,7 @@ class _File:
         for index, step in enumerate(steps):
             here = (*loc, index)
             if step.name in seen:
-                self.fault((*here, "name"), f"there is another step {step.name!r} before")
+                self.fault((*here, "name"), f"an earlier step has the name {step.name!r}, too")
             self._step(step, here, seen, loop=loop)
             seen |= {step.name}
         return seen
@@ -275,7 +275,9 @@ class _File:
             case AgentStep(agent=str() as name):
                 if name not in self._flow.agents:
                     known = ", ".join(sorted(self._flow.agents)) or "none"
-                    self.fault((*loc, "agent"), f"there is no agent {name!r}; there is: {known}")
+                    self.fault(
+                        (*loc, "agent"), f"there is no agent {name!r}; the agents are: {known}"
+                    )
             case AgentStep(agent=Agent() as agent):
                 self._agent(agent, (*loc, "agent"))
             case OperationStep():
@@ -300,7 +302,7 @@ class _File:
         if path is not None and path.is_file():
             self._check.child(path)
         else:
-            self.fault(loc, f"there is no flow {workflow}")
+            self.fault(loc, f"there is no workflow {workflow}")
 
     def _refer(self, value: Any, loc: Loc, seen: frozenset[str], *, loop: bool) -> None:
         for place in values.references(value):
@@ -309,17 +311,17 @@ class _File:
 
     def _missing(self, place: str, seen: frozenset[str], *, loop: bool) -> str | None:
         if not values.PLACE.fullmatch(place):
-            return "is no name of a value"
+            return "is not the name of a value"
         root, _, rest = place.partition(".")
         name = rest.partition(".")[0]
         if root not in ROOTS:
             return f"values begin with {', '.join(ROOTS)}"
         if root in ("item", "index") and not loop:
-            return "only the steps of a loop have it"
+            return "it exists only in the steps of a loop"
         if root == "inputs" and name not in self._flow.inputs:
             return f"there is no input {name!r}"
         if root == "steps" and name not in seen:
-            return f"no step {name!r} has run by then"
+            return f"there is no earlier step {name!r}"
         return None
 
 

@@ -1,6 +1,6 @@
-"""An agent on a model server: its tools are called here, through the router.
+"""An agent on a model server; the tools that the model asks for are called through the router.
 
-AWF-43 holds as for a program: three listeners that share nothing receive what the model streams.
+As for a program, three listeners that share no state get the stream (AWF-43).
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from tracklog.hosts.workflow.flow import Agent
 from tracklog.hosts.workflow.router import Router, ToolFailed
 
 MOST_ROUNDS = 32
-"""Answers in a row that want a tool called."""
+"""How many answers in a row may ask for tools."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class ModelAgent:
                     return answer
                 for call in calls:
                     await self._call(scope, call, tape)
-            error = f"it wanted tools called for {MOST_ROUNDS} rounds"
+            error = f"it asked for tools in {MOST_ROUNDS} answers in a row"
             return Answer(status="error", error=error)
         finally:
             if server is not None:
@@ -74,18 +74,18 @@ class ModelAgent:
     async def _round(
         self, server: _endpoint.Endpoint, scope: Scope, until: float | None
     ) -> tuple[Answer, list[Block]]:
-        """One answer; however it ends, its text so far is recorded."""
+        """One answer. However it ends, the text that has arrived is recorded."""
         known = provider(_endpoint.PROVIDER)
         result = Result(known)
         listeners: list[Listener] = [result, Shown(known, self.put)]
         if not isinstance(scope.recorder, NullRecorder):
             listeners.append(Record(scope, known, routed=True))
 
-        whole = False
+        complete = False
 
         def feed(line: bytes) -> None:
-            nonlocal whole
-            whole = whole or b'"finish_reason":"' in line
+            nonlocal complete
+            complete = complete or b'"finish_reason":"' in line
             for listener in listeners:
                 listener.feed(line)
 
@@ -102,11 +102,11 @@ class ModelAgent:
             finish("killed")
             raise
         except TimeoutError:
-            finish("timeout", "its time was up")
+            finish("timeout", "it took too long")
         except _endpoint.ModelFailed as error:
             finish("timeout" if error.stalled else "error", error.message)
         else:
-            finish("ok" if whole else "error", "" if whole else "the answer broke off")
+            finish("ok" if complete else "error", "" if complete else "the answer broke off")
         return result.answer, result.blocks
 
     def _remember(self, text: str, calls: list[Block]) -> None:
@@ -126,7 +126,7 @@ class ModelAgent:
         self._messages.append(data)
 
     async def _call(self, scope: Scope, call: Block, tape: Tape | None) -> None:
-        """Call one tool; the model is told if it failed or may not be called."""
+        """Call one tool, and send the result to the model, also if the tool failed or is forbidden."""
         name, given = call["tool_name"], call["tool_input"]
         given = {} if given is None else given
         try:

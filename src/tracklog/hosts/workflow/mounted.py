@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """Begins runs of the flows in the operator's folder, and of no others: flows run commands."""
+    """Starts runs of the workflows in one folder, and of no others, because workflows run commands."""
 
     def __init__(self, journal: "Log", place: Path | None) -> None:
         self._place = place
         self._children = Children(journal)
 
     def programs(self) -> list[Program]:
-        """The flows, by the names that they give themselves."""
+        """The workflows of the folder, by their names."""
         return [
             Program(
                 name=name,
@@ -37,17 +37,20 @@ class Runner:
         ]
 
     async def begin(self, wanted: Wanted) -> str:
-        """Begins a run of a flow."""
+        """Start a run of a workflow."""
         if wanted.program is None:
             raise NotBegun(
-                "a flow that is sent here is not run", "put it into the folder of --with workflow"
+                "a workflow that is sent in a request is not run",
+                "put it into the folder of `--with workflow=FOLDER`, and name it",
             )
         known = self._flows()
         if wanted.program not in known:
             names = ", ".join(known) or "none; start `tracklog serve --with workflow=FOLDER`"
-            raise UnknownName(f"there is no flow {wanted.program!r}", f"there is: {names}")
+            raise UnknownName(
+                f"there is no workflow {wanted.program!r}", f"the workflows are: {names}"
+            )
         loaded, run = known[wanted.program], str(uuid.uuid4())
-        given(loaded.flow, wanted.inputs)  # raises what is wrong with them
+        given(loaded.flow, wanted.inputs)  # raises if they are wrong
         words = ["workflow", "run", str(loaded.path), "--run", run]
         for key, value in wanted.inputs.items():
             words += ["--input", f"{key}={orjson.dumps(value).decode()}"]
@@ -58,10 +61,10 @@ class Runner:
         return run
 
     async def start(self) -> None:
-        """Nothing to take up: a run whose host was killed is ended by the next one."""
+        """Do nothing: a run whose host was killed is not continued; the next host ends it."""
 
     async def stop(self) -> None:
-        """Ends the runs under way, on record."""
+        """End all runs, and record their ends."""
         await self._children.stop()
 
     def _flows(self) -> dict[str, Loaded]:
@@ -69,11 +72,11 @@ class Runner:
         paths = [] if place is None else [place]
         if place is not None and place.is_dir():
             paths = sorted(place.glob("*.yaml"))
-        found: dict[str, Loaded] = {}
+        flows: dict[str, Loaded] = {}
         for path in paths:
             try:
                 loaded = read(path)
-                found[loaded.flow.name] = loaded
+                flows[loaded.flow.name] = loaded
             except TracklogError as error:
-                logs.log("warning", "a flow cannot be run", path=str(path), why=error.message)
-        return found
+                logs.log("warning", "a workflow cannot be run", path=str(path), why=error.message)
+        return flows

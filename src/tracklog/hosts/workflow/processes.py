@@ -15,17 +15,17 @@ TAIL = 64 << 10
 GRACE = 3.0
 """Seconds between the request to end and the kill."""
 LINGER = 1.0
-"""Seconds that output which a grandchild holds open is waited for once the process has ended."""
+"""Seconds to wait, after the process has ended, for output that its own children still write."""
 PARENT = "TRACKLOG_PARENT_RUN_ID"
-"""By this variable a process knows, and can be known by, the run that started it."""
+"""The environment variable with the run that started a process."""
 HOST = "TRACKLOG_HOST_ID"
-"""By this one it is known which host started it: a run that is gone on with has had another."""
+"""The environment variable with the host that started a process; a continued run has had several."""
 OURS = (PARENT, HOST, "TRACKLOG_RUN_ID")
 _STARTED = os.urandom(8).hex()
 
 
 def here() -> str:
-    """The identity of this process; a fork has another."""
+    """The id of this process as a host; a fork has another one."""
     return f"{_STARTED}-{os.getpid()}"
 
 
@@ -33,11 +33,11 @@ class Ended(NamedTuple):
     """How a process ended."""
 
     exit_code: int
-    """128 and the number of the signal, where one ended it."""
+    """128 plus the number of the signal, if a signal ended it."""
     signal: int | None
     timed_out: bool
     stderr: bytes
-    """The end of what it wrote there."""
+    """The end of its error output."""
 
 
 async def run(
@@ -50,9 +50,9 @@ async def run(
     stdin: bytes | None = None,
     seconds: float | None = None,
 ) -> Ended:
-    """Run a program to its end, its timeout or its cancellation.
+    """Run a program until it ends, its time is over, or it is cancelled.
 
-    OSError where it cannot be started.
+    Raises OSError if it cannot be started.
     """
     theirs = {key: value for key, value in environment.items() if key not in OURS}
     try:
@@ -65,7 +65,7 @@ async def run(
             cwd=cwd,
             start_new_session=True,
         )
-    except ValueError as error:  # a NUL, or half a character, in what it is called with
+    except ValueError as error:  # a NUL byte or half a character in an argument
         raise OSError(errno.EINVAL, str(error)) from None
     _send_to_guards("+", process.pid)
     try:
@@ -82,7 +82,7 @@ async def _piped(
 ) -> Ended:
     stderr = bytearray()
 
-    def keep(chunk: bytes) -> None:
+    def add_stderr(chunk: bytes) -> None:
         stderr.extend(chunk)
         del stderr[:-TAIL]
 
@@ -90,10 +90,10 @@ async def _piped(
     assert process.stderr is not None
     pumps = [
         asyncio.create_task(_pump(process.stdout, feed)),
-        asyncio.create_task(_pump(process.stderr, keep)),
+        asyncio.create_task(_pump(process.stderr, add_stderr)),
     ]
     if stdin is not None:
-        pumps.append(asyncio.create_task(_give(process, stdin)))
+        pumps.append(asyncio.create_task(_write_stdin(process, stdin)))
     timed_out = False
     try:
         await asyncio.wait_for(process.wait(), seconds)
@@ -115,7 +115,7 @@ async def _pump(source: asyncio.StreamReader, feed: Callable[[bytes], None]) -> 
         feed(chunk)
 
 
-async def _give(process: asyncio.subprocess.Process, stdin: bytes) -> None:
+async def _write_stdin(process: asyncio.subprocess.Process, stdin: bytes) -> None:
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it need not read it
         process.stdin.write(stdin)
@@ -139,35 +139,35 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await asyncio.wait_for(process.wait(), GRACE)
     except TimeoutError:
         pass
-    _signal(process.pid, signal.SIGKILL)  # those who outlived their leader, too
+    _signal(process.pid, signal.SIGKILL)  # also its children that still run
     await process.wait()
 
 
 def _signal(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # all of them are gone
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # all have ended
         os.killpg(group, number)
 
 
 def leftovers(run_id: str) -> list[int]:
     """The processes of a run and their children, found by their environment (Linux)."""
     mark = f"{PARENT}={run_id}".encode()
-    found: list[int] = []
+    pids: list[int] = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if mark in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
+                pids.append(int(folder.name))
         except OSError:
-            continue  # it is gone, or somebody else's
-    return found
+            continue  # it has ended, or belongs to another user
+    return pids
 
 
 def end_leftovers(run_id: str) -> int:
     """End the processes that a killed host left running for a run, so that nothing is done twice."""
-    found = leftovers(run_id)
-    for pid in found:
+    pids = leftovers(run_id)
+    for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
-    return len(found)
+    return len(pids)
 
 
 GUARD = """\
@@ -189,8 +189,8 @@ end_marked() {
 for group in $groups; do kill -s KILL -- "-$group"; done
 end_marked; sleep 1; end_marked
 """.replace("HOST", HOST)
-"""A shell that outlives us by a moment: when we are gone, so are the sessions that we had open, and
-what we had started and not told it of yet."""
+"""A shell that runs as long as we do. When we end, it ends the sessions that we had started, and the
+processes whose start we could not report to it any more."""
 
 
 class _Guard:
@@ -205,7 +205,7 @@ class _Guard:
 
     def send(self, what: str, name: int | str = "") -> None:
         assert self._shell.stdin is not None
-        with contextlib.suppress(OSError):  # without it everything else still holds
+        with contextlib.suppress(OSError):  # without the shell, everything else still works
             os.write(self._shell.stdin.fileno(), f"{what} {name}\n".encode())
 
     def close(self) -> None:
@@ -220,7 +220,7 @@ _guards: list[_Guard] = []
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """While a block runs: the started processes are ended even when this process is killed."""
+    """While the block runs, started processes are ended even if this process is killed."""
     guard = _Guard()
     _guards.append(guard)
     try:

@@ -12,7 +12,10 @@ TapeOf = Callable[[str], Tape | None]
 def tape_of(
     journal: Log, name: str, by: ServeBy, miss: OnMiss, tapes: list[Tape]
 ) -> tuple[Tape, TapeOf]:
-    """The tape of a run of any dialect, and a function for those of its sub-runs; all go to `tapes`."""
+    """The tape of a run of any dialect, and a function for those of its sub-runs.
+
+    All tapes are added to `tapes`.
+    """
     answers: dict[str, list[RecordedAnswer]] = {}
 
     def prepare(run: Run) -> None:

@@ -1,6 +1,6 @@
-"""The router: the one place where tools are called and their calls are recorded.
+"""The router: the only place where tools are called, and where the calls are recorded.
 
-AWF-70: a tool is given its input and nothing else; that it is recorded happens here, around it.
+AWF-70: a tool gets its input and nothing else; it has no access to the recorder.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class ToolFailed(TracklogError):
 
 
 class Refused(ToolFailed):
-    """A tool was not called: there is none of that name, or its input does not fit."""
+    """A tool was not called: it does not exist, is not allowed here, or its input is wrong."""
 
 
 def read_file(path: str) -> str:
@@ -34,7 +34,7 @@ def read_file(path: str) -> str:
 
 
 def write_file(path: str, text: str) -> int:
-    """Writes a text into a file; how many characters it has."""
+    """Write a text to a file; returns the number of characters."""
     return Path(path).write_text(text)
 
 
@@ -57,26 +57,26 @@ TOOLS: dict[str, Function] = {
 
 
 @cache
-def outside(group: str) -> dict[str, Function]:
-    """What other packages offer: `tracklog.workflow.tools` and `tracklog.workflow.steps`."""
+def entry_point_functions(group: str) -> dict[str, Function]:
+    """The functions of other packages, under `tracklog.workflow.tools` or `tracklog.workflow.steps`."""
     return {point.name: point.load() for point in entry_points(group=f"tracklog.workflow.{group}")}
 
 
 _numbers = itertools.count()
 
 
-def brought(folder: Path, where: str) -> Function:
+def load_function(folder: Path, where: str) -> Function:
     """The function of `file.py:function` in a folder."""
     file, _, name = where.rpartition(":")
     path = folder / file
     spec = importlib.util.spec_from_file_location(f"_tracklog_flow_{next(_numbers)}", path)
     if spec is None or spec.loader is None:
-        raise TracklogError(f"{path} is no Python file", "name a file that ends with .py")
+        raise TracklogError(f"{path} is not a Python file", "name a file that ends with .py")
     module = importlib.util.module_from_spec(spec)
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # the flow's own code, whatever it does
+    except Exception as error:  # code of the user, which may raise anything
         raise TracklogError(
             f"{path}: {type(error).__name__}: {error}", "correct that file"
         ) from error
@@ -85,7 +85,7 @@ def brought(folder: Path, where: str) -> Function:
     function = getattr(module, name, None)
     if not callable(function):
         raise TracklogError(f"{path} has no function {name!r}", "name one that it has")
-    return function  # type: ignore[no-any-return]  # it was just looked at
+    return function  # type: ignore[no-any-return]  # it is callable
 
 
 async def invoke(function: Function, given: Mapping[str, Any]) -> Any:
@@ -96,7 +96,7 @@ async def invoke(function: Function, given: Mapping[str, Any]) -> Any:
 
 
 class Router:
-    """The tools of one flow."""
+    """The tools of one workflow."""
 
     def __init__(self, tools: Mapping[str, Function]) -> None:
         self._tools = dict(tools)
@@ -111,7 +111,7 @@ class Router:
         provider_call_id: str | None = None,
         allowed: Collection[str] | None = None,
     ) -> Any:
-        """Call a tool and record the call and its result; `ToolFailed` without a result."""
+        """Call a tool, and record the call and its result; raises `ToolFailed`."""
         more = {"provider_call_id": provider_call_id} if provider_call_id else {}
         with scope.tool(name, given, **more) as use:
             try:
@@ -127,27 +127,27 @@ class Router:
                 raise
             except Exception as error:
                 use.error = f"{type(error).__name__}: {error}"
-                raise ToolFailed(f"{name}: {use.error}", "look at what it was given") from error
+                raise ToolFailed(f"{name}: {use.error}", "check its input") from error
             return use.output
 
     def described(self, names: Iterable[str]) -> list[dict[str, Any]]:
-        """Some of the tools, as they are described to a model."""
+        """The descriptions of some tools, as they are sent to a model."""
         return [describe(name, self._tools[name]) for name in names]
 
     @staticmethod
     def _played(answer: Any) -> Any:
         if answer.get("error") is not None:
-            raise ToolFailed(str(answer["error"]), "so it was recorded")
+            raise ToolFailed(str(answer["error"]), "this error is part of the recorded run")
         return answer.get("output")
 
     def _tool(self, name: str, given: Any, allowed: Collection[str] | None) -> Function:
         function = self._tools.get(name)
         if allowed is not None and name not in allowed:
-            raise Refused(f"{name!r} may not be called here", "name it among the agent's tools")
+            raise Refused(f"{name!r} may not be called here", "add it to the agent's tools")
         if function is None:
-            raise Refused(f"there is no tool {name!r}", f"there is: {', '.join(self._tools)}")
+            raise Refused(f"there is no tool {name!r}", f"the tools are: {', '.join(self._tools)}")
         if not isinstance(given, Mapping):
-            raise Refused(f"{name} is given no object", "give each argument by its name")
+            raise Refused(f"the input of {name} is not an object", "give each argument by its name")
         try:
             inspect.signature(function).bind(**given)
         except TypeError as error:
@@ -176,8 +176,10 @@ JSON_TYPES |= {dict: "object", list[str]: "array", dict[str, Any]: "object"}
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON data; `ToolFailed` if it is none."""
+    """The value as JSON data; raises `ToolFailed` if that is not possible."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise ToolFailed(f"its answer is no JSON: {error}", "answer with plain values") from None
+        raise ToolFailed(
+            f"its result cannot be written as JSON: {error}", "return plain values"
+        ) from None

@@ -21,15 +21,18 @@ from tracklog.hosts.workflow.history import History
 log = logging.getLogger("tracklog")
 
 PAUSE = 0.5
-"""Seconds between two admissions."""
+"""Seconds between two times at which transcripts are read into the journal."""
 FIRST = 0.1
-"""Seconds until the first, so that a run is soon known to those who look for it."""
+"""Seconds before the first time, so that a new run is visible soon."""
 STOP = "stop-requested"
 """The label of the note that requests the end of a run."""
 
 
 class RunRecords:
-    """Leases and records the runs of one host; what cannot reach the journal is admitted by the next host."""
+    """Leases and records the runs of one host.
+
+    Transcripts that cannot be written to the journal now are written by the next host.
+    """
 
     def __init__(self, path: Path, audit: Audit, leases: Leases) -> None:
         self._path, self._audit, self._leases = path, audit, leases
@@ -42,11 +45,11 @@ class RunRecords:
         self._admitting = threading.Lock()
 
     def take(self, run_id: str) -> bool:
-        """Take the lease of a run; False when another host has it."""
+        """Take the lease of a run; False if another host has it."""
         return self._leases.take((dialect.family, run_id))
 
     def opened(self, run_id: str, workflow: str) -> None:
-        """Note that a run begins: if this host is killed, the next one ends the run."""
+        """Store that a run begins: if this host is killed, the next one ends the run."""
         if run_id not in self._mine:
             self.take(run_id)
             self._mine[run_id] = workflow
@@ -60,12 +63,12 @@ class RunRecords:
         self._admit()
 
     @asynccontextmanager
-    async def keeping(self, stop: Callable[[], object]) -> AsyncIterator[None]:
-        """Admit the transcripts to the journal while they grow, and once more at the end.
+    async def recording(self, stop: Callable[[], object]) -> AsyncIterator[None]:
+        """Write the transcripts to the journal while they grow, and once more at the end.
 
-        `stop` is called when the end of one of the runs was requested in the journal.
+        `stop` is called if somebody requested the end of one of the runs.
         """
-        task = asyncio.create_task(self._keep(stop))
+        task = asyncio.create_task(self._record(stop))
         try:
             yield
         finally:
@@ -84,15 +87,15 @@ class RunRecords:
             self._journal.close()
 
     def sweep(self, but: str) -> list[str]:
-        """End the runs of hosts that were killed, each once; the ids of those runs.
+        """End the runs of hosts that were killed, each once; returns their ids.
 
-        The run `but`, which continues now, is left, with its unfinished sub-runs.
+        The run `but`, which continues now, is not ended, nor are its unfinished sub-runs.
         """
-        found: list[str] = []
+        runs: list[str] = []
         for marker in sorted(self._folder.glob("*.open")):
             run_id = marker.stem
-            if self._goes_on(run_id, but) or not self.take(run_id):
-                continue  # somebody is at work on it, or will be
+            if self._continues(run_id, but) or not self.take(run_id):
+                continue  # it continues now, or another host runs it
             try:
                 processes.end_leftovers(run_id)
                 path = self._path / "transcripts" / f"{run_id}.jsonl"
@@ -101,15 +104,15 @@ class RunRecords:
                 self._through[path] = 0
                 self._admit()
                 marker.unlink(missing_ok=True)
-                found.append(run_id)
+                runs.append(run_id)
             except (TracklogError, OSError) as error:
                 log.warning("%s cannot be ended: %s", run_id, error)
             finally:
                 self._leases.release((dialect.family, run_id))
-        return found
+        return runs
 
-    def _goes_on(self, run_id: str, outer: str) -> bool:
-        """Whether a run is `outer`, or an unfinished run inside it at any depth."""
+    def _continues(self, run_id: str, outer: str) -> bool:
+        """Whether a run is `outer`, or an unfinished sub-run of it at any depth."""
         seen: set[str] = set()
         while run_id != outer and run_id not in seen:
             seen.add(run_id)
@@ -119,7 +122,7 @@ class RunRecords:
             run_id = history.run.parent_run_id
         return run_id == outer
 
-    async def _keep(self, stop: Callable[[], object]) -> None:
+    async def _record(self, stop: Callable[[], object]) -> None:
         pause = FIRST
         while True:
             await asyncio.sleep(pause)
@@ -127,54 +130,54 @@ class RunRecords:
             if await asyncio.shield(asyncio.to_thread(self._admit)):
                 stop()
 
-    def _is_to_end(self, journal: Log) -> bool:
+    def _end_requested(self, journal: Log) -> bool:
         """Whether the end of one of these runs was requested since the last call."""
         asked, end = False, journal.last
         for run_id in self._mine:
             for record in journal.read(self._read_to, (dialect.family, run_id), end):
-                asked = asked or _asks_to_end(journal, record)
+                asked = asked or _is_end_request(journal, record)
         self._read_to = end
         return asked
 
     def _admit(self) -> bool:
-        """Admit what is new in the transcripts; True if the end of a run was requested."""
-        with self._admitting:  # a run may end while a thread is at it
+        """Write new lines of the transcripts to the journal; True if the end of a run was requested."""
+        with self._admitting:  # a run may end while a thread does this
             try:
                 if self._journal is None:
                     self._journal = tracklog.open(self._path)
                 for path, through in list(self._through.items()):
                     if path.exists() and path.stat().st_size > through:
                         self._through[path] = self._journal.admit_transcript(path, through)
-                return self._is_to_end(self._journal)
+                return self._end_requested(self._journal)
             except (TracklogError, OSError) as error:
                 log.warning("the runs are not in the journal yet: %s", error)
                 return False
 
 
-def _asks_to_end(journal: Log, record: Record) -> bool:
+def _is_end_request(journal: Log, record: Record) -> bool:
     if record.dialect == dialect.name or STOP.encode() not in record.line:
         return False
     return any(isinstance(fact, Noted) and fact.label == STOP for fact in journal.facts_in(record))
 
 
 def ask_to_end(journal: Log, run_id: str, by: str) -> int:
-    """Record the request to end a run; the host that carries it out reads it."""
+    """Record the request to end a run, which its host reads; returns the number of the record."""
     ended: bool | None = None
     for record in journal.read(run=(dialect.family, run_id)):
         event = journal.event(record) if record.dialect == dialect.name else None
         if event is not None:
             ended = event.kind == "run.completed"
     if ended is None:
-        raise NoSuchRun(f"there is no run {run_id!r} of a workflow", "`tracklog runs` lists them")
+        raise NoSuchRun(f"there is no workflow run {run_id!r}", "`tracklog runs` lists the runs")
     if ended:
         raise RunOver(f"the run {run_id} has ended", "`tracklog runs` shows which have not")
     return put(journal, (dialect.family, run_id), STOP, {"by": by})
 
 
 def end_killed(path: Path, run_id: str) -> Mapping[str, Any]:
-    """End a transcript whose host was killed: its open steps, then its run; the payload of the end.
+    """End a transcript whose host was killed: its open steps, then its run.
 
-    A transcript that has ended stays as it is.
+    Returns the payload of the end. A transcript that has an end is not changed.
     """
     history = History.of(path, run_id)
     killed = {"error": "the host was killed", "status": "interrupted"}

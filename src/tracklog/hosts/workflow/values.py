@@ -24,15 +24,15 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 Known = ChainMap[str, Any]
-"""What can be referred to, by its first word; the inner steps' own stand before the outer ones."""
+"""The values that can be referred to, by the first part of their name; inner blocks come first."""
 
 
 class NoValue(TracklogError):
-    """A flow refers to something that is not there when it is needed."""
+    """A workflow refers to a value that does not exist at that time."""
 
 
 def references(value: Any) -> Iterator[str]:
-    """Every place that a value refers to, wherever it stands in it."""
+    """Every reference in a value, at any depth."""
     if isinstance(value, str):
         yield from REFERENCE.findall(value)
     elif isinstance(value, Mapping):
@@ -44,17 +44,17 @@ def references(value: Any) -> Iterator[str]:
 
 
 def without(text: str, place: str) -> str:
-    """A text without its references to one place."""
-    return REFERENCE.sub(lambda found: "" if found[1] == place else found[0], text)
+    """A text without the references to one value."""
+    return REFERENCE.sub(lambda match: "" if match[1] == place else match[0], text)
 
 
 def filled(value: Any, known: Mapping[str, Any]) -> Any:
-    """The value with every reference replaced; one that stands alone keeps the type of its value."""
+    """The value with every reference replaced; a text that is only a reference gets any type."""
     if isinstance(value, str):
         whole = REFERENCE.fullmatch(value.strip())
         if whole:
             return _look_up(whole[1], known)
-        return REFERENCE.sub(lambda found: spelled(_look_up(found[1], known)), value)
+        return REFERENCE.sub(lambda match: spelled(_look_up(match[1], known)), value)
     if isinstance(value, Mapping):
         return {key: filled(each, known) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -68,8 +68,8 @@ def text(value: Any, known: Mapping[str, Any]) -> str:
 
 
 def shell(line: str, known: Mapping[str, Any]) -> str:
-    """A line for the shell, in which what is filled in is quoted: it can never be a command."""
-    return REFERENCE.sub(lambda found: shlex.quote(spelled(_look_up(found[1], known))), line)
+    """A line for the shell, in which values are quoted, so that they can never be commands."""
+    return REFERENCE.sub(lambda match: shlex.quote(spelled(_look_up(match[1], known))), line)
 
 
 def spelled(value: Any) -> str:
@@ -78,7 +78,7 @@ def spelled(value: Any) -> str:
 
 
 def holds(condition: str, known: Mapping[str, Any]) -> bool:
-    """Whether `left == right` (or another comparison), a value, or `not` a value is true."""
+    """Whether a condition is true: `left == right` or another comparison, a value, or `not` a value."""
     if compared := COMPARISON.fullmatch(condition.strip()):
         left, right = (_operand(each, known) for each in compared.group(1, 3))
         try:
@@ -114,7 +114,9 @@ def _look_up(place: str, known: Mapping[str, Any]) -> Any:
             there = f"{'.'.join(done)} has no {part!r}" if done else f"there is no {part!r}"
             there += " here" if not done else ""
             offers = ", ".join(map(str, value)) if isinstance(value, Mapping) else ""
-            hint = f"there is: {offers}" if offers else "has the step that makes it run before?"
+            hint = (
+                f"the names are: {offers}" if offers else "did the step that makes it run before?"
+            )
             raise NoValue(f"{{{{{place}}}}}: {there}", hint) from None
         done.append(part)
     return value

@@ -14,7 +14,7 @@ Scenario = Callable[[Client], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """How a scenario ended."""
+    """The result of a scenario."""
 
     name: str
     major: int

@@ -23,7 +23,7 @@ class Skipped(Exception):
 
 
 class Answer(NamedTuple):
-    """What the host answered."""
+    """An answer of the host."""
 
     status: int
     headers: Mapping[str, str]
@@ -55,7 +55,7 @@ class Client:
 
     @cached_property
     def discovery(self) -> dict[str, Any]:
-        """What the host announces."""
+        """The discovery document of the host."""
         document: dict[str, Any] = self.ask("GET", "/.well-known/openwop", key="").json
         return document
 
@@ -129,7 +129,7 @@ class Client:
         )
 
     def eventually(self, what: str, find: Callable[[], T | None]) -> T:
-        """What `find` returns, once it is not None."""
+        """The first result of `find` that is not None."""
         until = time.monotonic() + PATIENCE
         while (found := find()) is None:
             if time.monotonic() > until:

@@ -3,9 +3,22 @@
 import re
 
 from tracklog.hosts.openwop.conformance import scenarios_v1 as v1
-from tracklog.hosts.openwop.conformance.client import Client, Skipped, expect, expect_that
+from tracklog.hosts.openwop.conformance.client import (
+    Client,
+    Skipped,
+    expect,
+    expect_that,
+    segment,
+)
 
 OLD = {"capabilities", "supportedTransports", "supportedEnvelopes", "profiles"}
+SNAPSHOT = frozenset(
+    """runId workflowId status compensationStatus owner currentNodeId startedAt completedAt agent
+    runOrchestrator nodeStates variables channels error engineVersion eventLogSchemaVersion tags
+    metadata configurable metrics parentRunId parentNodeId inputs interrupt
+    extensions""".split()  # noqa: SIM905  # a list of words
+)
+"""The members of a snapshot of a run."""
 RUN = re.compile(r"[^/]+/[A-Za-z0-9._-]{16,128}")
 
 
@@ -122,6 +135,47 @@ def run_list(client: Client) -> None:
     client.refused(client.get("/runs?cursor=made-up"), 400, "validation_error")
 
 
+def snapshot_closed(client: Client) -> None:
+    run = client.start("approval")
+    waiting = client.until(run, "waiting-approval")
+    expect_that(f"it has {sorted(waiting)}", waiting.keys() <= SNAPSHOT)
+    url = f"/runs/{run}/interrupts/{waiting['currentNodeId']}"
+    client.post(url, {"resumeValue": {"action": "reject"}})
+    error = client.until(run, "failed")["error"]
+    expect_that(f"its error has {sorted(error)}", error.keys() <= {"code", "message", "details"})
+
+
+def fork(client: Client) -> None:
+    if "replay" not in client.discovery:
+        raise Skipped("the host has no replay")
+    run = client.start("noop")
+    parent = client.until(run, "completed")
+    overlay = {"mode": "replay", "runOptionsOverlay": {"tags": ["x"]}}
+    client.refused(client.post(f"/runs/{run}:fork", overlay), 400)
+    past = client.post(f"/runs/{run}:fork", {"mode": "branch", "fromSeq": 999_999})
+    client.refused(past, 422, "fork_point_invalid")
+    answer = client.post(f"/runs/{run}:fork", {"mode": "replay"})
+    expect("the status", answer.status, 201)
+    expect("the source", answer.json["sourceRunId"], parent["runId"])
+    child = client.until(segment(answer.json["runId"]), "completed")
+    expect("the owner", child["owner"], parent["owner"])
+
+
+def last_event_id(client: Client) -> None:
+    run = client.start("noop")
+    client.until(run, "completed")
+    stream = {"Accept": "text/event-stream"}
+    past = client.get(f"/runs/{run}/events", headers={**stream, "Last-Event-ID": "9999"})
+    expect("the status past the end", past.status, 200)
+    expect_that("there are events past the end", b"data:" not in past.text)
+    wrong = client.get(f"/runs/{run}/events", headers={**stream, "Last-Event-ID": "abc"})
+    client.refused(wrong, 400, "validation_error")
+
+
+def malformed_id(client: Client) -> None:
+    client.refused(client.get("/runs/somebody~2"), 400, "validation_error")
+
+
 def malformed_body(client: Client) -> None:
     answer = client.ask("POST", "/runs", ["no object"])
     client.refused(answer, 400, "validation_error")
@@ -143,6 +197,10 @@ SCENARIOS = (
     token_scheme,
     effect_seams,
     run_list,
+    snapshot_closed,
+    fork,
+    last_event_id,
+    malformed_id,
     malformed_body,
     v1.auth,
     v1.runs_lifecycle,

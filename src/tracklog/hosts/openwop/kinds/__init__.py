@@ -5,6 +5,7 @@ To add one: a file here that ends with `kind = NodeKind(type=..., run=...)`, and
 
 from collections.abc import Mapping
 
+from tracklog.hosts.openwop.definitions import Node
 from tracklog.hosts.openwop.kinds import (
     approval_gate,
     clarification_gate,
@@ -21,10 +22,17 @@ from tracklog.hosts.openwop.kinds import (
     supervisor,
     tool_call,
 )
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Site, invalid, lacks
+from tracklog.hosts.openwop.kinds._kind import (
+    NodeKind,
+    Site,
+    invalid,
+    is_conformance,
+    lacks,
+    wrong,
+)
 
 KINDS: Mapping[str, NodeKind] = {
-    module.kind.type: module.kind
+    name: module.kind
     for module in (
         approval_gate,
         clarification_gate,
@@ -41,7 +49,14 @@ KINDS: Mapping[str, NodeKind] = {
         supervisor,
         tool_call,
     )
+    for name in (module.kind.type, *module.kind.other_types)
 }
 """All kinds of nodes, by the type that a workflow names."""
 
-__all__ = ["KINDS", "NodeKind", "Site", "invalid", "lacks"]
+
+def is_pure(node: Node) -> bool:
+    """Whether a replay executes the node again: its result depends on no person and no clock."""
+    return KINDS[node.type].is_pure and not node.config.get("emitDuplicateMessageId")
+
+
+__all__ = ["KINDS", "NodeKind", "Site", "invalid", "is_conformance", "is_pure", "lacks", "wrong"]

@@ -1,11 +1,11 @@
-"""What the engine knows of a kind of node."""
+"""The description of a kind of node, and checks that several kinds share."""
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tracklog.hosts.openwop.agents import Ref
-from tracklog.hosts.openwop.definitions import Node, Refused
+from tracklog.hosts.openwop.definitions import PLACEHOLDER, Node, Refused
 from tracklog.hosts.openwop.settings import Settings
 
 if TYPE_CHECKING:
@@ -15,10 +15,12 @@ Outputs = dict[str, Any]
 
 
 class Site(NamedTuple):
-    """Where a node stands, for its check."""
+    """The workflow and the host of a node, for its check."""
 
     workflow: str
     settings: Settings
+    channels: tuple[str, ...] = ()
+    """The channels of messages that the workflow declares."""
 
     @property
     def is_conformance(self) -> bool:
@@ -29,6 +31,19 @@ class Site(NamedTuple):
 def is_conformance(workflow: str) -> bool:
     """Whether a workflow belongs to the conformance tests."""
     return workflow.startswith("conformance-")
+
+
+class Use(NamedTuple):
+    """A tool or a workflow that a node calls."""
+
+    what: Literal["tool", "workflow"]
+    property: str
+    """The property of the configuration that names it."""
+    name: str
+
+
+def _no_uses(_node: Node) -> Iterable[Use]:
+    return ()
 
 
 def _no_faults(_node: Node, _site: Site) -> Iterable[Refused]:
@@ -48,11 +63,15 @@ class NodeKind:
     """One kind of node."""
 
     type: str
+    other_types: tuple[str, ...] = ()
+    """Other names of the type, from older or newer versions of the specification."""
     run: "Callable[[Step], Coroutine[Any, Any, Outputs]]"
     config: frozenset[str] = frozenset()
     """The properties of its configuration that are carried out; any other one is refused."""
     check: Callable[[Node, Site], Iterable[Refused]] = _no_faults
     """The faults of a node of this kind, before its workflow is offered."""
+    uses: Callable[[Node], Iterable[Use]] = _no_uses
+    """The tools and workflows that a node calls; without them a run does not begin."""
     agent: Callable[[str, Node], Ref | None] = _pinned
     """The agent that acts in the node, from the id of the workflow and the node."""
     repeated: "Callable[[Step, Mapping[str, Any]], None]" = _nothing
@@ -63,9 +82,21 @@ class NodeKind:
     """Runtime capabilities without which it is not executed; this host provides none."""
 
 
-def invalid(message: str, **details: Any) -> Refused:
-    """A fault of a definition."""
-    return Refused("validation_error", message, **details)
+def invalid(field: str, message: str, **details: Any) -> Refused:
+    """A fault of a definition, with the property that it concerns."""
+    return Refused("validation_error", message, field=field, **details)
+
+
+def wrong(node: Node, name: str, message: str, **details: Any) -> Refused:
+    """A fault in the configuration of a node; without a name, in the configuration as such."""
+    field = f"config.{name}" if name else "config"
+    return invalid(field, f"{node.id}: {message}", nodeId=node.id, **details)
+
+
+def not_offered(node: Node) -> Refused:
+    """A type of node that only conformance tests may use."""
+    text = f"{node.id}: {node.type} is for conformance-* workflows only"
+    return invalid("typeId", text, nodeId=node.id)
 
 
 def lacks(node: Node, capability: str, message: str) -> Refused:
@@ -83,12 +114,42 @@ def check_timeout(node: Node) -> Iterator[Refused]:
     """Check how long a question may stay open."""
     timeout = node.config.get("timeoutMs", 1)
     if isinstance(timeout, bool) or not isinstance(timeout, int) or timeout < 1:
-        text = f"{node.id}: timeoutMs is a whole number of milliseconds, 1 or more"
-        yield invalid(text, field="timeoutMs")
+        yield wrong(node, "timeoutMs", "timeoutMs is a whole number of milliseconds, 1 or more")
 
 
 def check_mapping(node: Node, name: str) -> Iterator[Refused]:
     """Check a mapping from one name of a variable to another."""
     mapping = node.config.get(name, {})
     if not isinstance(mapping, dict) or not all(isinstance(each, str) for each in mapping.values()):
-        yield invalid(f"{node.id}: {name} maps names to names", field=name)
+        yield wrong(node, name, f"{name} maps names to names")
+
+
+def check_prompt(node: Node) -> Iterator[Refused]:
+    """Check that each place in a prompt is filled by an input."""
+    prompt = node.config.get("prompt")
+    if not isinstance(prompt, str) or not prompt:
+        yield wrong(node, "prompt", "prompt is a text, and it is needed")
+        return
+    for name in dict.fromkeys(PLACEHOLDER.findall(prompt)):
+        if name not in node.ports:
+            text = f"prompt has {{{{{name}}}}}, and the node has no input {name!r}"
+            yield wrong(node, "prompt", text)
+
+
+def check_channel(node: Node, site: Site) -> Iterator[Refused]:
+    """Check that the channel of a node is declared."""
+    name = node.config.get("channel")
+    if name is not None and name not in site.channels:
+        yield wrong(node, "channel", f"the workflow declares no channel {name!r} of messages")
+    elif not site.channels:
+        yield wrong(node, "channel", "the workflow declares no channel of messages")
+
+
+def is_texts(value: Any) -> bool:
+    """Whether a value is a list of one text or more."""
+    return isinstance(value, list) and bool(value) and all(map(is_text, value))
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is a text that is not empty."""
+    return isinstance(value, str) and bool(value)

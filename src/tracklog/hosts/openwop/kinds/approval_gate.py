@@ -10,8 +10,10 @@ from tracklog.hosts.openwop.kinds._kind import (
     Outputs,
     Site,
     check_timeout,
-    invalid,
     is_conformance,
+    is_text,
+    is_texts,
+    wrong,
 )
 from tracklog.hosts.openwop.questions import VOTE
 from tracklog.hosts.openwop.schemas import faults_against
@@ -19,7 +21,7 @@ from tracklog.hosts.openwop.step import Step
 
 ACTIONS = ("accept", "reject", "refine", "edit-accept")
 NEEDED = {"refine": "refineFeedback", "edit-accept": "editedArtifactData"}
-"""What an action is nothing without."""
+"""The member of an answer that an action needs."""
 FEEDBACK = {
     "type": "object",
     "required": ["scope"],
@@ -32,7 +34,7 @@ FEEDBACK = {
         "text": {"type": "string"},
     },
 }
-"""What `refineFeedback` must be."""
+"""The schema of `refineFeedback`."""
 POLICIES = ("single-veto", "majority")
 ASKED = ("requiredApprovals", "rejectionPolicy", "approversList")
 """The configuration that the request repeats, so that clients know whom to ask."""
@@ -49,7 +51,7 @@ class Votes:
         self.votes: dict[str, str] = {}
 
     def admit(self, by: str, value: Any, *, is_manual: bool) -> str:
-        """Who votes: the holder of the key; tests of conformance may name somebody else."""
+        """The voter: the principal of the key; conformance tests may name another one."""
         if is_manual and (self.needed > 1 or self.approvers is not None):
             raise BadAnswer(
                 "this gate counts votes: answer it over OpenWOP, with a key of one's own"
@@ -61,10 +63,15 @@ class Votes:
             raise NotAllowed(f"{by} is not one of the approvers")
         return by
 
+    @property
+    def rejected_by(self) -> list[str]:
+        """The people who rejected, in the order of their votes."""
+        return [name for name, action in self.votes.items() if action == "reject"]
+
     def count(self, by: str, action: str) -> bool:
         """Count a vote; whether the gate is decided."""
         self.votes[by] = action
-        rejects = sum(each == "reject" for each in self.votes.values())
+        rejects = len(self.rejected_by)
         if rejects and (not self.is_majority or rejects > self.needed / 2):
             return True
         return len(self.votes) - rejects >= self.needed
@@ -107,25 +114,30 @@ async def run(step: Step) -> Outputs:
 def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
     config = node.config
     actions = config.get("actions", ["accept", "reject"])
-    if not isinstance(actions, list) or not actions or not all(a in ACTIONS for a in actions):
-        yield invalid(f"{node.id}: actions are some of {', '.join(ACTIONS)}", field="actions")
+    if not is_texts(actions) or not {*actions} <= {*ACTIONS} or len({*actions}) != len(actions):
+        yield wrong(node, "actions", f"actions are some of {', '.join(ACTIONS)}, each once")
+        return
+    if not is_text(config.get("title", node.id)):
+        yield wrong(node, "title", "title is a text that is not empty")
+    if not isinstance(config.get("description", ""), str):
+        yield wrong(node, "description", "description is a text")
     needed = config.get("requiredApprovals", 1)
     if isinstance(needed, bool) or not isinstance(needed, int) or needed < 1:
-        text = f"{node.id}: requiredApprovals is a whole number, 1 or more"
-        yield invalid(text, field="requiredApprovals")
+        text = "requiredApprovals is a whole number, 1 or more"
+        yield wrong(node, "requiredApprovals", text)
     elif needed > 1 and not {*actions} <= {"accept", "reject"}:
-        text = f"{node.id}: of several people only accept and reject are counted"
-        yield invalid(text, field="actions")
+        text = "of several people only accept and reject are counted"
+        yield wrong(node, "actions", text)
     if config.get("rejectionPolicy", "single-veto") not in POLICIES:
-        text = f"{node.id}: rejectionPolicy is one of {', '.join(POLICIES)}"
-        yield invalid(text, field="rejectionPolicy")
+        text = f"rejectionPolicy is one of {', '.join(POLICIES)}"
+        yield wrong(node, "rejectionPolicy", text)
     approvers = config.get("approversList")
     if approvers is not None:
-        if not isinstance(approvers, list) or not all(isinstance(each, str) for each in approvers):
-            yield invalid(f"{node.id}: approversList is a list of names", field="approversList")
+        if not is_texts(approvers):
+            yield wrong(node, "approversList", "approversList is a list of names")
         elif isinstance(needed, int) and len({*approvers}) < needed:
-            text = f"{node.id}: there are fewer approvers than approvals are required"
-            yield invalid(text, field="approversList")
+            text = "there are fewer approvers than approvals are required"
+            yield wrong(node, "approversList", text)
     yield from check_timeout(node)
 
 

@@ -6,7 +6,14 @@ from typing import Any
 from tracklog import Body
 from tracklog.hosts.openwop.definitions import Node, Refused
 from tracklog.hosts.openwop.exceptions import BadAnswer
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, check_timeout, invalid
+from tracklog.hosts.openwop.kinds._kind import (
+    NodeKind,
+    Outputs,
+    Site,
+    check_timeout,
+    is_text,
+    wrong,
+)
 from tracklog.hosts.openwop.questions import answers_in
 from tracklog.hosts.openwop.schemas import fault_of_schema, faults_against
 from tracklog.hosts.openwop.step import Step
@@ -27,7 +34,7 @@ async def clarify(step: Step, questions: list[dict[str, Any]], cause: Body | Non
             raise BadAnswer("answer with an object `answers`, one member for each question")
         for question in questions:
             name = question["id"]
-            if name not in answers:
+            if answers.get(name) is None:
                 raise BadAnswer(f"the question {name!r} is not answered")
             if "schema" in question:
                 for fault in faults_against(question["schema"], answers[name]):
@@ -39,19 +46,28 @@ async def clarify(step: Step, questions: list[dict[str, Any]], cause: Body | Non
     return answer
 
 
+def _is_question(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() <= {"id", "question", "schema"}
+        and is_text(value.get("id"))
+        and is_text(value.get("question"))
+        and isinstance(value.get("schema", {}), dict)
+    )
+
+
 def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
     yield from check_timeout(node)
     asked = node.config.get("questions")
-    ok = isinstance(asked, list) and asked and all(isinstance(each, dict) for each in asked)
-    if not ok or not all(
-        each.get("id") and each.get("question") and set(each) <= {"id", "question", "schema"}
-        for each in asked or ()
-    ):
-        yield invalid(f"{node.id}: questions need an id and a question")
+    if not isinstance(asked, list) or not asked or not all(map(_is_question, asked)):
+        text = "questions is a list of objects with an id and a question, and perhaps a schema"
+        yield wrong(node, "questions", text)
         return
-    for each in asked or ():
+    if len({each["id"] for each in asked}) != len(asked):
+        yield wrong(node, "questions", "two questions have the same id")
+    for each in asked:
         if "schema" in each and (fault := fault_of_schema(each["schema"])):
-            yield invalid(f"{node.id}: the schema of {each['id']!r} is none: {fault}")
+            yield wrong(node, "questions", f"the schema of {each['id']!r} is not valid: {fault}")
 
 
 kind = NodeKind(

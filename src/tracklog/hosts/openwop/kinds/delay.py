@@ -1,22 +1,37 @@
 """`core.delay`: waits."""
 
+from collections.abc import Iterator
+from typing import Any
+
+from tracklog.hosts.openwop.definitions import Node, Refused
 from tracklog.hosts.openwop.exceptions import NodeFailed
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, wrong
 from tracklog.hosts.openwop.step import Step
 
 LONGEST = 60_000
 """Milliseconds."""
+RULE = f"delayMs is a number of milliseconds, from 0 to {LONGEST}"
+
+
+def _is_good(length: Any) -> bool:
+    is_number = isinstance(length, int | float) and not isinstance(length, bool)
+    return is_number and 0 <= length <= LONGEST
 
 
 async def run(step: Step) -> Outputs:
     length = step.inputs().get("delayMs", step.config.get("delayMs", 0))
-    if isinstance(length, bool) or not isinstance(length, int | float):
-        raise NodeFailed("validation_error", "delayMs is a number of milliseconds")
-    if not 0 <= length <= LONGEST:
-        raise NodeFailed("validation_error", f"delayMs is from 0 to {LONGEST}")
+    if not _is_good(length):
+        raise NodeFailed("validation_error", RULE)
     await step.x.flush()
     await step.x.sleep_until(step.started, length / 1000)
     return {}
 
 
-kind = NodeKind(type="core.delay", run=run, config=frozenset({"delayMs"}), is_pure=True)
+def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
+    if not _is_good(node.config.get("delayMs", 0)):
+        yield wrong(node, "delayMs", RULE)
+
+
+kind = NodeKind(
+    type="core.delay", run=run, config=frozenset({"delayMs"}), check=check, is_pure=True
+)

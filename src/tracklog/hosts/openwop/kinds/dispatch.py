@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tracklog.hosts.openwop.definitions import DISPATCH, Node, Refused
 from tracklog.hosts.openwop.exceptions import NodeFailed
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, invalid, lacks
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, lacks, wrong
 from tracklog.hosts.openwop.kinds.clarification_gate import clarify
 from tracklog.hosts.openwop.kinds.sub_workflow import mapped_inputs, mapped_outputs
 from tracklog.hosts.openwop.schemas import faults_of
@@ -59,10 +59,11 @@ def check(node: Node, site: Site) -> Iterator[Refused]:
         text = f"{node.id}: this host does not offer agents.dispatch"
         yield lacks(node, "agents.dispatch", text)
     if node.config.get("askUserRouting") == "conversation":
-        text = f"{node.id}: this host has no conversations; a clarification asks the user"
-        yield invalid(text, requiredCapability="conversationPrimitive", field="askUserRouting")
+        text = "this host has no conversations; a clarification asks the user"
+        capability = "conversationPrimitive"
+        yield wrong(node, "askUserRouting", text, requiredCapability=capability)
     for fault in faults_of("dispatch-config", dict(node.config)):
-        yield invalid(f"{node.id}: {fault}")
+        yield wrong(node, "", fault)
 
 
 kind = NodeKind(

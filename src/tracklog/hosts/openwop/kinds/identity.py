@@ -1,6 +1,9 @@
 """`core.identity`: copies its inputs to its outputs."""
 
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs
+from collections.abc import Iterator
+
+from tracklog.hosts.openwop.definitions import Node, Refused
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, check_channel
 from tracklog.hosts.openwop.messages import message_channel, write_message
 from tracklog.hosts.openwop.step import Step
 
@@ -22,9 +25,15 @@ def _write_twice(step: Step) -> None:
     step.emit("log.appended", {**data, "fields": fields})
 
 
+def check(node: Node, site: Site) -> Iterator[Refused]:
+    if "channel" in node.config or node.config.get("emitDuplicateMessageId"):
+        yield from check_channel(node, site)
+
+
 kind = NodeKind(
     type="core.identity",
     run=run,
     config=frozenset({"emitDuplicateMessageId", "channel"}),
+    check=check,
     is_pure=True,
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from tracklog.hosts.openwop.definitions import Node, Refused
 from tracklog.hosts.openwop.exceptions import BadAnswer, Mismatch
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, check_timeout, invalid
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, check_timeout, wrong
 from tracklog.hosts.openwop.schemas import fault_of_schema, faults_against
 from tracklog.hosts.openwop.step import Step
 
@@ -14,7 +14,7 @@ DATA = ("eventType", "correlation")
 
 
 def _asked(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is waited for: in `data`, as the fixtures have it, or beside it."""
+    """The event that the node waits for: in `data`, as in the fixtures, or beside it."""
     asked: Mapping[str, Any] = config.get("data", config)
     return {name: asked[name] for name in DATA if name in asked}
 
@@ -22,10 +22,13 @@ def _asked(config: Mapping[str, Any]) -> Mapping[str, Any]:
 async def run(step: Step) -> Outputs:
     asked, schema = _asked(step.config), step.config.get("resumeSchema")
     correlation: Mapping[str, Any] = asked["correlation"]
+    event_type = asked["eventType"]
 
     def settle(value: Any) -> tuple[dict[str, Any], None]:
         if not isinstance(value, dict):
             raise BadAnswer("the event is an object")
+        if value.get("eventType", event_type) != event_type:
+            raise Mismatch(f"the event has another type than {event_type}")
         for name, wanted in correlation.items():
             if value.get(name) != wanted:
                 raise Mismatch(f"the event is for another {name}")
@@ -40,23 +43,23 @@ async def run(step: Step) -> Outputs:
 def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
     config = node.config
     if config.get("kind") != EXTERNAL:
-        yield invalid(f"{node.id}: kind is {EXTERNAL}; gates ask people", field="kind")
+        yield wrong(node, "kind", f"kind is {EXTERNAL}; gates ask people")
     data = config.get("data", {})
     if not isinstance(data, dict) or data.keys() - {*DATA} or (data and {*DATA} & config.keys()):
-        text = f"{node.id}: data has {' and '.join(DATA)}, which then are not beside it"
-        yield invalid(text, field="data")
+        text = f"data has {' and '.join(DATA)}, which then are not beside it"
+        yield wrong(node, "data", text)
         return
     asked = _asked(config)
     if not isinstance(asked.get("eventType"), str) or not asked["eventType"]:
-        yield invalid(f"{node.id}: eventType is missing in its config", field="eventType")
+        yield wrong(node, "eventType", "eventType is missing in its config")
     if not isinstance(asked.get("correlation"), dict) or not asked["correlation"]:
-        text = f"{node.id}: correlation says which event is meant; it is an object"
-        yield invalid(text, field="correlation")
+        text = "correlation says which event is meant; it is an object"
+        yield wrong(node, "correlation", text)
     if "resumeSchema" in config:
         schema = config["resumeSchema"]
         fault = fault_of_schema(schema) if isinstance(schema, dict) else "it is no object"
         if fault:
-            yield invalid(f"{node.id}: resumeSchema is none: {fault}", field="resumeSchema")
+            yield wrong(node, "resumeSchema", f"resumeSchema is not valid: {fault}")
     yield from check_timeout(node)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tracklog.hosts.openwop.agents import Ref
 from tracklog.hosts.openwop.definitions import MOCK, Node, Refused
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, invalid
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, not_offered, wrong
 from tracklog.hosts.openwop.schemas import faults_of
 from tracklog.hosts.openwop.step import Step
 from tracklog.hosts.openwop.tools import full_id
@@ -54,12 +54,12 @@ def _reason(step: Step, agent: str, reasoning: Mapping[str, Any]) -> None:
 
 def check(node: Node, site: Site) -> Iterator[Refused]:
     if not site.is_conformance:
-        yield invalid(f"{node.id}: {MOCK} is for conformance-* workflows only")
+        yield not_offered(node)
     faults = faults_of("core-conformance-mock-agent-config", dict(node.config))
-    yield from (invalid(f"{node.id}: {fault}") for fault in faults)
+    yield from (wrong(node, "", fault) for fault in faults)
     for call in () if faults else node.config.get("mockToolCalls", []):
         if ("result" in call) == ("error" in call):
-            yield invalid(f"{node.id}: a tool call has a result or an error")
+            yield wrong(node, "mockToolCalls", "a tool call has a result or an error")
 
 
 def agent(workflow: str, node: Node) -> Ref:

@@ -9,7 +9,16 @@ import orjson
 from tracklog.hosts.openwop.agents import Ref
 from tracklog.hosts.openwop.definitions import PROMPT, Node, Refused
 from tracklog.hosts.openwop.exceptions import Again, NodeFailed
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, invalid
+from tracklog.hosts.openwop.kinds._kind import (
+    NodeKind,
+    Outputs,
+    Site,
+    Use,
+    check_channel,
+    check_prompt,
+    is_texts,
+    wrong,
+)
 from tracklog.hosts.openwop.messages import message_channel, write_message
 from tracklog.hosts.openwop.model_calls import ask_model
 from tracklog.hosts.openwop.models import Reply
@@ -121,10 +130,19 @@ def repeated(step: Step, outputs: Mapping[str, Any]) -> None:
     context.append({"role": "assistant", "content": str(outputs.get("text", ""))})
 
 
-def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
-    prompt = node.config.get("prompt")
-    if not isinstance(prompt, str) or not prompt:
-        yield invalid(f"{node.id}: prompt is missing in its config")
+def check(node: Node, site: Site) -> Iterator[Refused]:
+    yield from check_prompt(node)
+    if not isinstance(node.config.get("system", ""), str):
+        yield wrong(node, "system", "system is a text")
+    if (tools := node.config.get("tools", [])) != [] and not is_texts(tools):
+        yield wrong(node, "tools", "tools is a list of the ids of tools")
+    if "channel" in node.config:
+        yield from check_channel(node, site)
+
+
+def uses(node: Node) -> Iterator[Use]:
+    for tool in node.config.get("tools", []):
+        yield Use("tool", "tools", full_id(tool))
 
 
 def agent(workflow: str, node: Node) -> Ref:
@@ -136,6 +154,7 @@ kind = NodeKind(
     run=run,
     config=frozenset({"prompt", "system", "tools", "channel"}),
     check=check,
+    uses=uses,
     agent=agent,
     repeated=repeated,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tracklog.hosts.openwop.definitions import Node, Refused
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, invalid
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, not_offered
 from tracklog.hosts.openwop.step import Step
 
 
@@ -13,7 +13,7 @@ async def run(step: Step) -> Outputs:
 
 def check(node: Node, site: Site) -> Iterator[Refused]:
     if not site.is_conformance:
-        yield invalid(f"{node.id}: {node.type} is for conformance-* workflows only")
+        yield not_offered(node)
 
 
 kind = NodeKind(

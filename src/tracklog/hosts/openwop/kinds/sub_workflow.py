@@ -5,7 +5,7 @@ from typing import Any
 
 from tracklog.hosts.openwop.definitions import Node, Refused
 from tracklog.hosts.openwop.exceptions import NodeFailed
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, check_mapping, invalid
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, Use, check_mapping, wrong
 from tracklog.hosts.openwop.step import Step
 
 
@@ -39,18 +39,23 @@ def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the s
     config = node.config
     name = config.get("workflowId")
     if not isinstance(name, str) or not name:
-        yield invalid(f"{node.id}: workflowId is missing in its config", field="workflowId")
+        yield wrong(node, "workflowId", "workflowId is missing in its config")
     for key in ("inputMapping", "outputMapping"):
         yield from check_mapping(node, key)
     for key in ("waitForCompletion", "propagateCancellation"):
         if config.get(key, True) is not True:
-            yield invalid(f"{node.id}: {key} is always true here", field=key)
+            yield wrong(node, key, f"{key} is always true here")
     if config.get("onChildFailure", "fail-parent") not in ("fail-parent", "absorb"):
-        yield invalid(f"{node.id}: onChildFailure is fail-parent or absorb", field="onChildFailure")
+        yield wrong(node, "onChildFailure", "onChildFailure is fail-parent or absorb")
+
+
+def uses(node: Node) -> Iterator[Use]:
+    yield Use("workflow", "workflowId", node.config["workflowId"])
 
 
 kind = NodeKind(
     type="core.subWorkflow",
+    other_types=("core.control.subWorkflow",),
     run=run,
     config=frozenset(
         {
@@ -63,4 +68,5 @@ kind = NodeKind(
         }
     ),
     check=check,
+    uses=uses,
 )

@@ -8,7 +8,14 @@ import orjson
 from tracklog import Body
 from tracklog.hosts.openwop.agents import Ref
 from tracklog.hosts.openwop.definitions import SUPERVISOR, Node, Refused
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, invalid, lacks
+from tracklog.hosts.openwop.kinds._kind import (
+    NodeKind,
+    Outputs,
+    Site,
+    check_prompt,
+    lacks,
+    wrong,
+)
 from tracklog.hosts.openwop.model_calls import ask_model
 from tracklog.hosts.openwop.questions import RATIFY, ratifying
 from tracklog.hosts.openwop.schemas import faults_of
@@ -94,12 +101,15 @@ def check(node: Node, site: Site) -> Iterator[Refused]:
         text = f"{node.id}: this host does not offer agents.orchestrator"
         yield lacks(node, "agents.orchestrator", text)
     if not site.is_conformance and MOCKS & config.keys():
-        yield invalid(f"{node.id}: mocks are for conformance-* only")
+        names = sorted(MOCKS & config.keys())
+        yield wrong(node, names[0], f"{', '.join(names)}: only in conformance-* workflows")
     planned = config.get("mockDecisions", config.get("mockDispatchPlan", []))
     pending = [config["mockPendingDecision"]] if "mockPendingDecision" in config else []
     for decision in [*planned, *pending]:
         for fault in faults_of("orchestrator-decision", decision):
-            yield invalid(f"{node.id}: {fault}")
+            yield wrong(node, "", fault)
+    if "prompt" in config:
+        yield from check_prompt(node)
 
 
 def agent(workflow: str, node: Node) -> Ref:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tracklog.hosts.openwop.definitions import TOOL, Node, Refused
 from tracklog.hosts.openwop.exceptions import NodeFailed
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, invalid
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, Use, wrong
 from tracklog.hosts.openwop.settings import SYSTEM
 from tracklog.hosts.openwop.step import Step
 from tracklog.hosts.openwop.tools import full_id
@@ -28,10 +28,16 @@ async def run(step: Step) -> Outputs:
 def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
     name = node.config.get("toolId")
     if not isinstance(name, str) or not name:
-        yield invalid(f"{node.id}: toolId is missing in its config", field="toolId")
+        yield wrong(node, "toolId", "toolId is missing in its config")
     if "arguments" in node.config and node.ports:
-        text = f"{node.id}: its arguments come from its config or from its inputs, not from both"
-        yield invalid(text, field="arguments")
+        text = "its arguments come from its config or from its inputs, not from both"
+        yield wrong(node, "arguments", text)
 
 
-kind = NodeKind(type=TOOL, run=run, config=frozenset({"toolId", "arguments"}), check=check)
+def uses(node: Node) -> Iterator[Use]:
+    yield Use("tool", "toolId", full_id(node.config["toolId"]))
+
+
+kind = NodeKind(
+    type=TOOL, run=run, config=frozenset({"toolId", "arguments"}), check=check, uses=uses
+)

@@ -1,0 +1,93 @@
+"""A request to one of the routes, and the checks of its body and its query."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from tracklog.hosts.openwop.failures import Failure
+from tracklog.hosts.openwop.options import refuse_unknown
+from tracklog.hosts.openwop.requests import Request
+from tracklog.hosts.openwop.settings import Key
+from tracklog.hosts.openwop.wires import Wire
+
+WHOLE_BODY = {"field": "body"}
+"""The place of a fault that concerns a body as such."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One request."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+    headers: dict[bytes, bytes]
+    wire: Wire
+    key: Key
+    tenant: str
+    names: dict[str, str] = field(default_factory=dict)
+    query: dict[str, str] = field(default_factory=dict)
+    body: dict[str, Any] = field(default_factory=dict)
+    request: Request | None = None
+
+    def header(self, *names: str) -> str | None:
+        """The first of some headers that was sent."""
+        for name in names:
+            if (value := self.headers.get(name.encode())) is not None:
+                return value.decode("latin-1").strip()
+        return None
+
+    @property
+    def is_v2(self) -> bool:
+        return self.wire.version.startswith("2")
+
+    def accept(self, body: Mapping[str, Any], *names: str) -> None:
+        """Refuse what a body asks for beside these members."""
+        refuse_unknown(body, names, is_closed=self.is_v2)
+
+    def accept_query(self, *names: str) -> None:
+        """Refuse an unknown parameter; those of version 1 are open."""
+        for name in sorted(self.query.keys() - {*names}) if self.is_v2 else ():
+            text = f"there is no parameter {name[:50]!r} here"
+            raise Failure("validation_error", text, {"field": name})
+
+    def json(
+        self, data: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        """An answer, as the caller's version of the protocol has it."""
+        raw = orjson.dumps(self.wire.reply(data, self.tenant))
+        return Response(raw, status, headers, "application/json")
+
+
+def without_null(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A body without the members that are null: they are taken as absent."""
+    return {key: value for key, value in body.items() if value is not None}
+
+
+def text_of(body: Mapping[str, Any], name: str) -> str | None:
+    """A member of a body that is a text."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise Failure("validation_error", f"{name} must be a text", {"field": name})
+    return value
+
+
+def number(
+    query: Mapping[str, str], name: str, default: int, least: int | None, most: int | None
+) -> int:
+    """A whole number of the query."""
+    text = query.get(name)
+    if text is None:
+        return default
+    if not re.fullmatch(r"-?[0-9]{1,15}", text):
+        raise Failure("validation_error", f"{name} is a whole number", {"field": name})
+    value = int(text)
+    if (least is not None and value < least) or (most is not None and value > most):
+        limits = f"{least} to {most}" if most is not None else f"{least} or more"
+        raise Failure("validation_error", f"{name} is from {limits}", {"field": name})
+    return value

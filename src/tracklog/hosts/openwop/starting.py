@@ -1,0 +1,153 @@
+"""Begin runs: new ones, sub-runs and forks of others."""
+
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tracklog.hosts.openwop.definitions import Definition
+from tracklog.hosts.openwop.exceptions import Newer
+from tracklog.hosts.openwop.forks import beginning, forked, node_start, started
+from tracklog.hosts.openwop.kinds import supervisor
+from tracklog.hosts.openwop.options import RunOptions
+from tracklog.hosts.openwop.requests import Request
+from tracklog.hosts.openwop.runlog import RunLog, line_of, new_event
+from tracklog.hosts.openwop.settings import ENGINE
+
+if TYPE_CHECKING:
+    from tracklog.hosts.openwop.engine import Engine
+
+COPIED = ("tags", "metadata", "scopeId")
+"""The labels of a run that its forks have, too."""
+
+
+class Starter:
+    """Writes the first events of runs, which the engine then carries out."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+
+    async def create(
+        self,
+        definition: Definition,
+        inputs: Mapping[str, Any],
+        configurable: Mapping[str, Any],
+        host: Mapping[str, Any],
+        *,
+        name: str | None = None,
+        request: Request | None = None,
+    ) -> RunLog:
+        """Begin a run; on return its first event is in the journal."""
+        engine = self._engine
+        live = definition.inputs(inputs)
+        is_new, name = name is None, name or f"run-{uuid.uuid4()}"
+        log = RunLog(name)
+        if not engine.leases.take(log.run):
+            return engine.log(name)  # another process has begun it just now
+        if not is_new:
+            log.refresh(engine.journal)
+        if log.events:  # it was begun before, and not ended
+            engine.leases.release(log.run)
+            engine.reader.open.add(name)
+            engine.take_up(name)
+            return engine.log(name)
+        engine.runs.add(log)
+        hidden = definition.sensitive()
+        secrets = {n: live[n] for n in hidden if isinstance(live.get(n), str)}
+        redactor = engine.redactor.also(secrets)
+        masked = {k: f"[REDACTED:{k}]" if k in hidden else v for k, v in live.items()}
+        payload = {"workflowId": definition.id, "inputs": masked, "transport": "rest"}
+        payload["configurable"] = dict(configurable)
+        about = self._about(definition, host)
+        event = new_event(
+            name,
+            0,
+            engine.now(log),
+            "run.started",
+            redactor.clean(payload),
+            host=redactor.clean(about),
+        )
+        try:
+            notes = (request.note(201, started(log.name, event)),) if request else ()
+            await engine.write(log, [line_of(event)], notes)
+        except BaseException:
+            engine.runs.drop(name)
+            engine.leases.release(log.run)
+            raise
+        engine.reader.open.add(name)
+        engine.go_on(log, live=live)
+        return log
+
+    async def child(
+        self, name: str, workflow: str, inputs: Mapping[str, Any], parent: Mapping[str, Any]
+    ) -> RunLog:
+        """A sub-run; it is begun, unless it was before."""
+        engine = self._engine
+        log = engine.log(name)
+        if not log.events:
+            definition = engine.workflows.known[workflow]
+            return await self.create(definition, inputs, {}, parent, name=name)
+        if not log.ended:
+            engine.reader.open.add(name)
+        return log
+
+    async def fork(
+        self,
+        source: RunLog,
+        mode: str,
+        start: int,
+        options: RunOptions,
+        caller: Mapping[str, Any],
+        request: Request | None = None,
+    ) -> tuple[RunLog, int]:
+        """Begin a run with the first events of another: replayed from the log, or live from there on."""
+        engine = self._engine
+        definition = engine.workflows.known.get(source.snapshot.workflow)
+        old = source.snapshot.host
+        if definition is None or int(old.get("engine", 0)) > ENGINE:
+            raise Newer
+        events = list(source.events)
+        if mode == "branch":
+            start = node_start(events, start)
+        name = f"run-{uuid.uuid4()}"
+        log = RunLog(name)
+        engine.leases.take(log.run)
+        fork: dict[str, Any] = {"sourceRunId": source.name, "mode": mode, "fromSeq": start}
+        if source.ended or source.snapshot.interrupt is not None:
+            fork["through"] = len(events)  # without it, a replay waits for the end of its source
+        if options.configurable:
+            fork["overlay"] = engine.redactor.clean(dict(options.configurable))
+        data: dict[str, Any] = {key: old[key] for key in COPIED if key in old}
+        # The owner stays the same; the rights are those of the key that made the fork.
+        data["owner"] = old.get("owner", old.get("principal", "default"))
+        data |= engine.redactor.clean(dict(options.labels))
+        data |= caller if "tenant" in old else {"principal": caller["principal"]}
+        about = self._about(definition, {**data, "fork": fork})
+        copies = beginning(name, events[: max(start, 1)], engine.now(log), about)
+        notes: tuple[bytes, ...] = ()
+        if request is not None:
+            reply = forked(name, source.name, start, mode, "running")
+            notes = (request.note(201, reply),)
+        try:
+            await engine.write(log, [line_of(event) for event in copies], notes)
+        except BaseException:
+            engine.leases.release(log.run)
+            raise
+        engine.runs.add(log)
+        if log.ended:
+            engine.leases.release(log.run)
+        else:
+            engine.reader.open.add(name)
+            engine.go_on(log)
+        return log, start
+
+    def _about(self, definition: Definition, host: Mapping[str, Any]) -> dict[str, Any]:
+        """The host's own data on the first event, with which the run can be continued from its log alone."""
+        data = {
+            "instance": self._engine.instance,
+            "engine": ENGINE,
+            "definition": definition.fingerprint,
+        }
+        node = definition.supervisor
+        if node is not None:
+            data["orchestrator"] = supervisor.agent(definition.id, node)
+        return {**data, **host}
