@@ -29,9 +29,15 @@ RUN = "kahn:agent-coder-1"
 GIVEN: dict[str, dict[str, Any]] = {
     "show": {"run": RUN},
     "story": {"run": RUN},
+    "run-spends": {"run": RUN},
+    "spans": {"run": RUN},
+    "turns": {"run": RUN},
+    "density": {"run": RUN},
+    "graph": {"run": RUN},
     "conversation": {"run": "tracklog:looping"},
     "audits": {"window": "all"},
     "search": {"query": "the"},
+    "hits": {"query": "the"},
     "why": {"run": RUN, "seq": None},
     "diff": {"a": RUN, "b": "kahn:agent-coder-2"},
     "traces": {"run": [RUN]},
@@ -95,8 +101,8 @@ def on_the_command_line(question: Question) -> list[str]:
     words = [question.name, "--json"]
     given = GIVEN.get(question.name, {})
     for param in question.params:
-        if param.python in given:
-            value = given[param.python]
+        if param.argument in given:
+            value = given[param.argument]
             for each in value if isinstance(value, list) else [value]:
                 words += [] if param.required else [f"--{param.name}"]
                 words.append(str(each))
@@ -108,7 +114,7 @@ def over_http(question: Question, server: Collector) -> Any:
     path = question.routes[0]
     if "{run}" in path:
         path = path.format(**dict(zip(("family", "run"), given.pop("run").split(":"), strict=True)))
-    names = {each.python: each.name for each in question.params}
+    names = {each.argument: each.name for each in question.params}
     answer = server.get(path, params={names[key]: value for key, value in given.items()})
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -117,7 +123,7 @@ def over_http(question: Question, server: Collector) -> Any:
 @every_question
 def test_a_program_gets_the_same_json_from_python_the_verb_and_http(home, server, question):
     given = GIVEN.get(question.name, {})
-    usual = {each.python: each.default for each in question.params if each.default is not None}
+    usual = {each.argument: each.default for each in question.params if each.default is not None}
     with Home(home, readonly=True) as opened:
         opened.index.catch_up()
         answer = timeless(ask(opened, question.name, **usual | given))

@@ -131,10 +131,11 @@ def test_every_way_to_group_costs_comes_to_the_same_sum(told):
         states = [state for _, state in home.index.states("costs")]
     sums = [
         [
-            sum(row[name] or 0 for row in costs_fold.answer(states, by=by))
+            sum(row[name] or 0 for row in costs_fold.answer(states, by=by, then=then))
             for name in ("spends", "output_tokens", "input_tokens")
         ]
         for by in costs_fold.GROUPS
+        for then in (None, "model", "run")
     ]
     assert all(each == sums[0] for each in sums)
 
@@ -151,6 +152,11 @@ def test_the_cost_of_a_run_is_the_same_in_every_answer(told):
         cost = {row["of"]: row for row in found}
         board = ask(home, "board", now=NOW)["runs"]
         shown = [ask(home, "show", run=key_of(row), now=NOW) for row in rows]
+        listed = {key_of(row): ask(home, "run-spends", run=key_of(row)) for row in rows}
+    for row in rows:
+        for name, of in SPENT.items():
+            known = [each[of] for each in listed[key_of(row)] if each[of] is not None]
+            assert row[name] == (pytest.approx(sum(known)) if known else None)
     for row in [*rows, *board, *shown]:
         spent = cost.get(key_of(row), {})
         assert {name: row[name] for name in SPENT if name in row} == {

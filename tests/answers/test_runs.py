@@ -241,6 +241,8 @@ COLUMNS = {
     "project": lambda row: row["project"] and row["project"].split("/")[-1],
     "branch": lambda row: row["branch"],
     "model": lambda row: row["model"],
+    "source": lambda row: ", ".join(row["dialects"]).casefold() or None,
+    "agents": lambda row: ", ".join(row["agents"]).casefold() or None,
     "calls": lambda row: row["tool_calls"],
     "failures": lambda row: row["tool_failures"],
     "tokens": lambda row: row["tokens"],

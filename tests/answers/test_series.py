@@ -17,9 +17,9 @@ from support.collecting import collector
 from support.forking import tracklog
 from support.journals import journals, made
 from tracklog.answers import prices
-from tracklog.answers.buckets import BUCKETS, cut, minute_of
+from tracklog.answers._series_query import METRICS
+from tracklog.answers.buckets import BUCKETS, cut, minute_of, time_of
 from tracklog.answers.buckets import zone as zone_of
-from tracklog.answers.series import METRICS
 from tracklog.dialects import tracklog as native
 from tracklog.folds import series as series_fold
 from tracklog.home.home import Home
@@ -249,7 +249,7 @@ def test_waits_audits_and_runs(tmp_path):
 def test_a_metric_is_not_split_by_what_it_does_not_have(tmp_path, metric, by):
     with (
         recorded(tmp_path, [("r", "05T10:00:00", spent())]) as home,
-        pytest.raises(UnknownName, match=f"{metric} has no {by}"),
+        pytest.raises(UnknownName, match=f"^{metric} cannot be split by {by}"),
     ):
         of(home, metric, by=by)
 
@@ -322,7 +322,7 @@ def test_several_metrics_are_a_list_and_over_http_both_ways_of_asking(tmp_path):
             "/api/series?metric=cost&metric=tokens&since=2026-05-01&tz=UTC"
         ).json()
         same = served.http.get("/api/series?metric=cost,tokens&since=2026-05-01&tz=UTC").json()
-        bad = served.http.get("/api/series?since=yesterday")
+        bad = served.http.get("/api/series?since=someday")
         zone = served.http.get("/api/series?tz=Mars/Olympus")
     assert (one["total"], [each["metric"] for each in two]) == (3.0, ["cost", "tokens"])
     assert [each["total"] for each in same] == [3.0, 1100]
@@ -386,6 +386,26 @@ def test_costs_by_day_of_nothing_and_of_a_very_old_spend(tmp_path):
         (row,) = ask(home, "costs", by=["all"], since="2026-05-05", until="2026-05-06", tz="UTC")
         assert (row["begin"], row["cost_usd"]) == (None, 2.0)
         assert ask(home, "costs", by=["day"], until="2026-05-05", tz="UTC")[-1]["cost_usd"] == 1.0
+
+
+@given(
+    st.datetimes(datetime(2000, 1, 2), datetime(2060, 1, 1)),  # noqa: DTZ001  # the zone is added
+    st.sampled_from(ZONES),
+)
+def test_today_and_yesterday_begin_at_local_midnight(now, name):
+    now = now.replace(tzinfo=zone_of(name))
+    days = {"today": now.date(), "yesterday": now.date() - timedelta(days=1)}
+    for word, day in days.items():
+        assert time_of(word, now) == time_of(day.isoformat(), now)
+
+
+def test_costs_of_yesterday_are_those_between_two_midnights(tmp_path):
+    spends = {"04T21:59:59": 1.0, "04T22:00:00": 2.0, "05T21:59:59": 4.0, "05T22:00:00": 8.0}
+    facts = [("r", at, spent(key=at, cost_usd=usd)) for at, usd in spends.items()]
+    with recorded(tmp_path, facts) as home:
+        given = {"tz": "Europe/Zurich", "now": "2026-05-06T10:00:00Z"}
+        rows = ask(home, "costs", by=["day"], since="yesterday", until="today", **given)
+    assert [(row["begin"], row["cost_usd"]) for row in rows] == [("2026-05-05", 6.0)]
 
 
 @pytest.mark.parametrize("question", ["series", "costs"])

@@ -417,6 +417,10 @@ def test_every_record_of_every_dialect_has_its_reasons(sample, home):
     home.intake.admit(samples.lines_of(sample), samples.dialect_of(sample))
     home.index.catch_up()
     for record in list(home.journal.records())[:15]:
+        if b'"fact":"Marked"' in record.line:
+            with pytest.raises(NoSuchRecord, match="is a mark that a person made"):
+                why(home, f"{record.family}:{record.run}", record.seq)
+            continue
         answer = why(home, f"{record.family}:{record.run}", record.seq)
         assert answer.record.seq == record.seq
         assert answer.ends in ("prompt", "start", "unseen")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
-from tracklog.folds import moment
+from tracklog.folds import epoch_ms
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import NoSuchRun
 
@@ -23,8 +23,6 @@ WINDOWS: Mapping[str, float | None] = {"1h": 3600, "24h": 86_400, "7d": 604_800,
 JsonValue = object
 """Any JSON, as its emitter wrote it."""
 NO_RUN = "There is no such run."
-
-Window = Literal["1h", "24h", "7d", "all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +42,11 @@ class Param:
     run: bool = False
     """It names a run: an argument of the verb, which a shell completes."""
     keyword: str = ""
-    """The name that the function has for it, where that is another."""
+    """The argument of the function, where it has another name."""
 
     @property
-    def python(self) -> str:
+    def argument(self) -> str:
+        """The name of the argument of the function that answers."""
         return self.keyword or self.name
 
 
@@ -59,7 +58,7 @@ def flag(name: str, about: str) -> Param:
     return Param(name=name, about=about, kind="boolean", default=False)
 
 
-def whole(name: str, about: str, *, least: int, **more: Any) -> Param:
+def integer(name: str, about: str, *, least: int, **more: Any) -> Param:
     return Param(name=name, about=about, kind="integer", least=least, **more)
 
 
@@ -72,7 +71,7 @@ def run_param(about: str = "The run: its id, the beginning of it, or `family:run
 
 
 def limit(default: int) -> Param:
-    return whole("limit", "Show at most this many.", least=1, most=10_000, default=default)
+    return integer("limit", "Show at most this many.", least=1, most=10_000, default=default)
 
 
 LOST = Param(
@@ -127,7 +126,7 @@ def now_of(home: "Home", now: str | None = None) -> str:
 def since(home: "Home", window: str | None, now: str | None = None) -> str | None:
     """When a window began; None where it has no beginning."""
     seconds = WINDOWS[window or "all"]
-    end = moment(now_of(home, now)) or 0
+    end = epoch_ms(now_of(home, now)) or 0
     return None if seconds is None else stamp(end / 1000 - seconds)
 
 

@@ -23,6 +23,8 @@ class AuditRow:
     last_fail_run_id: str | None
     last_fail_family: str | None
     last_seq: int
+    recent: list[str]
+    """Its newest verdicts, oldest first: `pass`, `fail` or `warn`."""
 
 
 def audits(home: Home, window: str = "24h", *, now: str | None = None) -> list[AuditRow]:
@@ -41,6 +43,7 @@ def audits(home: Home, window: str = "24h", *, now: str | None = None) -> list[A
             last_fail_run_id=row["last_fail_run_id"],
             last_fail_family=row["last_fail_family"],
             last_seq=row["last_seq"],
+            recent=row["recent"],
         )
         for row in rows
     ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, Unpack, get_args
 
 from tracklog.answers import LOST_AFTER, Question, now_of, one_of, text
-from tracklog.answers.run_filter import NONE, Facet, Pair, facets_of
+from tracklog.answers.run_filter import NONE, Facet, Pair, facets_of, is_seen_failure
 from tracklog.answers.run_list import (
     NEWEST,
     Choices,
@@ -25,6 +25,8 @@ _ATTENTION = {
     "waiting": "waiting", "working": "working", "failed": "broken", "lost": "broken", "done": "done",
 }  # fmt: skip  # one table
 """The group of each status, where runs are grouped by the attention that they need."""
+_SEEN = "seen"
+"""The group of runs that failed or were lost, and that a person has seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,9 @@ class Group:
     """A group of runs that stand together."""
 
     key: str | None
-    """With `attention`: `waiting`, `working`, `broken` (failed or lost) or `done`."""
+    """With `attention`: `waiting`, `working`, `broken` (failed or lost, not seen), `seen` (failed or
+    lost, and seen) or `done`.
+    """
     count: int
     closed: bool
     """It was asked for without its rows."""
@@ -89,7 +93,7 @@ def board(home: Home, **asked: Unpack[BoardAsked]) -> BoardAnswer:
     pairs = selection.pairs
     if group == "attention" and "status" not in wanted.facets:
         asking = _asking(home, pairs, now)
-        pairs = [pair for pair in pairs if (pair[1].family, pair[1].run) not in asking]
+        pairs = [pair for pair in pairs if (pair.state.family, pair.state.run) not in asking]
     matching, rest = len(selection.pairs), len(pairs)
     groups: list[Group] = []
     if group != "none":
@@ -107,7 +111,7 @@ def board(home: Home, **asked: Unpack[BoardAsked]) -> BoardAnswer:
         choices=selection.choices,
         facets=facets_of(selection.every, wanted),
         groups=groups,
-        runs=runs.rows([state for _, state in page], now, lost_after),
+        runs=runs.rows([pair.state for pair in page], now, lost_after),
         head=head,
     )
 
@@ -116,7 +120,7 @@ def _asking(home: Home, pairs: Iterable[Pair], now: str) -> set[tuple[str, str]]
     """The runs with a question that waits in the inbox."""
     questions = [
         question
-        for status, state in pairs
+        for status, state, _ in pairs
         if status == "waiting" and state.asking
         for _, question in home.index.states("inbox", rows_of(state.family, state.run))
     ]
@@ -125,10 +129,10 @@ def _asking(home: Home, pairs: Iterable[Pair], now: str) -> set[tuple[str, str]]
 
 
 def _group_key(pair: Pair, group: Grouping) -> str | None:
-    status, state = pair
+    status, state, _ = pair
     match group:
         case "attention":
-            return _ATTENTION[status]
+            return _SEEN if is_seen_failure(pair) else _ATTENTION[status]
         case "status":
             return status
         case "project":
@@ -149,7 +153,7 @@ def _grouped(
     by_key: dict[str | None, list[Pair]] = {}
     for pair in pairs:
         by_key.setdefault(_group_key(pair, group), []).append(pair)
-    order = {key: n for n, key in enumerate(_ATTENTION.values())}
+    order = {key: n for n, key in enumerate((*_ATTENTION.values(), _SEEN, "done"))}
     if group == "status":
         order = {key: n for n, key in enumerate(_ATTENTION)}
     counts = Counter({key: len(each) for key, each in by_key.items()})

@@ -74,8 +74,13 @@ def zone(name: str | None) -> tzinfo:
         ) from None
 
 
+_DAYS_AGO = {"today": 0, "yesterday": 1}
+
+
 def time_of(text: str, now: datetime) -> datetime:
-    """A time as it was written; one without a zone is in that of `now`."""
+    """A time as it was written; one without a zone is in that of `now`. A day is its beginning."""
+    if text in _DAYS_AGO:
+        text = (now.date() - timedelta(days=_DAYS_AGO[text])).isoformat()
     with suppress(ValueError):
         at = datetime.fromisoformat(text)
         text = (at if at.tzinfo else at.replace(tzinfo=now.tzinfo)).isoformat()

@@ -141,7 +141,8 @@ class RunCauses:
 
     def take(self, readings: Iterable[Reading]) -> None:
         for reading in readings:
-            self._add(reading)
+            if not reading.marks:
+                self._add(reading)
         self._loose.clear()
         if self.nodes:
             self.nodes[next(iter(self.nodes))].entry = True

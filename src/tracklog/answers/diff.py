@@ -46,6 +46,17 @@ class DiffStep:
     fact: str
     agent: str | None
     words: str
+    failed: bool
+    """It is the result of a call that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffFailures:
+    """The failed calls of a run among its steps."""
+
+    steps: int
+    failed: list[int]
+    """The places of the steps that are results of failed calls, counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +106,8 @@ class DiffAnswer:
     """All that is not the same, in order."""
     deltas: dict[str, DiffDelta]
     """The totals of each run by name; those that are known of at least one run."""
+    failures_a: DiffFailures
+    failures_b: DiffFailures
 
 
 def diff(home: Home, a: str, b: str, exact: bool = False, *, now: str | None = None) -> DiffAnswer:
@@ -127,7 +140,13 @@ def _diff(home: Home, a: str, b: str, now: str, *, exact: bool) -> DiffAnswer:
         runs_fold.row(home.index.state("runs", key), now) | spent[key].reported() for key in (a, b)
     ]
     deltas = _deltas(*sizes)
-    return DiffAnswer(a, b, not rows, counts, rows[0] if rows else None, at, rows, deltas)
+    first = rows[0] if rows else None
+    failures = (_failures(one), _failures(two))
+    return DiffAnswer(a, b, not rows, counts, first, at, rows, deltas, *failures)
+
+
+def _failures(steps: Sequence[RunStep]) -> DiffFailures:
+    return DiffFailures(len(steps), [n for n, step in enumerate(steps, 1) if step.failed])
 
 
 def _steps_of(home: Home, run: Run, *, exact: bool) -> list[RunStep]:
@@ -248,7 +267,7 @@ def _step(steps: Sequence[RunStep], place: int | None, inside: _Looked) -> DiffS
         return None
     step = steps[place]
     words = inside.get(_place(step), NOTHING).words
-    return DiffStep(place + 1, step.seq, step.fact, step.agent, words)
+    return DiffStep(place + 1, step.seq, step.fact, step.agent, words, step.failed)
 
 
 def _deltas(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, DiffDelta]:

@@ -108,7 +108,8 @@ def _restore(place: Path | str) -> str:
     return (
         f"{names}; copy the folder "
         f"{quote(str(place / 'journal'))} back from a backup (`tracklog backup` makes one), or, "
-        f"without a backup, `mv {there} {quote(f'{place}.damaged')}` and begin a new record"
+        f"without a backup, `mv {there} {quote(f'{place}.damaged')}` and begin a new record; all "
+        "other records can still be read, and new ones are recorded"
     )
 
 
@@ -146,7 +147,7 @@ def _permissions(home: Path) -> Check:
         message = f"{_paths(closed)} cannot be read and written by you"
         return Check("permissions", "error", message, f"chmod -R u+rwX {quote(str(home))}")
     if not loose:
-        return Check("permissions", "ok", "for the owner alone")
+        return Check("permissions", "ok", "only you can read and write it")
     message = f"{_paths(loose)} can be read by others"
     return Check("permissions", "warning", message, f"chmod -R go-rwx {quote(str(home))}")
 
@@ -160,15 +161,16 @@ def _space(home: Path) -> Check:
     if free > LOW:
         return Check("space", "ok", f"{free / (1 << 30):,.1f} GiB free")
     message = f"the disk is nearly full: {free / (1 << 20):,.1f} MiB free"
-    remedy = f"make room, or `tracklog prune --older-than 30d --home {quote(str(home))}`"
+    remedy = f"free some space, or `tracklog prune --older-than 30d --home {quote(str(home))}`"
     return Check("space", "warning", message, remedy)
 
 
 def _quarantine(home: Path) -> Check:
     torn = quarantine.pieces(home)
     if not torn:
-        return Check("quarantine", "ok", "nothing was set aside that was not accepted")
-    message = "a piece was set aside" if len(torn) == 1 else f"{len(torn)} pieces were set aside"
+        return Check("quarantine", "ok", "empty, or everything in it was accepted")
+    number = "a file" if len(torn) == 1 else f"{len(torn)} files"
+    message = f"{number} with incomplete data, moved there after a crash"
     there = quote(str(home))
     remedy = f"`ls -l {there}/quarantine` to look, then `tracklog doctor --accept --home {there}`"
     return Check("quarantine", "warning", message, remedy)
@@ -183,12 +185,16 @@ def _index(home: Home, place: Path | str) -> Check:
         return Check("index", "ok", "not built yet: the first question builds it")
     if cursor == last:
         return Check("index", "ok", f"up to the last record, {last:,}")
-    return Check("index", "ok", f"up to record {cursor:,} of {last:,}: it catches up when asked")
+    return Check(
+        "index", "ok", f"up to record {cursor:,} of {last:,}: the next question updates it"
+    )
 
 
 def _clock(home: Home, now: float) -> Check:
     last = home.journal.read(home.journal.last - 1, 1)
     if not last or last[0].received <= stamp(now + 60):
-        return Check("clock", "ok", "not behind the last record")
+        return Check("clock", "ok", "right: the last record is not in the future")
     message = f"the last record was received at {last[0].received}, which is in the future"
-    return Check("clock", "error", message, "`date -u` shows this machine's clock; set it")
+    return Check(
+        "clock", "error", message, "`date -u` prints the clock of this machine; correct it"
+    )

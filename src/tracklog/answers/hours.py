@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import TypedDict
 
-from tracklog.answers import Question, now_of, whole
+from tracklog.answers import Question, integer, now_of
 from tracklog.answers.costs import costs
 from tracklog.answers.tools import Calls, calls_by
-from tracklog.folds import moment
+from tracklog.folds import epoch_ms
 from tracklog.folds.costs import HOUR
 from tracklog.home.home import Home
 from tracklog.journal.frame import stamp
@@ -32,7 +32,7 @@ class HourRow:
 
 def hours(home: Home, count: int = 24, *, now: str | None = None) -> list[HourRow]:
     """The last hours, the oldest first."""
-    last = (moment(now_of(home, now)) or 0) // HOUR
+    last = (epoch_ms(now_of(home, now)) or 0) // HOUR
     first = last - count + 1
     spans = [(hour * 60, hour * 60 + 60) for hour in range(first, last + 1)]
     calls = calls_by(home.index, spans)
@@ -70,6 +70,6 @@ question = Question(
     name="hours",
     about="List the last hours, the oldest first: calls, failures, latency, tokens and cost.",
     ask=hours,
-    params=(whole("count", "The number of hours.", least=1, most=24 * 31, default=24),),
+    params=(integer("count", "The number of hours.", least=1, most=24 * 31, default=24),),
     examples=("hours", "hours --count 48 --json"),
 )

@@ -1,6 +1,7 @@
 """The questions that wait for a person, or waited."""
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tracklog.answers import Question, now_of
@@ -28,13 +29,19 @@ class InboxRow:
     waiting_seconds: float | None
     times_asked: int
     asked_seq: int | None
+    asked_at: str | None
+    lapses_at: str | None
+    """When it expires; null where it does not."""
     answer: str | None
     """The beginning of it."""
     answered_by: list[str]
     answered_seq: int | None
+    answered_at: str | None
     answered_twice: bool
     title: str | None = None
     """The title of the run; null where the run is shown anyway."""
+    alike: dict[str, int] = field(default_factory=dict)
+    """The answers to other questions with the same words, and how often each was given."""
 
 
 def inbox(home: Home, *, now: str | None = None) -> list[InboxRow]:
@@ -43,10 +50,27 @@ def inbox(home: Home, *, now: str | None = None) -> list[InboxRow]:
     keys = {(each.family, each.run): f"{each.family}:{each.run}" for each in asked}
     runs = {run: home.index.state("runs", key) for run, key in keys.items()}
     ended = {run for run, state in runs.items() if runs_fold.is_over(state)}
+    rows = inbox_fold.answer(asked, now_of(home, now), ended)
+    given: dict[tuple[str | None, str | None], Counter[str]] = {}
+    for row in rows:
+        if row["answer"]:
+            given.setdefault((row["what"], row["text"]), Counter())[row["answer"]] += 1
     return [
-        InboxRow(**row, title=runs_fold.title(runs[row["family"], row["run"]]))
-        for row in inbox_fold.answer(asked, now_of(home, now), ended)
+        InboxRow(
+            **row,
+            title=runs_fold.title(runs[row["family"], row["run"]]),
+            alike=_alike(given.get((row["what"], row["text"])), row["answer"]),
+        )
+        for row in rows
     ]
+
+
+def _alike(given: Counter[str] | None, own: str | None) -> dict[str, int]:
+    """The answers to questions of the same words, without the question's own."""
+    if given is None:
+        return {}
+    others = given - Counter([own] if own else [])
+    return dict(others.most_common(5))
 
 
 question = Question(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tracklog.answers import Question, whole
+from tracklog.answers import Question, integer
 from tracklog.folds import loops as loops_fold
 from tracklog.folds import short
 from tracklog.home.home import Home
@@ -55,7 +55,7 @@ question = Question(
     about="List the tools that a run called with the same arguments again and again.",
     ask=loops,
     params=(
-        whole(
+        integer(
             "at_least",
             "Only calls that were repeated at least this often.",
             least=2,

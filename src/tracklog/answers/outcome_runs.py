@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from tracklog.answers import Question, now_of, whole
+from tracklog.answers import Question, integer, now_of
 from tracklog.answers.duplicates import counted_states
-from tracklog.folds import moment
+from tracklog.folds import epoch_ms
 from tracklog.folds import outcomes as outcomes_fold
 from tracklog.home.home import Home
 from tracklog.journal.frame import stamp
@@ -24,7 +24,7 @@ def outcome_runs(
     home: Home, hours: int | None = None, *, now: str | None = None
 ) -> list[OutcomeRunRow]:
     """The runs that begin and end as runs; of those that ended, only those of the last hours."""
-    end = (moment(now_of(home, now)) or 0) / 1000
+    end = (epoch_ms(now_of(home, now)) or 0) / 1000
     begin = "" if hours is None else stamp(end - hours * 3600)
     rows = map(outcomes_fold.as_run, counted_states(home.index, "outcomes"))
     return [OutcomeRunRow(**row) for row in rows if str(row.get("ended_at") or begin) >= begin]
@@ -35,7 +35,7 @@ question = Question(
     about="List the runs that the pass rate of 24 hours is computed from.",
     ask=outcome_runs,
     params=(
-        whole(
+        integer(
             "hours",
             "Leave out runs that ended more than this many hours ago.",
             least=1,

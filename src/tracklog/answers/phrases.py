@@ -14,6 +14,7 @@ from tracklog.model.fact import (
     Ended,
     Fact,
     Linked,
+    Marked,
     Moved,
     Noted,
     Returned,
@@ -62,6 +63,8 @@ def phrase(fact: Fact) -> str:
             return _spent(fact)
         case Noted():
             return _joined(_short(fact.label), fact.text)
+        case Marked():
+            return _marked(fact)
     return ""
 
 
@@ -143,6 +146,18 @@ def dollars(value: float) -> str:
     if not 0 < abs(value) < 0.005:
         return f"${value:,.2f}"
     return f"${value:.{1 - floor(log10(abs(value)))}f}"
+
+
+def _marked(fact: Marked) -> str:
+    of = "" if fact.record is None else f" of record {fact.record}"
+    values = {"tag": fact.tag, "score": fact.score, "note": fact.note}
+    parts = [f"{name}{of}: {_short(value)}" for name, value in values.items() if value is not None]
+    if fact.seen is not None:
+        parts.append("seen" if fact.seen else "not seen")
+    if fact.withdraws is not None:
+        parts.append(f"mark {_short(fact.withdraws)} withdrawn")
+    claimed = f" (typed name: {_short(fact.claimed_by)})" if fact.claimed_by else ""
+    return _joined("; ".join(parts), fact.by, ", by ") + claimed
 
 
 def _arguments(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tracklog.answers import Param, Question, text, whole
+from tracklog.answers import Param, Question, integer, text
 from tracklog.home.home import Home
 
 
@@ -33,7 +33,7 @@ question = Question(
     ask=query,
     params=(
         text("sql", "One SELECT.", required=True),
-        whole("limit", "Return at most this many rows.", least=1, default=1000),
+        integer("limit", "Return at most this many rows.", least=1, default=1000),
         Param(
             name="seconds",
             about="Stop the query after this time.",

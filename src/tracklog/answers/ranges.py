@@ -1,8 +1,9 @@
-"""Ranges of time in a question: points in time, absolute or relative to now."""
+"""Ranges in a question: points in time, absolute or relative to now, and numbers."""
 
 import re
+from math import nan
 
-from tracklog.folds import moment
+from tracklog.folds import epoch_ms
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import BadQuery
 
@@ -19,13 +20,27 @@ def point(text: str | None, now: str) -> int | None:
     if not text:
         return None
     if text == "now":
-        return moment(now)
+        return epoch_ms(now)
     if relative := _RELATIVE.fullmatch(text):
-        return (moment(now) or 0) - int(relative[1]) * _SECONDS[relative[2]] * 1000
-    at = moment(text)
+        return (epoch_ms(now) or 0) - int(relative[1]) * _SECONDS[relative[2]] * 1000
+    at = epoch_ms(text)
     if at is None:
         raise BadQuery(f"{text[:50]!r} is no time", f"give {ABOUT}")
     return at
+
+
+def numbers(text: str | None, name: str) -> tuple[float, float] | None:
+    """The first and the last number of a range; None where none is given."""
+    if not text:
+        return None
+    first, dots, last = text.partition("..")
+    try:
+        begin, end = float(first or "-inf"), float((last if dots else first) or "inf")
+    except ValueError:
+        begin, end = nan, nan
+    if not begin <= end:
+        raise BadQuery(f"{name} is {text[:50]!r}", "give a number, or a range as in 0.5..1")
+    return begin, end
 
 
 def spelled(at: int | None) -> str | None:

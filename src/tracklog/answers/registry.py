@@ -5,7 +5,8 @@ from tracklog.home.plugs import Registry
 
 MACHINERY = (
     "alignment", "buckets", "causality", "doctor", "duplicates", "phrases", "prices", "ranges",
-    "registry", "related", "run_filter", "run_list", "run_params", "run_steps", "spends", "totals",
+    "registry", "related", "run_filter", "run_list", "run_marks", "run_params", "run_steps",
+    "run_turns", "spends", "totals",
 )  # fmt: skip  # one row
 """The files of `answers` that are no question."""
 

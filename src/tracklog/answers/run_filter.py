@@ -9,15 +9,27 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from tracklog.folds import moment
+from tracklog.answers.run_marks import RunMarks
+from tracklog.folds import epoch_ms
 from tracklog.folds import runs as runs_fold
 from tracklog.folds.runs import STATUSES, State
 
 NONE = "(none)"
+SEEN, UNSEEN = "yes", "no"
 MOST = 50  # values of one facet
 
-Pair = tuple[str, State]
-"""The status of a run, and its state."""
+
+class Pair(NamedTuple):
+    """A run: its status, its state and its marks."""
+
+    status: str
+    state: State
+    marks: RunMarks
+
+
+def is_seen_failure(pair: Pair) -> bool:
+    """Whether a run failed or was lost, and a person has seen it."""
+    return pair.marks.seen and pair.status in ("failed", "lost")
 
 
 def outcomes(state: State) -> set[str]:
@@ -26,15 +38,19 @@ def outcomes(state: State) -> set[str]:
     return ends | {state.outcome} if state.ended and state.outcome else ends
 
 
-FacetName = Literal["status", "project", "branch", "model", "agent", "outcome", "dialect"]
+FacetName = Literal[
+    "status", "project", "branch", "model", "agent", "outcome", "dialect", "tag", "seen"
+]
 FACETS: Mapping[FacetName, Callable[[Pair], Collection[str | None]]] = {
-    "status": lambda pair: (pair[0],),
-    "project": lambda pair: (pair[1].cwd,),
-    "branch": lambda pair: (pair[1].branch,),
-    "model": lambda pair: pair[1].models or (None,),
-    "agent": lambda pair: pair[1].agents.keys() or (None,),
-    "outcome": lambda pair: outcomes(pair[1]) or (None,),
-    "dialect": lambda pair: pair[1].dialects,
+    "status": lambda pair: (pair.status,),
+    "project": lambda pair: (pair.state.cwd,),
+    "branch": lambda pair: (pair.state.branch,),
+    "model": lambda pair: pair.state.models or (None,),
+    "agent": lambda pair: pair.state.agents.keys() or (None,),
+    "outcome": lambda pair: outcomes(pair.state) or (None,),
+    "dialect": lambda pair: pair.state.dialects,
+    "tag": lambda pair: pair.marks.tags or (None,),
+    "seen": lambda pair: (SEEN if pair.marks.seen else UNSEEN,),
 }
 """By name, the values that a run has."""
 
@@ -91,23 +107,30 @@ class Filter(NamedTuple):
     until: int | None = None
     """Only runs that began before that or then."""
     text: str | None = None
+    score: tuple[float, float] | None = None
+    """Only runs to which a person gave a score from the one to the other."""
 
     def misses(self, pair: Pair) -> list[FacetName]:
         """The facets that a run does not pass."""
         return [name for name, each in self.facets.items() if not each.passes(FACETS[name](pair))]
 
-    def holds(self, state: State) -> bool:
-        """Whether a run passes what is no facet: the range and the text."""
+    def holds(self, pair: Pair) -> bool:
+        """Whether a run passes what is no facet: the range, the text and the score."""
+        state, score = pair.state, pair.marks.score
         return (
-            (self.since is None or (moment(state.alive) or -1) >= self.since)
+            (self.since is None or (epoch_ms(state.alive) or -1) >= self.since)
             and (self.until is None or _began(state) <= self.until)
             and (not self.text or self.text.casefold() in _searched(state))
+            and (
+                self.score is None
+                or (score is not None and self.score[0] <= score <= self.score[1])
+            )
         )
 
 
 def _began(state: State) -> int:
-    began = moment(state.first_at)
-    return (moment(state.first_received) or 0) if began is None else began
+    began = epoch_ms(state.first_at)
+    return (epoch_ms(state.first_received) or 0) if began is None else began
 
 
 def _searched(state: State) -> str:
@@ -116,14 +139,16 @@ def _searched(state: State) -> str:
 
 def filtered(pairs: Iterable[Pair], wanted: Filter) -> list[Pair]:
     """The runs that pass a filter."""
-    return [pair for pair in pairs if wanted.holds(pair[1]) and not wanted.misses(pair)]
+    if wanted == Filter():
+        return list(pairs)
+    return [pair for pair in pairs if wanted.holds(pair) and not wanted.misses(pair)]
 
 
 def facets_of(pairs: Iterable[Pair], wanted: Filter) -> list[Facet]:
     """Each facet with its counts: of the runs that pass the filter without that facet itself."""
     counts: dict[FacetName, Counter[str | None]] = {name: Counter() for name in FACETS}
     for pair in pairs:
-        if not wanted.holds(pair[1]):
+        if not wanted.holds(pair):
             continue
         missed = wanted.misses(pair)
         if len(missed) > 1:

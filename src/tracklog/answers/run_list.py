@@ -6,7 +6,6 @@ questions: of a run with nothing new, nothing is read again.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
@@ -14,10 +13,12 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 from tracklog.answers import LOST_AFTER, now_of
 from tracklog.answers.prices import Prices, load
 from tracklog.answers.related import read_spends
-from tracklog.answers.run_filter import Filter, Pair, filtered, outcomes
+from tracklog.answers.run_filter import Filter, Pair, filtered, is_seen_failure, outcomes
+from tracklog.answers.run_marks import NO_MARKS, MarkList, RunMarks, marks_of
 from tracklog.answers.spends import OwnSpend, spends_of, spent_by
-from tracklog.folds import moment
+from tracklog.folds import epoch_ms
 from tracklog.folds import runs as runs_fold
+from tracklog.folds.marks import State as Mark
 from tracklog.folds.runs import RANK, State
 from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
@@ -31,8 +32,8 @@ _LARGE = 16 << 10  # bytes of a state that is not held
 
 Status = Literal["waiting", "failed", "lost", "working", "done"]
 Sort = Literal[
-    "activity", "need", "title", "id", "project", "branch", "model", "outcome", "score", "began",
-    "took", "calls", "failures", "tokens", "cost",
+    "activity", "need", "title", "id", "project", "branch", "model", "source", "agents", "outcome",
+    "score", "began", "took", "calls", "failures", "tokens", "cost",
 ]  # fmt: skip  # one list
 SORTS: tuple[Sort, ...] = get_args(Sort)
 Direction = Literal["asc", "desc"]
@@ -104,6 +105,7 @@ class RunRow:
     """When it was noticed that the file that it was read from is not there any more."""
     same_as: str | None
     """The run that records the same conversation and is counted in the place of this one."""
+    marks: RunMarks
 
     @property
     def key(self) -> str:
@@ -158,7 +160,7 @@ class Selection(NamedTuple):
 
     @property
     def states(self) -> list[State]:
-        return [state for _, state in self.pairs]
+        return [pair.state for pair in self.pairs]
 
 
 class _Read(NamedTuple):
@@ -167,6 +169,8 @@ class _Read(NamedTuple):
     cursor: int
     newest: int
     states: list[State]
+    phases: list[str]
+    """The phase of each of these runs: its status as if something had just been recorded."""
     choices: Choices
 
 
@@ -178,8 +182,9 @@ class Counted(NamedTuple):
     same_as: str | None = None
 
 
-_Spent = dict[str, tuple[Prices, OwnSpend]]
-"""By run, what it spent by which prices: only runs whose spends no other run records too."""
+_Spent = dict[str, tuple[Prices, int, OwnSpend]]
+"""By run, what it spent by which prices, up to which record: only runs whose spends no other run
+records too."""
 
 _TEXTS: Mapping[Sort, Callable[[State], str | None]] = {
     "title": lambda state: runs_fold.title(state) or state.run,
@@ -187,6 +192,8 @@ _TEXTS: Mapping[Sort, Callable[[State], str | None]] = {
     "project": lambda state: PurePosixPath(state.cwd).name if state.cwd else None,
     "branch": lambda state: state.branch,
     "model": lambda state: state.model,
+    "source": lambda state: ", ".join(state.dialects) or None,
+    "agents": lambda state: ", ".join(sorted(state.agents)) or None,
     "outcome": lambda state: min(outcomes(state), default=None),
 }
 """The texts that runs can be sorted by, those at the beginning of the alphabet first."""
@@ -198,7 +205,7 @@ class RunList:
     def __init__(self, home: Home) -> None:
         self.home = home
         self._held: dict[str, tuple[bytes, State]] = {}
-        self._read = _Read(-1, 0, [], Choices([], [], []))
+        self._read = _Read(-1, 0, [], [], Choices([], [], []))
         self._large: dict[str, int] = {}
         """The hash of each state that is not held."""
         self._spent: _Spent = {}
@@ -245,17 +252,25 @@ class RunList:
         """The runs that pass the filter, in an order."""
         with gc_paused():
             read = self._look(newest)
-        every = [(runs_fold.status(each, now, lost_after), each) for each in read.states]
+        marks = self.home.cache(MarkList).by_run()
+        every = [
+            _pair(each, runs_fold.status_in(phase, each, now, lost_after), marks)
+            for each, phase in zip(read.states, read.phases, strict=True)
+        ]
         pairs = self._sorted(filtered(every, wanted), sort, dir, now)
-        counts = StatusCounts(**Counter(status for status, _ in every))
+        counts = StatusCounts(**Counter(pair.status for pair in every))
         return Selection(len(every), counts, read.choices, every, pairs)
 
     def _sorted(self, pairs: list[Pair], sort: Sort, dir: Direction | None, now: str) -> list[Pair]:
         """The runs in an order; equal ones by last activity, those without a value at the end."""
-        pairs.sort(key=lambda pair: runs_fold.last_active(pair[1]), reverse=True)
+        direction = dir or natural(sort)
+        is_old_first = sort == "activity" and direction == "asc"
+        pairs.sort(key=lambda pair: runs_fold.last_active(pair.state), reverse=not is_old_first)
+        if sort == "activity":
+            return pairs
         keys = self._keys(pairs, sort, now)
         known = [n for n, key in enumerate(keys) if key is not None]
-        known.sort(key=keys.__getitem__, reverse=(dir or natural(sort)) == "desc")
+        known.sort(key=keys.__getitem__, reverse=direction == "desc")
         unknown = [pair for pair, key in zip(pairs, keys, strict=True) if key is None]
         return [pairs[n] for n in known] + unknown
 
@@ -263,25 +278,23 @@ class RunList:
         """What each run is sorted by; None where it has no value."""
         match sort:
             case "need":
-                return [(RANK[status], -state.last_seq) for status, state in pairs]
-            case "activity":
-                return [runs_fold.last_active(state) for _, state in pairs]
+                return [(_need(pair), -pair.state.last_seq) for pair in pairs]
             case "began":
-                return [moment(state.first_at) for _, state in pairs]
+                return [epoch_ms(pair.state.first_at) for pair in pairs]
             case "calls":
-                return [state.tool_calls for _, state in pairs]
+                return [pair.state.tool_calls for pair in pairs]
             case "failures":
-                return [state.tool_failures for _, state in pairs]
+                return [pair.state.tool_failures for pair in pairs]
             case "score":
-                return [runs_fold.row(state, now)["score"] for _, state in pairs]
+                return [runs_fold.row(pair.state, now)["score"] for pair in pairs]
             case "took":
-                return [_took(state, status, now) for status, state in pairs]
+                return [_took(pair.state, pair.status, now) for pair in pairs]
             case "tokens" | "cost":
-                spent = [each.spent for each in self.counted([state for _, state in pairs])]
+                spent = [each.spent for each in self.counted([pair.state for pair in pairs])]
                 of = _cost if sort == "cost" else (lambda own: own.tokens)
                 return [None if own is None else of(own) for own in spent]
             case _:
-                texts = [_TEXTS[sort](state) for _, state in pairs]
+                texts = [_TEXTS[sort](pair.state) for pair in pairs]
                 return [None if each is None else each.casefold() for each in texts]
 
     def states(self, newest: int = NEWEST) -> list[State]:
@@ -294,8 +307,9 @@ class RunList:
         """The rows of some runs, each with what it spent itself."""
         every = list(states)
         counted = self.counted(every)
+        marks = self.home.cache(MarkList).by_run()
         return [
-            row_of(RunRow, state, now, lost_after, each)
+            row_of(RunRow, state, now, lost_after, each, marks.get((state.family, state.run), ()))
             for state, each in zip(every, counted, strict=True)
         ]
 
@@ -303,7 +317,7 @@ class RunList:
         """For each of these runs, what other runs record of the same spends and conversation."""
         by_key = {f"{state.family}:{state.run}": state for state in states}
         spenders = {key for key, state in by_key.items() if runs_fold.has_spent(state)}
-        spent, same = self._look_up(by_key.keys(), self._spent, spenders)
+        spent, same = self._look_up(by_key, self._spent, spenders)
         return [Counted(spent[key], same.get(key)) for key in by_key]
 
     def _look(self, newest: int) -> _Read:
@@ -312,7 +326,8 @@ class RunList:
         if (cursor, newest) == self._read[:2]:
             return self._read
         states = self._states(index, newest)
-        read = _Read(cursor, newest, states, _choices(states))
+        phases = [runs_fold.phase_of(each) for each in states]
+        read = _Read(cursor, newest, states, phases, _choices(states))
         if len(self._held) == len(states):  # none of them is large
             self._read = read
         return read
@@ -333,23 +348,41 @@ class RunList:
         return [state for _, state in now.values()]
 
     def _look_up(
-        self, runs: AbstractSet[str], spent: _Spent, spenders: Collection[str]
+        self, states: Mapping[str, State], spent: _Spent, spenders: Collection[str]
     ) -> tuple[Mapping[str, OwnSpend], Mapping[str, str]]:
         """What each run spent itself, and the duplicates among them.
 
         What is known of a run is not read again; of runs that recorded no spend nothing is read.
         """
-        index, prices = self.home.index, load(self.home.path)
+        index, prices, runs = self.home.index, load(self.home.path), states.keys()
         held = ((run, spent[run]) for run in runs if run in spent)
-        known = {run: own for run, (by, own) in held if by is prices}
+        known = {
+            run: own
+            for run, (by, through, own) in held
+            if by is prices and through == states[run].last_seq
+        }
         spends = spends_of(index, (runs - known.keys()).intersection(spenders), runs)
         amounts = spent_by(spends, runs - known.keys(), prices)
         recorded: dict[str, set[str]] = {}
         for each in spends.states:
             recorded.setdefault(each.key, set()).add(f"{each.family}:{each.run}")
         shared = set().union(*(each for each in recorded.values() if len(each) > 1))
-        spent |= {run: (prices, own) for run, own in amounts.items() if run not in shared}
+        spent |= {
+            run: (prices, states[run].last_seq, own)
+            for run, own in amounts.items()
+            if run not in shared
+        }
         return known | amounts, spends.duplicates
+
+
+def _pair(state: State, status: str, marks: Mapping[tuple[str, str], Sequence[Mark]]) -> Pair:
+    made = marks.get((state.family, state.run)) if marks else None
+    return Pair(status, state, NO_MARKS if made is None else marks_of(made, state, status))
+
+
+def _need(pair: Pair) -> int:
+    """How much a run needs a person: a failure that somebody has seen needs nobody."""
+    return RANK["done" if is_seen_failure(pair) else pair.status]
 
 
 def _still_known(index: Indexer, spent: _Spent, changed: set[str]) -> _Spent:
@@ -383,9 +416,11 @@ def row_of(
     now: str,
     lost_after: float = LOST_AFTER,
     counted: Counted = Counted(),  # noqa: B008  # it cannot be changed
+    marks: Sequence[Mark] = (),
+    at: int | None = None,
     **more: Any,
 ) -> Row:
-    """The row of a run, of a class that may have `more` fields.
+    """The row of a run, of a class that may have `more` fields, with its marks as of a record.
 
     Where its spends were not looked up, they are as its own state tells them, without a price.
     """
@@ -398,6 +433,7 @@ def row_of(
         age_seconds=_age(state, fields["seconds"], fields["status"], now),
         phases={name: phase or None for name, phase in sorted(state.agents.items())},
         same_as=counted.same_as,
+        marks=marks_of(marks, state, fields["status"], at) if marks else NO_MARKS,
         **more,
     )
 
@@ -406,11 +442,11 @@ def _age(state: State, seconds: float | None, status: str, now: str) -> float | 
     """The seconds since it began: as its end reports, else until now or its last activity."""
     if seconds is not None:
         return float(seconds)
-    began, until = runs_fold.began_ms(state), moment(now)
+    began, until = runs_fold.began_ms(state), epoch_ms(now)
     if began is None:
-        began = moment(state.first_at)
+        began = epoch_ms(state.first_at)
     if status not in ("waiting", "working"):
-        until = moment(state.alive)  # it is not getting older
+        until = epoch_ms(state.alive)  # it is not getting older
     return None if began is None or until is None else max(0, until - began) / 1000
 
 

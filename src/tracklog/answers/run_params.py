@@ -8,15 +8,15 @@ from tracklog.answers import (
     LOST_AFTER,
     WINDOWS,
     Param,
+    integer,
     limit,
     now_of,
     one_of,
     since,
     text,
-    whole,
 )
-from tracklog.answers.ranges import ABOUT, point
-from tracklog.answers.run_filter import FACETS, FacetName, Filter, chosen
+from tracklog.answers.ranges import ABOUT, numbers, point
+from tracklog.answers.run_filter import FACETS, SEEN, UNSEEN, FacetName, Filter, chosen
 from tracklog.answers.run_list import (
     DIRECTIONS,
     NEWEST,
@@ -26,7 +26,7 @@ from tracklog.answers.run_list import (
     RunsAnswer,
     Sort,
 )
-from tracklog.folds import moment
+from tracklog.folds import epoch_ms
 from tracklog.folds.runs import STATUSES
 from tracklog.home.home import Home
 
@@ -44,6 +44,9 @@ class RunsAsked(TypedDict, total=False):
     agent: Values
     outcome: Values
     dialect: Values
+    tag: Values
+    seen: Values
+    score: str | None
     since: str | None
     until: str | None
     within: str | None
@@ -60,7 +63,7 @@ class RunsAsked(TypedDict, total=False):
 def filter_of(home: Home, asked: RunsAsked, now: str) -> Filter:
     """The filter that the parameters of a question describe."""
     given: dict[FacetName, Values] = {name: asked.get(name) for name in FACETS}
-    window = moment(since(home, asked.get("within"), now))
+    window = epoch_ms(since(home, asked.get("within"), now))
     begin = point(asked.get("since"), now)
     return Filter(
         facets={
@@ -71,6 +74,7 @@ def filter_of(home: Home, asked: RunsAsked, now: str) -> Filter:
         since=max((each for each in (window, begin) if each is not None), default=None),
         until=point(asked.get("until"), now),
         text=asked.get("text"),
+        score=numbers(asked.get("score"), "score"),
     )
 
 
@@ -103,6 +107,16 @@ def params(sort: Sort, most: int) -> tuple[Param, ...]:
         values("agent", "Only runs of this agent."),
         values("outcome", "Only runs with this outcome, or with an agent that has it."),
         values("dialect", "Only runs with events of this dialect."),
+        values("tag", "Only runs that have this tag, or a record with it."),
+        one_of(
+            "seen",
+            "Only runs that a person has seen, or has not. A run that failed again since counts "
+            "as not seen.",
+            (SEEN, UNSEEN),
+            many=True,
+            default=(),
+        ),
+        text("score", "Only runs with such a score of a person: `0.8`, `0.5..`, `..0.5`, `0..1`."),
         text("since", f"Only runs that were active at this time or later: {ABOUT}."),
         text("until", "Only runs that began at this time or before."),
         one_of("within", "Only runs that were active in this time.", WINDOWS, default="all"),
@@ -114,9 +128,9 @@ def params(sort: Sort, most: int) -> tuple[Param, ...]:
             "latest time is first.",
             DIRECTIONS,
         ),
-        whole("after", "Skip this many runs at the beginning of the list.", least=0, default=0),
+        integer("after", "Skip this many runs at the beginning of the list.", least=0, default=0),
         limit(most),
-        whole(
+        integer(
             "newest",
             "Look only at this many runs, those that were recorded last.",
             least=1,

@@ -50,6 +50,8 @@ class RunStep(NamedTuple):
     """The hash of all of it, ids and times apart."""
     nth: int
     """Its place among the facts of its record."""
+    failed: bool = False
+    """It is the result of a call that failed."""
 
 
 def steps(records: Records, dialects: Dialects, *, exact: bool = False) -> list[RunStep]:
@@ -80,7 +82,9 @@ class _Steps:
             texts = text_of([type(fact).__name__, fact.agent, *_sort(fact)]), text_of([value])
             shape, content = texts if self.exact else (_nameless(each, own) for each in texts)
             hashes = _hash(shape), _hash(shape + content)
-            self.found.append(RunStep(position.seq, type(fact).__name__, agent, *hashes, nth))
+            failed = isinstance(fact, Returned) and fact.ok is False
+            name = type(fact).__name__
+            self.found.append(RunStep(position.seq, name, agent, *hashes, nth, failed))
 
 
 def _known(seen: set[tuple[Any, ...]], position: Position, fact: Fact) -> bool:

@@ -65,17 +65,19 @@ def search(
     wanted = terms(query)
     return [
         SearchRow(
-            seq=record.seq,
-            received=record.received,
-            at=at,
-            dialect=record.dialect,
-            family=record.family,
-            run=record.run,
-            title=runs_fold.title(home.index.state("runs", f"{record.family}:{record.run}")),
-            excerpt="".join(piece for piece, _ in marked(words, wanted)),
-            text=None if brief else words,
+            seq=hit.record.seq,
+            received=hit.record.received,
+            at=hit.at,
+            dialect=hit.record.dialect,
+            family=hit.record.family,
+            run=hit.record.run,
+            title=runs_fold.title(
+                home.index.state("runs", f"{hit.record.family}:{hit.record.run}")
+            ),
+            excerpt="".join(piece for piece, _ in marked(hit.text, wanted)),
+            text=None if brief else hit.text,
         )
-        for record, words, at in islice((hit for hit in hits if fits(hit.record)), limit)
+        for hit in islice((hit for hit in hits if fits(hit.record)), limit)
     ]
 
 

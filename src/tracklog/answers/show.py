@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tracklog.answers import LOST, LOST_AFTER, Question, key_of, now_of, run_param, whole
+from tracklog.answers import LOST, LOST_AFTER, Question, integer, key_of, now_of, run_param
 from tracklog.answers.costs import CostRow
 from tracklog.answers.duplicates import same_conversation
 from tracklog.answers.inbox import InboxRow
@@ -11,7 +11,8 @@ from tracklog.answers.leaderboard import Player, cast_of
 from tracklog.answers.loops import LOOP, LoopRow, loop_rows
 from tracklog.answers.prices import load
 from tracklog.answers.related import related_runs
-from tracklog.answers.run_list import Counted, RunList, RunRow, row_of
+from tracklog.answers.run_list import Counted, RunRow, row_of
+from tracklog.answers.run_marks import marks_in
 from tracklog.answers.spends import (
     OwnSpend,
     Spends,
@@ -110,9 +111,8 @@ def show(
     if at is not None:
         return _show_at(home, ":".join(home.run(run)), at)
     key, now, index = key_of(home, run), now_of(home, now), home.index
-    spent = _with_sub_runs(home, key)
     own = index.state("runs", key)
-    [counted] = home.cache(RunList).counted([own])
+    counted, spent = _spent_now(home, key)
     rows = rows_of(*run_of(key))
     named = (state for _, state in index.states("aliases", rows))
     often = (each for each, row in index.sums("loops", prefix=rows) if row["times"] >= LOOP)
@@ -124,6 +124,7 @@ def show(
         now,
         lost_after,
         counted,
+        marks_in(home, key),
         aliases=sorted(f"{each.system}: {each.alias}" for each in named),
         asks=_open(asked, now),
         loops=loop_rows(index, often, LOOP),
@@ -133,15 +134,18 @@ def show(
     )
 
 
-def _with_sub_runs(home: Home, key: str) -> CostRow | None:
-    """The costs of a run and its sub-runs, without duplicates."""
-    index = home.index
+def _spent_now(home: Home, key: str) -> tuple[Counted, CostRow | None]:
+    """What a run spent itself, and what it spent with its sub-runs, without duplicates."""
+    index, prices = home.index, load(home.path)
     below = {key, *tree_fold.below(related_runs(index, [key]), key)}
     spends = spends_of(index, below, [key])
-    again, price = spends.duplicates, price_by(load(home.path))
+    again = spends.duplicates
     below = {run for run in below if (run in again) == (key in again)}
-    rows = costs_fold.answer(spends.states, by="all", within=below, price=price, duplicates=again)
-    return CostRow(**rows[0]) if rows else None
+    rows = costs_fold.answer(
+        spends.states, by="all", within=below, price=price_by(prices), duplicates=again
+    )
+    own = spent_by(spends, {key}, prices)[key]
+    return Counted(own, again.get(key)), CostRow(**rows[0]) if rows else None
 
 
 def _summary(steps: steps_fold.State, contest: leaderboard_fold.State) -> Summary | None:
@@ -173,7 +177,7 @@ def _show_at(home: Home, key: str, seq: int) -> ShowAnswer:
     own = then["runs"]
     if not own.run:
         raise NoSuchRecord(f"the run had not begun at record {seq}", "ask for a later one")
-    now = records[-1].received if records else own.last_received
+    now = own.last_received
     spent = _spent_then(home, key, seq) if runs_fold.has_spent(own) else None
     asks: list[InboxRow] = []
     if own.asking:  # it may have asked long before: all of its records are read
@@ -185,6 +189,8 @@ def _show_at(home: Home, key: str, seq: int) -> ShowAnswer:
         own,
         now,
         counted=Counted(spent, same_conversation(home.index, [key]).get(key)),
+        marks=marks_in(home, key),
+        at=seq,
         asks=asks,
         summary=_summary(then["steps"], then["leaderboard"]),
         stage=_stage(then["stage"], then["leaderboard"]),
@@ -212,7 +218,7 @@ question = Question(
     name="show",
     about="Show one run: status, outcome, agents, tools, tokens, cost, loops.",
     ask=show,
-    params=(run_param(), whole("at", "As it was at this record.", least=1), LOST),
+    params=(run_param(), integer("at", "As it was at this record.", least=1), LOST),
     paths=("/api/runs/{family}/{run}",),
     refusals={404: "There is no such run, or it had not begun at that record."},
     examples=(

@@ -1,4 +1,4 @@
-"""What runs spent themselves, where several runs record the same spends.
+"""What each run spent itself, where several runs record the same spending.
 
 A spend belongs to the run that recorded it first. Where two runs record the same conversation,
 each shows all that it spent, and only the counted one is added up.

@@ -8,14 +8,13 @@ from typing import Any, Literal, NamedTuple, Required, cast
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
-from tracklog.answers import Question, flag, run_param
+from tracklog.answers import Question, flag, integer, run_param
 from tracklog.answers import limit as limit_param
-from tracklog.answers import whole as whole_number
 from tracklog.answers.phrases import phrase, summary
 from tracklog.folds._calls import Call, call_name, is_settled, original_call
 from tracklog.home.home import Home
 from tracklog.journal.frame import Record, Run
-from tracklog.model.fact import FACTS, Called, Fact, Returned, Said
+from tracklog.model.fact import NATIVE_FACTS, Called, Fact, Returned, Said
 from tracklog.reading.record import Dialects
 from tracklog.reading.walk import read_alone
 
@@ -25,7 +24,7 @@ MOST = 4000
 
 FactName = Literal[
     "Began", "Ended", "Moved", "Called", "Returned", "Said", "Decided", "Asked", "Answered",
-    "Linked", "Spent", "Noted",
+    "Linked", "Spent", "Noted", "Marked",
 ]  # fmt: skip  # one row
 
 
@@ -129,11 +128,6 @@ def story(
     )
 
 
-def story_record(record: Record, dialects: Dialects, *, whole: bool = False) -> StoryRecord:
-    """One record by itself, and what it means."""
-    return _row(record, dialects, whole=whole, ends=[])
-
-
 def _marked(
     rows: list[StoryRecord], superseded: Collection[int], withdrawn: Iterable[Sequence[int]]
 ) -> list[StoryRecord]:
@@ -209,7 +203,9 @@ def _last(home: Home, run: Run, after: int, limit: int, before: int) -> list[Rec
 
 def _row(record: Record, dialects: Dialects, *, whole: bool, ends: list[_CallEnd]) -> StoryRecord:
     """One record by itself; the ends of tool calls are added to `ends`."""
-    _, event, facts, findings, position, *_ = read_alone(record, dialects)
+    reading = read_alone(record, dialects)
+    event, findings, position = reading.event, reading.findings, reading.position
+    facts = reading.marks or reading.facts
     if event is None or position is None:
         kind, at, agent, words, shown = "damaged" if findings else "erased", None, None, "", []
     else:
@@ -275,7 +271,7 @@ _FIELDS: Mapping[type[Fact], list[tuple[str, str, Any]]] = {
         (each.name, each.name.rstrip("_"), None if each.default is MISSING else each.default)
         for each in fields(kind)
     ]
-    for kind in FACTS
+    for kind in NATIVE_FACTS
 }
 """The name, the key and the default of each field."""
 
@@ -288,8 +284,8 @@ question = Question(
     ask=story,
     params=(
         run_param(),
-        whole_number("after", "Only behind this record.", least=0, default=0),
-        whole_number("before", "The last records before this number, not the first.", least=1),
+        integer("after", "Only behind this record.", least=0, default=0),
+        integer("before", "The last records before this number, not the first.", least=1),
         limit_param(1000),
         flag("whole", "Long texts uncut; a record that was cut says `cut`."),
     ),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tracklog.answers import WINDOWS, Question, one_of, since
 from tracklog.answers.totals import Spans, totals
-from tracklog.folds import MINUTE, moment
+from tracklog.folds import MINUTE, epoch_ms
 from tracklog.folds.series import at_share
 from tracklog.home.home import Home
 from tracklog.index.indexer import Indexer
@@ -31,7 +31,7 @@ class ToolRow:
 
 def tools(home: Home, window: str = "all", *, now: str | None = None) -> list[ToolRow]:
     """The tools, the most called first, within a window."""
-    begin = moment(since(home, window, now))
+    begin = epoch_ms(since(home, window, now))
     first = -EVER if begin is None else begin // MINUTE
     counts = calls_by(home.index, [(first, EVER)], "tool")
     rows = [each.row(tool) for (_, tool), each in counts.items() if each.calls > 0]
@@ -60,15 +60,15 @@ class Calls:
 
 def calls_by(index: Indexer, spans: Spans, by: str = "") -> dict[tuple[int, str], Calls]:
     """By span of minutes and name, the calls and how long they took."""
-    found: dict[tuple[int, str], Calls] = defaultdict(Calls)
+    sums: dict[tuple[int, str], Calls] = defaultdict(Calls)
     for row in totals(index, "calls", spans, by):
-        each = found[row.span, row.name]
+        each = sums[row.span, row.name]
         each.calls += row.amounts[0]
         each.failures += row.amounts[1]
         each.open += row.amounts[2]
     for row in totals(index, "durations", spans, by):
-        found[row.span, row.name].durations[row.part] += row.amounts[0]
-    return found
+        sums[row.span, row.name].durations[row.part] += row.amounts[0]
+    return sums
 
 
 question = Question(

@@ -9,9 +9,10 @@ from threading import Lock
 from tracklog.answers import LOST, LOST_AFTER, Question, now_of
 from tracklog.answers.phrases import summary
 from tracklog.answers.run_list import Counted, RunList, RunRow, StatusCounts, row_of
+from tracklog.answers.run_marks import MarkList
 from tracklog.folds import agents as agents_fold
+from tracklog.folds import epoch_ms, rows_of, silence
 from tracklog.folds import inbox as inbox_fold
-from tracklog.folds import moment, rows_of, silence
 from tracklog.folds import runs as runs_fold
 from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
@@ -125,7 +126,7 @@ class Fleet:
         self, states: Sequence[runs_fold.State], now: str, lost_after: float
     ) -> list[TopRunRow]:
         counted = chain(self._list.counted(states[:SHOWN]), repeat(Counted()))
-        rates = self._rates(now)
+        rates, marks = self._rates(now), self.home.cache(MarkList).by_run()
         rows = [
             row_of(
                 TopRunRow,
@@ -133,6 +134,7 @@ class Fleet:
                 now,
                 lost_after,
                 each,
+                marks.get((state.family, state.run), ()),
                 calls_per_minute=rates.get(f"{state.family}:{state.run}", 0.0),
             )
             for state, each in zip(states, counted, strict=False)
@@ -179,12 +181,12 @@ class Fleet:
         known = before.tool_calls if before else 0
         if state.tool_calls > known:
             calls = self._calls.setdefault(key, deque(maxlen=MOST_CALLS))
-            at = moment(state.last_at) or moment(state.last_received) or 0
+            at = epoch_ms(state.last_at) or epoch_ms(state.last_received) or 0
             calls.append((at, state.tool_calls - known))
 
     def _rates(self, now: str) -> dict[str, float]:
         """By run, tool calls per minute."""
-        asked = moment(now) or 0
+        asked = epoch_ms(now) or 0
         rates = {}
         for key, calls in list(self._calls.items()):
             n = sum(many for ms, many in calls if abs(asked - ms) <= WINDOW * 1000)

@@ -11,7 +11,7 @@ from operator import attrgetter
 from tracklog.answers.duplicates import same_conversation
 from tracklog.answers.related import read_spends
 from tracklog.folds import MARK, costs, series
-from tracklog.folds._cells import MOST_AMOUNTS, Cell, RunNames, cell_of
+from tracklog.folds._cells import Cell, RunNames, cell_of
 from tracklog.index.indexer import Indexer
 from tracklog.index.indexes import NO_FILTER, Total
 
@@ -45,12 +45,8 @@ def totals(
             span = _span(spans, cell.minute)
             if span is not None:
                 name = str(getattr(cell, by)) if by else ""
-                rows.append(Total(span, name, cell.part, _padded(amounts)))
+                rows.append(Total(span, name, cell.part, tuple(amounts)))
     return rows
-
-
-def _padded(amounts: Sequence[int]) -> tuple[int, ...]:
-    return (*amounts, *(0,) * (MOST_AMOUNTS - len(amounts)))
 
 
 def _all_spends(index: Indexer, bands: Sequence[int]) -> Iterator[tuple[Cell, Sequence[int]]]:

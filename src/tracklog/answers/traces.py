@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tracklog.answers import Question, text
 from tracklog.folds import calls as calls_fold
-from tracklog.folds import moment, rows_of, run_of
+from tracklog.folds import epoch_ms, rows_of, run_of
 from tracklog.folds import runs as runs_fold
 from tracklog.home.home import Home
 
@@ -60,8 +60,8 @@ def _sliced(
     if not timed:
         return [], []
     times = [ms for ms, _ in timed]
-    begin = min([*times, moment(state.first_at) or times[0]])
-    end = max([*times, moment(state.last_at) or times[0]])
+    begin = min([*times, epoch_ms(state.first_at) or times[0]])
+    end = max([*times, epoch_ms(state.last_at) or times[0]])
     slices, failed = [0] * SLICES, [0] * SLICES
     for ms, bad in timed:
         place = min((ms - begin) * SLICES // max(end - begin, 1), SLICES - 1)
@@ -77,7 +77,7 @@ def traces(home: Home, run: Collection[str]) -> list[TraceRow]:
 
 question = Question(
     name="traces",
-    about="Count the tool calls of runs over their own time, and those that failed, in 36 slices.",
+    about="Count the tool calls of runs and their failures, in 36 equal slices of each run's time.",
     ask=traces,
     params=(text("run", "A run, as `family:run`.", many=True, default=()),),
     examples=("traces --run kahn:release-2-4-1 --json",),

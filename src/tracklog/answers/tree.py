@@ -41,7 +41,7 @@ def tree(
     else:
         key = key_of(home, run)
         states = related_runs(home.index, [key])
-        branches = tree_fold.answer(states, _first(states, key) if around else key)
+        branches = tree_fold.answer(states, tree_fold.root(states, key) if around else key)
     rows = list(map(_row, branches))
     return with_runs(home, rows, now) if around else rows
 
@@ -66,16 +66,6 @@ def _all(home: Home) -> list[tree_fold.Branch]:
     others = {key for key, _ in index.newest_stored("runs", sys.maxsize)}
     known = index.load("runs", others - states.keys())
     return tree_fold.answer(states, None, {key: run.first_seq for key, run in known.items()})
-
-
-def _first(states: dict[str, tree_fold.State], key: str) -> str:
-    """The first ancestor of a run."""
-    _, parents = tree_fold.links(states)
-    top, seen = key, {key}
-    while above := [parent for parent in parents.get(top, {}) if parent not in seen]:
-        top = above[0]
-        seen.add(top)
-    return top
 
 
 def with_runs(home: Home, rows: list[TreeRow], now: str | None = None) -> list[TreeRow]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from tracklog.answers import Question, run_param, whole
+from tracklog.answers import Question, integer, run_param
 from tracklog.answers.causality import How, MissingCause, Node, RunCauses, Tie, causes_of
 from tracklog.answers.phrases import summary
 from tracklog.answers.related import related_runs
@@ -20,7 +20,7 @@ from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
 from tracklog.model.errors import NoSuchRecord
 from tracklog.reading.replay import picked
-from tracklog.reading.walk import facts_in
+from tracklog.reading.walk import facts_in, read_alone
 
 MOST_RUNS = 64
 """Runs that are tied to one, and in which a cause is looked for that it does not hold itself."""
@@ -76,6 +76,12 @@ def _why(web: "_Web", key: str, seq: int, most: int | None) -> WhyAnswer:
     if seq not in causes.nodes:
         family, run = run_of(key)
         hint = f"`tracklog events {run}` shows its records"
+        found = web.home.journal.read(seq - 1, 1, (family, run))
+        if any(each.seq == seq and read_alone(each, web.home.dialects).marks for each in found):
+            raise NoSuchRecord(
+                f"record {seq} is a mark that a person made: it has no cause in run {run!r}",
+                f"`tracklog marks {run}` shows them",
+            )
         raise NoSuchRecord(f"record {seq} is not of run {run!r} ({family})", hint)
     path, ends = web.back(seq)
     unseen = [note for each in (seq, *(cause for cause, _, _ in path)) for note in web.unseen(each)]
@@ -316,8 +322,10 @@ question = Question(
     ask=why,
     params=(
         run_param(),
-        whole("seq", "The record.", least=1, required=True),
-        whole("limit", "Show at most this many steps of a long path, from both its ends.", least=2),
+        integer("seq", "The record.", least=1, required=True),
+        integer(
+            "limit", "Show at most this many steps of a long path, from both its ends.", least=2
+        ),
     ),
     refusals={404: "There is no such run, or no such record in it."},
     examples=(

@@ -7,6 +7,7 @@ opened with `on_error="fail"`.
 import asyncio
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -51,7 +52,31 @@ def reason_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-class Scope:
+class _WithOrAsyncWith(ABC):
+    """What can stand behind `with` can stand behind `async with`."""
+
+    @abstractmethod
+    def __enter__(self) -> Self: ...
+
+    @abstractmethod
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # No await in here: the cancellation of the work cannot reach the recording of its end.
+        self.__exit__(kind, error, trace)
+
+
+class Scope(_WithOrAsyncWith):
     """A part of a run that begins and ends; messages and tool calls are recorded in it."""
 
     kind: str
@@ -189,18 +214,6 @@ class Scope:
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
         self.end(error)
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # No await in here: the cancellation of the work cannot reach the recording of its end.
-        self.__exit__(kind, error, trace)
 
     def _opening(self) -> Body:
         return {"name": self.name, "kind": self.kind, **self._extras}
@@ -340,7 +353,7 @@ class CallScope(Scope):
         return self.child_run_id if type in (self.starts, self.ends) else None
 
 
-class ToolUse:
+class ToolUse(_WithOrAsyncWith):
     """One tool call at the router."""
 
     def __init__(
@@ -379,14 +392,3 @@ class ToolUse:
             **self._extras,
             duration_ms=spent,
         )
-
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, trace)
