@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # the same names as in _API, for type checkers and editors
     from tracklog.formats.providers import provider_of as provider_of
     from tracklog.formats.providers import provider_that_opens as provider_that_opens
     from tracklog.home.plugs import Registry as Registry
-    from tracklog.intake.intake import Verdict as Verdict
-    from tracklog.intake.intake import Verdicts as Verdicts
+    from tracklog.intake.verdicts import Verdict as Verdict
+    from tracklog.intake.verdicts import Verdicts as Verdicts
     from tracklog.journal.frame import Record as Record
     from tracklog.journal.frame import Run as Run
     from tracklog.journal.frame import stamp as stamp
@@ -127,7 +127,7 @@ _API = {
     ),
     "tracklog.journal.frame": ("Record", "Run", "stamp"),
     "tracklog.journal.stores": ("Durability",),
-    "tracklog.intake.intake": ("Verdict", "Verdicts"),
+    "tracklog.intake.verdicts": ("Verdict", "Verdicts"),
     "tracklog.reading.walk": ("Reading",),
     "tracklog.journal.leases": ("Leases",),
     "tracklog.home.plugs": ("Registry",),

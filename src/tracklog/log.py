@@ -7,7 +7,6 @@ leases, a folder, transcripts and tapes here. The questions of the command line 
 """
 
 import builtins
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from io import BytesIO
@@ -20,7 +19,7 @@ from tracklog.dialects import checking
 from tracklog.dialects import tracklog as native
 from tracklog.home import registry
 from tracklog.home.home import Home
-from tracklog.intake.intake import Verdict, Verdicts
+from tracklog.intake.verdicts import Verdict, Verdicts
 from tracklog.journal import disk
 from tracklog.journal.frame import Record, Run, stamp
 from tracklog.journal.leases import Leases, lease
@@ -108,15 +107,7 @@ class Log:
         self, run: Run, fact: Fact, *, writer: str = "api", at: str | None = None
     ) -> bytes:
         """A fact as an event of tracklog's own dialect, to be appended in a batch with others."""
-        family, name = run
-        return native.line(
-            fact,
-            id=uuid.uuid4().hex,
-            run=name,
-            at=at or self.now(),
-            family=None if family == native.dialect.family else family,
-            origin={"writer": writer, "fidelity": "observed"},
-        )
+        return self.home.fact_line(run, fact, writer=writer, at=at)
 
     def admit_transcript(self, path: Path, after: int = 0) -> int:
         """Append the complete lines of a recorder's transcript from an offset on.

@@ -58,7 +58,7 @@ def test_json_has_an_object_per_line_then_the_findings():
         "problems": [],
     }
     assert (second["line"], second["verdict"], second["dialect"]) == (2, "refused", None)
-    assert set(second["problems"][0]) == {"pointer", "message", "hint"}
+    assert set(second["problems"][0]) == {"pointer", "message", "hint", "code"}
     assert (third["line"], third["verdict"]) == (4, "accepted")
     assert found[0]["finding"] == "second-start"
     assert found[0]["line"] == 4
@@ -228,17 +228,22 @@ def test_who_wants_no_colours_gets_none(wish):
 
 def test_the_list_of_verbs_cuts_no_sentence():
     said = tracklog("--help").stdout.decode()
-    assert "..." not in said.replace("VERB [ARGS]...", "")
+    assert "..." not in said.replace("COMMAND [ARGS]...", "")
     assert "Check every line, and print every problem" in said
 
 
-def test_every_verb_has_a_help_with_examples():
+def test_every_command_has_examples_and_a_sentence_for_each_option():
     from tracklog.cli import tracklog as group  # noqa: PLC0415
 
-    for verb in group.list_commands(None):
-        command = group.get_command(None, verb)
-        assert command.help, verb
-        assert "Examples:" in (command.epilog or ""), verb
+    found = {" ".join(names): command for names, command in commands(group)}
+    assert {"runs", "store init", "host workflow run"} <= found.keys()
+    for path, command in found.items():
+        if not path:
+            continue  # the program itself
+        assert command.help, path
+        assert "Examples:" in (command.epilog or ""), path
+        options = [param for param in command.params if isinstance(param, click.Option)]
+        assert [param.name for param in options if not param.help] == [], path
 
 
 def test_dialects_lists_every_dialect():

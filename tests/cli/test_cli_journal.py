@@ -1,5 +1,6 @@
 """The verbs of the journal, as a person meets them: real processes, real files, real signals."""
 
+import getpass
 import io
 import os
 import random
@@ -65,7 +66,7 @@ def test_record_json_has_an_object_per_line(home):
     assert first == {"line": 1, "verdict": "accepted", "seq": 1}
     assert (second["verdict"], set(second["problems"][0])) == (
         "refused",
-        {"pointer", "message", "hint"},
+        {"pointer", "message", "hint", "code"},
     )
     assert third == {"line": 3, "verdict": "accepted", "seq": 2}
     assert done.returncode == 1
@@ -365,7 +366,7 @@ def test_nobody_is_asked_whether_to_erase_what_is_not_there(home):
     done = tracklog(home, "erase", "r1", "7", "--reason", "x")
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"record 7 is not of run 'r1'" in done.stderr
-    assert b"for good?" not in done.stderr
+    assert b"cannot be undone" not in done.stderr
 
 
 def test_erase_leaves_a_tombstone_that_verifies_and_no_byte(home):
@@ -415,7 +416,9 @@ def test_prune_lets_old_segments_go_and_says_so_in_the_runs(home):
     assert tracklog(home, "verify").returncode == 0
     *_, note = objects(tracklog(home, "events", "old", "--json"))
     assert note["event"]["label"] == "pruned"
-    assert note["event"]["data"]["through"] == said["through"]
+    whole = ["kahn", "old"] in said["whole"]
+    data = {"through": said["through"], "whole": whole, "by": getpass.getuser()}
+    assert note["event"]["data"] == data
     assert len(objects(tracklog(home, "events", "recent", "--json"))) == 5
 
 
@@ -446,7 +449,7 @@ def test_repair_heals_and_keeps_the_original(tmp_path, home):
     assert path.read_bytes() == b"".join(kahn(n) + b"\n" for n in range(3))
     originals = [p for p in tmp_path.iterdir() if p != path and p.read_bytes() == broken]
     assert len(originals) == 1
-    assert b"sound" in tracklog(home, "repair", path).stdout
+    assert b"without damage" in tracklog(home, "repair", path).stdout
     assert tracklog(home, "repair", tmp_path / "gone").returncode == 2
 
 
@@ -466,11 +469,11 @@ def test_repair_says_in_words_what_it_did(tmp_path, home):
     file.write_bytes(b"\n".join(lines))
     said = tracklog(home, "repair", file).stdout.decode().replace(f"{file}, ", "").splitlines()
     assert said[:-1] == [
-        "line 1: healed: a byte order mark was dropped; its line end was CRLF",
-        "line 2: healed: 2 whole objects on a line that is not one object",
+        "line 1: repaired: a byte order mark was dropped; its line end was CRLF",
+        "line 2: repaired: 2 whole objects on a line that is not one object",
         "line 3: set aside: 1 byte of NUL fill",
         "line 4: set aside: not JSON: expecting value at character 5",
-        "line 5: healed: its line end was missing",
+        "line 5: repaired: its line end was missing",
     ]
 
 
@@ -616,7 +619,7 @@ def test_doctor_looks_at_the_index_and_knows_a_broken_one(home):
     tracklog(home, "runs")
     assert index()["message"] == "up to the last record, 8"
     tracklog(home, "record", given=kahn() + b"\n")
-    assert index()["message"] == "up to record 8 of 9: it catches up when asked"
+    assert index()["message"] == "up to record 8 of 9: the next question updates it"
     for path in home.glob("index.db*"):
         path.write_bytes(b"nonsense" * 1000)
     assert (index()["state"], index()["remedy"]) == (
@@ -841,6 +844,11 @@ def test_a_path_that_is_not_there_is_reported_with_what_to_do(tmp_path, verb):
     assert b"Usage:" not in done.stderr
 
 
+def test_a_folder_that_was_left_out_is_named(home):
+    done = tracklog(home, "restore", "archive")
+    assert (done.returncode, b"error: missing argument 'TARGET'" in done.stderr) == (2, True)
+
+
 def test_an_input_without_lines_is_reported(tmp_path):
     (tmp_path / "empty.jsonl").touch()
     done = tracklog(tmp_path / "home", "record", tmp_path / "empty.jsonl")
@@ -865,3 +873,87 @@ def test_nothing_waits_for_a_format_that_is_no_file(home, tmp_path, verb, shape)
     assert done.returncode == (1 if verb == "doctor" else 2)
     assert b"no regular file" in done.stdout + done.stderr
     assert b"Traceback" not in done.stderr
+
+
+def test_mark_records_with_the_users_name_and_changes_nothing_else(home):
+    tracklog(home, "record", given=CONVERGES.read_bytes())
+    before = tracklog(home, "runs", "--json").stdout
+    done = tracklog(
+        home, "mark", "agent-coder-1", "--tag", "flaky", "--tag", "slow", "--score", "0.5",
+        "--note", "the disk was full", "--seen", "--by", "ann",
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, b"recorded on agent-coder-1\n"), done.stderr
+    rows = objects(tracklog(home, "marks", "--json"))
+    assert [row["tag"] for row in rows] == [None, None, None, "slow", "flaky"]
+    assert {row["claimed_by"] for row in rows} == {"ann"}
+    assert {row["by"] for row in rows} == {rows[0]["by"]} - {"ann", None}
+    [after] = objects(tracklog(home, "runs", "--json", "--tag", "slow", "--score", "0..1"))
+    marks = after.pop("marks")
+    assert (marks["tags"], marks["score"], marks["notes"], marks["seen"]) == (
+        ["flaky", "slow"], 0.5, 1, True,
+    )  # fmt: skip
+    ages = {"silent_seconds", "age_seconds", "marks"}
+    first = orjson.loads(before)
+    assert {name: after[name] for name in after.keys() - ages} == {
+        name: first[name] for name in first.keys() - ages
+    }
+    done = tracklog(home, "mark", "agent-coder-1", "--untag", "slow", "--unseen", "--json")
+    assert len(objects(done)) == 2
+    [run] = objects(tracklog(home, "runs", "--json", "--seen", "no"))
+    assert (run["marks"]["tags"], run["marks"]["seen"]) == (["flaky"], False)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["agent-coder-1"],
+        ["agent-coder-1", "--score", "nan"],
+        ["nobody", "--tag", "x"],
+        ["agent-coder-1", "--untag", "x"],
+        ["agent-coder-1", "--record", "99", "--tag", "x"],
+        ["agent-coder-1", "--tag", "x", "--withdraw", "none"],
+    ],
+)
+def test_mark_refuses_what_is_not_there_and_records_nothing(home, arguments):
+    tracklog(home, "record", given=CONVERGES.read_bytes())
+    done = tracklog(home, "mark", *arguments)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr
+    assert objects(tracklog(home, "marks", "--json", "--withdrawn")) == []
+
+
+def test_a_checkpoint_is_signed_and_verify_compares_the_journal_with_it(home, tmp_path):
+    tracklog(home, "record", given=CONVERGES.read_bytes())
+    noted = tmp_path / "checkpoint"
+    made = tracklog(home, "checkpoint", "--out", noted, "--origin", "example.com/j")
+    assert made.returncode == 0, made.stderr
+    signed, key = made.stdout.decode().splitlines()
+    assert signed == f"{noted}: 8 records signed"
+    printed = tracklog(home, "checkpoint")
+    assert (printed.stdout, printed.stderr.decode()) == (noted.read_bytes(), f"{key}\n")
+    key = key.removeprefix("key ")
+    done = tracklog(home, "verify", "--checkpoint", noted, "--key", key)
+    assert done.returncode == 0
+    assert done.stdout.decode().endswith(
+        "the journal continues the checkpoint of 8 records of example.com/j\n"
+        "signed by example.com/j\n"
+    )
+    other = key.replace("example.com/j", "example.com/k")
+    for arguments, word in {
+        ("--checkpoint", noted, "--key", other): b"is no key",
+        ("--checkpoint", CONVERGES): b"this is no signed note",
+        ("--checkpoint", tmp_path / "missing"): b"missing",
+        ("--key", key): b"--key for a checkpoint",
+    }.items():
+        wrong = tracklog(home, "verify", *arguments)
+        assert wrong.returncode == 2, arguments
+        assert word in wrong.stderr
+    noted.write_text(noted.read_text().replace("\n8\n", "\n9\n"))
+    assert tracklog(home, "verify", "--checkpoint", noted).returncode == 2
+    shutil.rmtree(home / "journal")
+    tracklog(home, "record", given=b"".join(reversed(CONVERGES.read_bytes().splitlines(True))))
+    noted.write_bytes(printed.stdout)
+    forged = tracklog(home, "verify", "--checkpoint", noted, "--json")
+    report = orjson.loads(forged.stdout)
+    assert (forged.returncode, report["checkpoint"]["extended"]) == (1, False)
+    assert tracklog(home, "checkpoint").returncode == 2

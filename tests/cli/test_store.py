@@ -150,6 +150,26 @@ def test_doctor_names_what_is_wrong_with_a_database(places, tmp_path):
     assert postgres().password not in str(checks) + str(check)
 
 
+def test_records_that_were_moved_to_an_archive_are_in_every_answer(places, tmp_path):
+    folder, database = places
+    archive = tmp_path / "archive"
+    said = run("archive", archive, *database, "--hot", "0m", errors=True)
+    count = int(re.search(r"(\d+) records archived", said)[1])
+    assert f"{count} records and 0 large values moved to the archive" in said
+    assert f"{count} records of these in an archive" in run("store", "status", store_url(tmp_path))
+    run("rebuild", *database)  # it reads them again
+    for question in (("tail", "-n", "99", "--raw"), ("runs", "--json")):
+        one, other = (run(*question, *place) for place in places)
+        assert one == other or without_times(one) == without_times(other)
+    assert f"{count} records: proven" in run("verify", *database)
+    run("store", "copy", store_url(tmp_path), f"file:{tmp_path / 'copy'}")
+    assert f"{count} records: proven" in run("verify", "--home", tmp_path / "copy")
+    said = run("archive", tmp_path / "other", *folder, "--hot", "0m", code=2, errors=True)
+    assert "only a record in PostgreSQL" in said
+    said = run("serve", *folder, "--hot", "7d", code=2, errors=True)
+    assert "give --store and --archive" in said
+
+
 def test_what_needs_a_folder_says_what_to_do(places):
     _, database = places
     flow = next((SAMPLES.parents[1] / "examples" / "workflow").glob("*.y*ml"))
@@ -249,6 +269,16 @@ def test_init_and_status(tmp_path, monkeypatch):
     monkeypatch.setenv("TRACKLOG_STORE", "postgresql://nobody@192.0.2.1/none")
     assert run("store", "status", url, errors=True) == said
     assert "not the URL of a database" in run("store", "status", "file:x", code=2, errors=True)
+
+
+def test_a_tenant_gets_a_role_and_a_limit(tmp_path):
+    url = store_url(tmp_path)
+    said = run("store", "init", url, "--own-role")
+    assert f"GRANT tracklog_{servers.tenant(tmp_path)}_owner TO writer;" in said
+    said = run("store", "limit", url, "--max-rate", "5")
+    assert "5 records per second, any number of bytes per day" in said
+    status = run("store", "status", url, errors=True)
+    assert "limit: 5 records per second; 0 bytes today (UTC)" in status
 
 
 def test_dev_postgres_prints_a_url_that_works():

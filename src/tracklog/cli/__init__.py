@@ -1,4 +1,4 @@
-"""The command line: one verb per file, and one per question, each a thin call to the library.
+"""The command line: one command per file, and one per question, each a thin call to the library.
 
 To add one: a question in `tracklog.answers` gets a verb without a file here; or a file here named
 after the verb, with a click command called `command`. Slow imports are inside the command, so that
@@ -18,8 +18,9 @@ import click
 
 from tracklog import __version__
 from tracklog.cli._terminal import Harmless, colour, print_error
-from tracklog.model.errors import TracklogError
+from tracklog.model.errors import ArchiveDamaged, TracklogError
 
+FAILED_CHECK = 1
 USAGE = 2
 INTERRUPTED = 130
 READER_GONE = 141
@@ -110,14 +111,14 @@ class Verbs(click.Group):
 
             near = get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f"did you mean `tracklog {near[0]}`?" if near else "see `tracklog --help`"
-            raise click.UsageError(f"there is no verb {args[0]!r}; {hint}", ctx) from None
+            raise click.UsageError(f"there is no command {args[0]!r}; {hint}", ctx) from None
 
 
 @click.group(
     cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    subcommand_metavar="VERB [ARGS]...",
-    epilog="`tracklog VERB --help` shows examples.",
+    subcommand_metavar="COMMAND [ARGS]...",
+    epilog="`tracklog COMMAND --help` shows examples.",
 )
 @click.version_option(__version__, message="tracklog %(version)s")
 def tracklog() -> None:
@@ -155,11 +156,13 @@ def _print_usage(error: click.UsageError) -> None:
     """
     param = error.param if isinstance(error, click.BadParameter) else None
     message = error.format_message().removesuffix(".")
-    hint = "`tracklog --help` lists the verbs"
+    hint = "`tracklog --help` lists the commands"
     if error.ctx is not None:
         hint = f"`{error.ctx.command_path} --help` shows how"
-        if param is not None and isinstance(param.type, click.Path):
-            message, hint = error.message.removesuffix("."), f"name one that exists; {hint}"
+        missing = isinstance(error, click.MissingParameter)
+        if param is not None and isinstance(param.type, click.Path) and not missing:
+            message = error.message.removesuffix(".")
+            hint = f"name one that exists and that you can read; {hint}"
         else:
             click.echo(error.ctx.get_usage(), err=True, color=error.ctx.color)
     shouted = message[1:2].isupper()
@@ -178,6 +181,9 @@ def _exit_code(action: Callable[[], object]) -> int:
     except click.ClickException as error:
         print_error(error.message)
         code = USAGE
+    except ArchiveDamaged as error:
+        print_error(error.message, error.hint)
+        code = FAILED_CHECK
     except TracklogError as error:
         print_error(error.message, error.hint)
         code = USAGE

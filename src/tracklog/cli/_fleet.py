@@ -127,9 +127,9 @@ def table(view: "TopAnswer", look: Look, names: _table.Names, size: tuple[int, i
     texts = [[terminal.plain(_table.cell(column.value(row))) for column in cols] for row in visible]
     lines = [head(view, width)]
     if texts:
-        made = list(_table.lines(texts, cols, max(1, width - 2)))
-        lines.append(f"  {made[0]}")
-        for n, line in enumerate(made[1:], look.top):
+        table = list(_table.lines(texts, cols, max(1, width - 2)))
+        lines.append(f"  {table[0]}")
+        for n, line in enumerate(table[1:], look.top):
             plain = terminal.fitted(f"› {click.unstyle(line)}", width)
             lines.append(click.style(plain, reverse=True) if n == at else f"  {line}")
     else:

@@ -1,4 +1,4 @@
-"""The groups of verbs, in the order of the help: the one table for help, README and docs."""
+"""The groups of commands, in the order of the help: the one table for help, README and docs."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -18,7 +18,7 @@ GROUPS = (
     VerbSection(
         "Record",
         "get events into the journal",
-        ("serve", "record", "follow", "import", "reimport", "exec"),
+        ("serve", "record", "follow", "import", "reimport", "exec", "emitter"),
     ),
     VerbSection(
         "Look",
@@ -31,20 +31,24 @@ GROUPS = (
     VerbSection(
         "Ask",
         "find events, causes, differences and problems",
-        ("search", "why", "diff", "findings", "loops", "query"),
+        ("search", "why", "diff", "findings", "loops", "query", "mcp"),
     ),
-    VerbSection("Answer", "answer an agent that waits for a person", ("inbox", "answer")),
+    VerbSection(
+        "Answer",
+        "answer an agent that waits for a person, and mark runs",
+        ("inbox", "answer", "mark", "marks"),
+    ),
     VerbSection("Check", "check lines against the formats", ("check", "dialects", "schema")),
     VerbSection("Export", "take runs and large values out", ("export", "convert", "blob")),
     VerbSection(
         "Operate",
         "verify, repair, back up and clean up",
         (
-            "verify", "doctor", "repair", "backup", "archive", "restore", "store", "secrets", "erase", "prune", "rebuild",
-            "completion", "dev",
+            "verify", "checkpoint", "witness", "token", "doctor", "alerts", "repair", "backup", "archive", "restore", "store", "secrets", "erase", "prune",
+            "rebuild", "completion", "dev",
         ),
     ),
-    VerbSection("Host", "run workflows, stages and an OpenWOP host; show a demo", ("host", "demo")),
+    VerbSection("Host", "run workflows, plays and an OpenWOP server; show a demo", ("host", "demo")),
 )  # fmt: skip  # a table
 
 
@@ -53,7 +57,7 @@ QUESTIONS = "Look"
 
 
 def grouped(verbs: Iterable[str]) -> list[tuple[VerbSection, list[str]]]:
-    """The groups with their verbs; the rest last, under Other."""
+    """The groups with their commands; commands without a group come last, under Other."""
     there = list(verbs)
     named = {verb for group in GROUPS for verb in group.verbs}
     questions = set(question_names())

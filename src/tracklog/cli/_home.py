@@ -44,7 +44,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class RemoteStore:
-    """A record that is not in a folder: its URL, and a folder of this machine for what is."""
+    """A record in a database: its URL, and a folder of this machine for caches and transcripts."""
 
     url: str
     folder: Path
@@ -168,11 +168,19 @@ def expanded(path: Path) -> Path:
         ) from None
 
 
-def run_argument(name: str = "run", *, required: bool = True) -> Callable[[F], F]:
-    """The argument for a run; a shell can complete it."""
+def run_argument(
+    name: str = "run", *, required: bool = True, many: bool = False
+) -> Callable[[F], F]:
+    """The argument for a run, or for several; a shell can complete it."""
 
     def add(verb: F) -> F:
-        return click.argument(name, required=required, shell_complete=_runs)(verb)
+        return click.argument(
+            name,
+            required=required,
+            shell_complete=_runs,
+            nargs=-1 if many else 1,
+            metavar="RUN..." if many else None,
+        )(verb)
 
     return add
 
@@ -322,7 +330,7 @@ def writing(home: Place, **options: Any) -> "Home":
 
 
 def serving(home: Place, **options: Any) -> "Home":
-    """A home that a server writes to; what was surprising about opening it is logged."""
+    """A home that a server writes to; warnings from opening it go to the log."""
     from tracklog.web import logs
 
     served = opened(home, **options)
@@ -360,3 +368,13 @@ def redaction(wanted: bool) -> "Redact | None":
     from tracklog.intake import secrets
 
     return secrets.redact
+
+
+def user_name() -> str:
+    """The name of the person at this terminal, for the record of what an operator did."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a user that has no name
+        return f"user {os.getuid()}"

@@ -1,4 +1,4 @@
-"""Shared by the verbs that import: the sources, and the summary."""
+"""Shared by the commands that import: the sources, and the summary."""
 
 import os
 import sys
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from tracklog.cli import _home, _names
+from tracklog.cli import _home, _names, _options
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
+    from tracklog.formats.follow import TornLine
     from tracklog.formats.importers import ImportReport
     from tracklog.formats.importing import Importing
     from tracklog.formats.importing_summary import ImportSummary
@@ -26,7 +27,7 @@ def options(verb: F) -> F:
     """The arguments and options of the verbs that import files."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="The summary as one JSON object."),
-        click.option("--redact", is_flag=True, help="Redact secrets, with a note in the record."),
+        _options.redact_option,
         click.option("--dry-run", "dry", is_flag=True,
                      help="Show what would be imported, and store nothing."),
         click.option("--from", "only", metavar="NAME", shell_complete=_names.of("importers"),
@@ -54,17 +55,15 @@ def summing_up(
         yield
     except KeyboardInterrupt:
         if dry:
-            words = "stopped; this was read until then, and nothing was stored"
+            words = "stopped; this was read so far, and nothing was stored"
         else:
-            words = (
-                "stopped; everything read until then is stored, and the next import resumes there"
-            )
+            words = "stopped; everything that was read so far is stored, and the next import resumes there"
         click.echo(words, err=True)
         put(summary, as_json=as_json, dry=dry, redact=redact)
         raise
 
 
-LEADS_OUT = "a link that leads out of its folder; --follow-symlinks reads it"
+LEADS_OUT = "a link to a place outside its folder is skipped; --follow-symlinks reads it"
 
 
 def follow(
@@ -112,17 +111,20 @@ def follow(
                     if place not in unread:
                         terminal.print_error(f"{terminal.plain(place)} cannot be read: {why}")
                     unread.add(place)
+                for torn in summary.torn:
+                    print_torn(torn)
+                total.torn += summary.torn
                 if once:
                     break
                 time.sleep(every)
         except KeyboardInterrupt:
             pass  # the way to end it
     if once and not files:
-        words = "no agent left logs in its usual folder; `tracklog follow DIR` reads another folder"
+        words = "no logs of agents were found in their usual folders; `tracklog follow DIR` reads another folder"
         click.echo(words, err=True)
     if not as_json:
         click.echo(_counts(total.lines, VERDICTS), err=True)
-    sys.exit(2 if unread else 1 if total.lines["refused"] else 0)
+    sys.exit(2 if unread else 1 if total.lines["refused"] or total.torn else 0)
 
 
 def _leads_out(path: Path) -> bool:
@@ -131,19 +133,33 @@ def _leads_out(path: Path) -> bool:
 
 
 def exit_code(summary: "ImportSummary") -> int:
-    """2 where a file cannot be read, or nothing could; 1 where a line was refused or has no end."""
+    """2 where a file cannot be read, or nothing could; 1 where a line was refused or is torn."""
     nothing = summary.unrecognised and not (summary.files or summary.unchanged)
     return 2 if summary.unread or nothing else 1 if summary.lines["refused"] or summary.torn else 0
 
 
-def print_torn(place: str, size: int) -> None:
-    """Print that a last line was not stored, and what to do."""
-    terminal.print_error(
-        f"{terminal.plain(place)}: not stored: the line is torn, {terminal.count(size, 'byte')} "
-        "without a line end that are no complete JSON object",
-        "read the file again when its writer has finished; if it never will, "
-        "`tail -n 1 FILE | tracklog record` stores the line among the refused ones",
+def print_torn(torn: "TornLine") -> None:
+    """Print that a last line is incomplete, whether it is stored, and what to do."""
+    size, again = (
+        terminal.count(torn.size, "byte"),
+        "read the file again when its writer has finished",
     )
+    if torn.stored:
+        what = "last record" if torn.number else "file"
+        words = f"the {what} is torn: {size} are stored with the finding torn-tail"
+        again += ", then all of it is imported"
+    elif not torn.number:
+        words = f"not stored: the file is torn, {size} that are no complete JSON"
+    else:
+        words = (
+            f"not stored: the line is torn, {size} without a line end that are no complete JSON "
+            "object"
+        )
+        again += (
+            "; if it never will, `tail -n 1 FILE | tracklog record` stores the line among the "
+            "refused ones"
+        )
+    terminal.print_error(f"{terminal.plain(torn.place)}: {words}", again)
 
 
 def put(
@@ -161,8 +177,8 @@ def put(
         )
     for path, problems in summary.refused:
         terminal.print_refused(path, problems)
-    for place, bytes_ in summary.torn:
-        print_torn(place, bytes_)
+    for torn in summary.torn:
+        print_torn(torn)
     for hint in summary.hints:
         click.echo(f"hint: {terminal.plain(hint)}", err=True)
     if redact and (summary.unchanged or summary.lines["duplicate"]):
@@ -218,7 +234,12 @@ def _summary_lines(summary: "ImportSummary", *, dry: bool) -> list[str]:
         for path, names in list(summary.ambiguous.items())[:3]:
             lines.append(f"  {terminal.plain(path)} may be of {' or '.join(names)}")
     elif not (
-        summary.files or summary.unchanged or summary.unread or summary.gone or summary.empty
+        summary.files
+        or summary.unchanged
+        or summary.unread
+        or summary.gone
+        or summary.empty
+        or summary.torn
     ):
         lines.append("nothing to read was found; name the files or folders of an agent's log")
     return lines

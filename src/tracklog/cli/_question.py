@@ -1,4 +1,4 @@
-"""The verb of a question: its parameters are the options; its answer is printed, or is the JSON."""
+"""The command of a question: its parameters are the options; its answer is a table or JSON."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ class QuestionCall:
     question: Question
     path: Path
     home: "Home"
-    given: Mapping[str, Any]
+    parameters: Mapping[str, Any]
     """Every option of the verb."""
 
     @cached_property
@@ -37,9 +37,9 @@ class QuestionCall:
 
     def answer(self, **other: Any) -> Any:
         """The answer, with the given options or with others."""
-        known = {param.python for param in self.question.params}
-        given = {name: value for name, value in self.given.items() if name in known}
-        return self.question.ask(self.home, **(given | other))
+        known = {param.argument for param in self.question.params}
+        arguments = {name: value for name, value in self.parameters.items() if name in known}
+        return self.question.ask(self.home, **(arguments | other))
 
 
 Show = Callable[[Any, QuestionCall], None]
@@ -62,14 +62,14 @@ def verb(
     """
     question = question_of(name)
 
-    def run(home: Path, json: bool, **given: Any) -> None:
+    def run(home: Path, json: bool, **parameters: Any) -> None:
         with _home.asking(home) as opened:
-            asked = QuestionCall(question, opened.path, opened, given)
-            answer = asked.answer()
+            call = QuestionCall(question, opened.path, opened, parameters)
+            answer = call.answer()
             if json:
-                put_json(as_json(answer, asked) if as_json else answer)
+                put_json(as_json(answer, call) if as_json else answer)
             else:
-                (show or _fields)(answer, asked)
+                (show or _fields)(answer, call)
         if exit_code is not None:
             sys.stdout.flush()
             sys.exit(exit_code(answer))
@@ -107,12 +107,12 @@ def _argument(param: Param) -> Decorator:
 def _option(param: Param) -> Decorator:
     flag = f"--{param.name.replace('_', '-')}"
     if param.kind == "boolean":
-        return click.option(flag, param.python, is_flag=True, help=param.about)
+        return click.option(flag, param.argument, is_flag=True, help=param.about)
     about = f"{param.about[:-1]}; may be repeated." if param.many else param.about
     split = _split(param) if param.many and param.options else None
     return click.option(
         flag,
-        param.python,
+        param.argument,
         type=click.STRING if split else _type(param),
         callback=split,
         metavar=f"[{'|'.join(param.options)}]" if split else None,
@@ -151,7 +151,7 @@ def _type(param: Param) -> click.ParamType[Any]:
 
 
 def _help(question: Question) -> str:
-    """The first sentence alone, as in the list of verbs; then the rest."""
+    """The first sentence as a paragraph, as in the list of commands; then the other sentences."""
     first, dot, more = question.about.partition(". ")
     return f"{first}.\n\n{more}" if dot else question.about
 
@@ -162,9 +162,9 @@ def _epilog(question: Question, notes: str) -> str:
     return "\n\n".join(filter(None, (examples, f"\b\n{notes}" if notes else "")))
 
 
-def _fields(answer: Any, asked: QuestionCall) -> None:
+def _fields(answer: Any, call: QuestionCall) -> None:
     """A table of rows, or the fields of one answer, one below the other."""
-    row = asked.question.row
+    row = call.question.row
     if row is None:
         for each in fields(answer):
             click.echo(

@@ -69,8 +69,8 @@ def _row(record: "Record", home: "Home", width: int | None, *, one_run: bool) ->
     """A record on one line; on a terminal it is cut to the width."""
     narrow = width is not None and width < WIDE
     kind, at, text, look = _words(record, home)
-    moment = terminal.moment(at, record.received)
-    head = f"{record.seq:>{6 if narrow else 8}}  {moment[5:] if narrow else moment}  "
+    time = terminal.time_text(at, record.received)
+    head = f"{record.seq:>{6 if narrow else 8}}  {time[5:] if narrow else time}  "
     if not (narrow and one_run):
         run = f"{terminal.plain(record.run):<20}"  # complete, where there is room
         run = run if width is None else terminal.fitted(record.run, 12 if narrow else 20)
@@ -90,7 +90,8 @@ def _words(record: "Record", home: "Home") -> tuple[str, str | None, str, termin
         return "erased", None, record.erased.reason, {"fg": "red"}
     if record.dialect not in home.dialects:
         return record.dialect, None, "the dialect of this record is not installed", {"fg": "yellow"}
-    _, event, facts, *_ = read_alone(record, home.dialects)
+    reading = read_alone(record, home.dialects)
+    event, facts = reading.event, reading.marks or reading.facts
     if event is None:
         return "damaged", None, "`tracklog verify` shows what was changed", {"fg": "red"}
     who = next((text_of(fact.agent) for fact in facts if fact.agent is not None), event.actor)

@@ -5,7 +5,8 @@ import sys
 import tempfile
 from abc import ABC, abstractmethod
 from collections import Counter
-from pathlib import PurePath
+from hashlib import sha256
+from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 SPOOL = 8 * 1024 * 1024
 LEVELS = ("info", "warning", "error")
 """The levels, in increasing order."""
-REFUSED = "refused"
-"""The code of a refused line; the code of a finding is its name."""
+HINT = "hint"
+"""The code of a hint; that of a finding is its name."""
 
 
 class CheckReport(Protocol):
@@ -136,7 +137,8 @@ class JsonReport:
 
     def finding(self, finding: "LocatedFinding") -> None:
         name, message, level = finding.finding
-        row = {"finding": name, "line": finding.line, "message": message, "level": level}
+        row = {"finding": name, "code": name, "line": finding.line, "message": message}
+        row |= {"level": level}
         row |= {"file": self.name, "dialect": finding.dialect, "run": finding.run}
         self.later.write(terminal.json_line(row))
 
@@ -164,7 +166,7 @@ class AnnotationReport(ABC):
 
     def judged(self, verdict: "LineVerdict") -> None:
         for problem in getattr(verdict.result, "problems", ()):
-            self._put("error", verdict.line, REFUSED, _explained(problem))
+            self._put("error", verdict.line, problem.code, _explained(problem))
 
     def finding(self, finding: "LocatedFinding") -> None:
         name, message, level = finding.finding
@@ -173,7 +175,7 @@ class AnnotationReport(ABC):
         self._put(word, finding.line, name, message + where)
 
     def hint(self, hint: str) -> None:
-        self._put(self.info, None, "hint", hint)
+        self._put(self.info, None, HINT, hint)
 
     @abstractmethod
     def _put(self, level: str, line: int | None, code: str, message: str) -> None:
@@ -185,10 +187,14 @@ class GitHubReport(AnnotationReport):
 
     info = "notice"
 
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+
     def open(self, name: str) -> None:
         self.name = terminal.spelled(name)
 
     def unread(self, message: str) -> None:
+        self.counts["error", "unreadable"] += 1
         click.echo(f"::error title=unreadable::{_data(message)}")
 
     def _put(self, level: str, line: int | None, code: str, message: str) -> None:
@@ -197,13 +203,23 @@ class GitHubReport(AnnotationReport):
             place["line"] = str(line)
         place["title"] = code
         properties = ",".join(f"{key}={_property(value)}" for key, value in place.items())
+        self.counts[level, code] += 1
         click.echo(f"::{level} {properties}::{_data(message)}")
 
     def close(self) -> None:
         pass
 
     def end(self) -> None:
-        pass
+        """Add the counts to the summary of the job: GitHub shows only some of the annotations."""
+        path = os.environ.get("GITHUB_STEP_SUMMARY")
+        if not path:
+            return
+        order = ("error", "warning", self.info)
+        rows = sorted(self.counts.items(), key=lambda row: (order.index(row[0][0]), -row[1]))
+        table = [f"| {level} | `{code}` | {count:,} |" for (level, code), count in rows]
+        head = ["| level | code | number |", "|---|---|---|"] if table else ["Nothing was found."]
+        with Path(path).open("a") as summary:
+            summary.write("\n".join(["### tracklog check", "", *head, *table, "", ""]))
 
 
 def _data(text: str) -> str:
@@ -223,6 +239,8 @@ class SarifReport(AnnotationReport):
 
     def __init__(self) -> None:
         self.rules: dict[str, int] = {}
+        self.levels: dict[str, str] = {}
+        self.entries: Counter[str] = Counter()
         self.errors: list[str] = []
         self.any = False
         self._write(
@@ -241,30 +259,51 @@ class SarifReport(AnnotationReport):
 
     def _put(self, level: str, line: int | None, code: str, message: str) -> None:
         region = {} if line is None else {"region": {"startLine": line}}
-        place = {"artifactLocation": {"uri": self.uri}, **region}
+        base = {} if self.uri.startswith("file:") else {"uriBaseId": "%SRCROOT%"}
+        place = {"artifactLocation": {"uri": self.uri, **base}, **region}
+        self.levels.setdefault(code, level)
         result = {
             "ruleId": code,
             "ruleIndex": self.rules.setdefault(code, len(self.rules)),
             "level": level,
             "message": {"text": message},
             "locations": [{"physicalLocation": place}],
+            "partialFingerprints": {"tracklog/v1": self._fingerprint(code, message)},
         }
         self._write("," if self.any else "")
         terminal.put_bytes(terminal.json_line(result).rstrip(b"\n"))
         self.any = True
 
+    def _fingerprint(self, code: str, message: str) -> str:
+        """The same for the same entry of a later version of the file, whatever its line is then."""
+        entry = f"{self.uri}\n{code}\n{message}"
+        self.entries[entry] += 1
+        return sha256(f"{entry}\n{self.entries[entry]}".encode("utf-8", "replace")).hexdigest()
+
     def close(self) -> None:
-        pass
+        self.entries.clear()
 
     def end(self) -> None:
         from tracklog import __version__
+        from tracklog.model.problems import CODES
 
-        rules = [{"id": code, "shortDescription": {"text": code}} for code in self.rules]
+        rules = [
+            {
+                "id": code,
+                "shortDescription": {"text": CODES.get(code, code)},
+                "defaultConfiguration": {"level": self.levels[code]},
+            }
+            for code in self.rules
+        ]
         driver = {"name": "tracklog", "version": __version__, "rules": rules}
         notes = [{"level": "error", "message": {"text": error}} for error in self.errors]
         noted = {"toolExecutionNotifications": notes} if notes else {}
         invocation = {"executionSuccessful": not notes, **noted}
-        rest = {"tool": {"driver": driver}, "invocations": [invocation]}
+        rest = {
+            "tool": {"driver": driver},
+            "columnKind": "unicodeCodePoints",
+            "invocations": [invocation],
+        }
         self._write("],")
         terminal.put_bytes(terminal.json_line(rest).rstrip(b"\n")[1:-1])
         self._write("}]}\n")

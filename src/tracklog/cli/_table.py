@@ -133,7 +133,7 @@ def _above(
     fitted: Sequence[int],
     room: int,
 ) -> Iterator[str]:
-    """A long text without room beside the others stands below them, complete."""
+    """A long text that does not fit beside the other columns is printed below them, in full."""
     others, widths = fitting[:-1], fitted[:-1]
     yield click.style(_line([column.name for column in others], others, widths, room), bold=True)
     for row in texts:

@@ -21,19 +21,19 @@ def tape_options(verb: F) -> F:
             type=click.Choice(["error", "live"]),
             default="error",
             show_default=True,
-            help="What to do with a call that the tape does not have.",
+            help="For a call that is not in the recorded run: stop with an error, or really make it.",
         ),
         click.option(
             "--by",
             type=click.Choice(["order", "match"]),
             default="order",
             show_default=True,
-            help="How the answers of the tape are looked up.",
+            help="Take the recorded answers in their order, or those to the same question.",
         ),
         click.option(
             "--tape",
             metavar="RUN",
-            help="Answer from a recorded run instead of calling models and tools.",
+            help="Take all answers from this recorded run; no model or tool is called.",
         ),
     ):
         verb = option(verb)

@@ -1,4 +1,4 @@
-"""Shared by the verbs: opening inputs, JSON lines, progress on a terminal."""
+"""Shared by the commands: opening inputs, JSON lines, progress on a terminal."""
 
 import io
 import os
@@ -246,9 +246,9 @@ def drawn(stream: TextIO) -> TextIO:
     return stream.stream if isinstance(stream, Harmless) else stream
 
 
-def moment(at: str | None, received: str) -> str:
+def time_text(at: str | None, received: str) -> str:
     """The time in UTC to the second: by the emitter's clock, else the time of receipt."""
-    from tracklog.folds import moment as milliseconds
+    from tracklog.folds import epoch_ms as milliseconds
     from tracklog.journal.frame import stamp
 
     known = milliseconds(at)

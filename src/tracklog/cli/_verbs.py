@@ -1,4 +1,4 @@
-"""A verb with subcommands, one of which is the default."""
+"""A command with subcommands, one of which is the default."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ class VerbGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
         """Each subcommand with its complete first sentence; click would cut it."""
-        with formatter.section("Verbs"):
+        with formatter.section("Commands"):
             formatter.write_dl(
                 [(name, verb.get_short_help_str(1000)) for name, verb in self.commands.items()]
             )

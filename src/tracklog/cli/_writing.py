@@ -1,4 +1,4 @@
-"""Write the output of a verb: a file that is complete or absent, or standard output."""
+"""Write the output of a command: a file that is complete or absent, or standard output."""
 
 import os
 import sys

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from tracklog.answers.agents import AgentRow
 
 
-def _show(rows: "list[AgentRow]", asked: _question.QuestionCall) -> None:
-    now = now_of(asked.home)
+def _show(rows: "list[AgentRow]", call: _question.QuestionCall) -> None:
+    now = now_of(call.home)
     columns = [
         _table.Column("agent", lambda row: row.agent, cut=24),
         _table.Column("runs", lambda row: row.run_count, right=True),

@@ -52,15 +52,15 @@ def command(
         try:
             answer = orjson.loads(value)
         except orjson.JSONDecodeError as error:
-            raise click.UsageError(f"--value is no JSON: {error}") from None
+            raise click.UsageError(f"--value is not JSON: {error}") from None
     _home.reading(home).close()
     with _home.writing(home) as opened:
-        asked, given = operator.give(
+        row, recorded = operator.give(
             opened, question, answer, by=by or getpass.getuser(), run=run, writer="cli"
         )
     if as_json:
-        of = {name: getattr(asked, name) for name in ("family", "run", "question_id")}
-        terminal.put_json({**given._asdict(), **of})
+        of = {name: getattr(row, name) for name in ("family", "run", "question_id")}
+        terminal.put_json({**recorded._asdict(), **of})
     else:
-        who = terminal.plain(str(asked.agent or asked.run))
-        click.echo(f"recorded as {given.seq}: {who} can continue")
+        who = terminal.plain(str(row.agent or row.run))
+        click.echo(f"recorded as {recorded.seq}: {who} can continue")

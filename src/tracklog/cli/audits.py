@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tracklog.answers.audits import AuditRow
 
 
-def _show(rows: "list[AuditRow]", asked: _question.QuestionCall) -> None:
+def _show(rows: "list[AuditRow]", call: _question.QuestionCall) -> None:
     columns = [
         _table.Column("checkpoint", lambda row: row.checkpoint, cut=24),
         _table.Column("colour", lambda row: row.colour),
@@ -18,7 +18,7 @@ def _show(rows: "list[AuditRow]", asked: _question.QuestionCall) -> None:
         _table.Column("fail", lambda row: row.failed, rank=1, right=True),
         _table.Column("last failed in", lambda row: row.last_fail_run_id, 4, cut=12),
     ]
-    more = "" if asked.given["window"] == "all" else "; --window all looks at all of them"
+    more = "" if call.parameters["window"] == "all" else "; --window all looks at all of them"
     _table.put(rows, columns, f"no audit in this window{more}")
 
 

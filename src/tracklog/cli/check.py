@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracklog.cli import _hints, _names, _reports
+from tracklog.cli import _hints, _options, _reports
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
@@ -34,12 +34,7 @@ Exit code: 0 nothing refused and nothing found at the level of --fail-on,
 1 something refused or found at that level or above, 2 usage or I/O.""",
 )
 @click.argument("files", nargs=-1, metavar="[FILES|-]")
-@click.option(
-    "--dialect",
-    metavar="NAME",
-    shell_complete=_names.of("dialects"),
-    help="Read every line as this dialect.",
-)
+@_options.dialect_option
 @click.option(
     "--fail-on",
     type=click.Choice(_reports.LEVELS[::-1]),
@@ -57,12 +52,7 @@ Exit code: 0 nothing refused and nothing found at the level of --fail-on,
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--verbose", "-v", is_flag=True, help="Show accepted lines too.")
-@click.option(
-    "--max-line",
-    type=click.IntRange(min=1),
-    metavar="BYTES",
-    help="The length of the longest line that is accepted.",
-)
+@_options.max_line_option
 def command(
     files: tuple[str, ...],
     dialect: str | None,

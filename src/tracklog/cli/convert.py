@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tracklog.cli import _home, _names, _writing
+from tracklog.cli import _home, _names, _options, _writing
 
 
 @click.command(
@@ -27,13 +27,8 @@ Exit code: 0 written, 1 something would be lost and --strict was given, 2 usage 
     required=True,
     help="The dialect to convert to.",
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
-@click.option(
-    "--strict", is_flag=True, help="Write nothing if any field is dropped or synthesised."
-)
-@click.option("--report", is_flag=True, help="Report what happened to each field.")
-@click.option("--json", "as_json", is_flag=True, help="The report as one JSON object.")
-@click.option("--bare", is_flag=True, help="Do not carry the original lines in an extension.")
+@_options.loss_options
+@click.option("--bare", is_flag=True, help="Do not add the original lines under an extra key.")
 def command(
     run: str,
     home: Path,
@@ -46,7 +41,7 @@ def command(
 ) -> None:
     """Convert RUN to another dialect: every line passes the check of that dialect.
 
-    Fields that the dialect cannot express are carried in an extension, from which converting back
+    Fields that the dialect cannot express are added under an extra key, from which converting back
     restores the original lines. The report goes to standard error unless there is a FILE.
     """
     from tracklog.formats.convert import convert

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _WIDTH = 20  # columns of a bar
 
 
-def _show(rows: "list[CostRow]", asked: _question.QuestionCall) -> None:
-    by = asked.given["by"] or ("run",)
+def _show(rows: "list[CostRow]", call: _question.QuestionCall) -> None:
+    by = call.parameters["by"] or ("run",)
     highest = max((_spent(row) for row in rows), default=0)
     when = [_table.Column("begin", lambda row: row.begin)]
     bars = [_table.Column("", lambda row: _bar(_spent(row), highest), rank=4)]
@@ -29,16 +29,16 @@ def _show(rows: "list[CostRow]", asked: _question.QuestionCall) -> None:
         _table.Column("in", lambda row: row.input_tokens, rank=2, right=True),
         _table.Column("out", lambda row: row.output_tokens, rank=1, right=True),
         _table.Column("cached", lambda row: row.cached_tokens, rank=3, right=True),
-        *(_of(each, asked.names) for each in names),
+        *(_of(each, nth, call.names) for nth, each in enumerate(dict.fromkeys(names))),
     ]
     _table.put(rows, columns, "no spend was recorded; `tracklog runs` shows what was recorded")
     if any(row.computed_usd is not None for row in rows):
-        as_of = prices.load(asked.path).as_of
+        as_of = prices.load(call.path).as_of
         click.echo(f"~ computed, by the list prices of {as_of}", err=True)
     unpriced = sorted({model for row in rows for model in row.unpriced_models})
     if unpriced:
         some = ", ".join(map(terminal.plain, unpriced))
-        place = terminal.plain(str(asked.path / prices.OWN))
+        place = terminal.plain(str(call.path / prices.OWN))
         click.echo(f"no price is known for {some}; set one in {place}", err=True)
 
 
@@ -52,14 +52,21 @@ def _bar(value: float, highest: float) -> str:
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
-def _of(by: str, names: _table.Names) -> _table.Column:
-    """The row's key; a run under the name by which it can be requested."""
+def _of(by: str, nth: int, names: _table.Names) -> _table.Column:
+    """A name of the row; a run under the name by which it can be requested."""
+
+    def key(row: "CostRow") -> str | None:
+        return row.also_of if nth else row.of
+
     if by != "run":
-        return _table.Column("of" if by == "all" else by, lambda row: row.of, cut=24)
-    return _table.Column(
-        "run", lambda row: names.of(*row.of.split(":", 1)), cut=8, least=names.least
-    )
+        return _table.Column("of" if by == "all" else by, key, cut=24)
+
+    def run(row: "CostRow") -> str | None:
+        named = key(row)
+        return None if named is None else names.of(*named.split(":", 1))
+
+    return _table.Column("run", run, cut=8, least=names.least)
 
 
-_NOTES = f"{_table.MONEY}\n\n\b\nYour own prices go into prices.json in the home: see docs/how-to/run-an-agent.md."
+_NOTES = f"{_table.MONEY}\n\n\b\nYour own prices go into prices.json in the home: see docs/how-to/see-what-it-cost.md."
 command = _question.verb("costs", _show, notes=_NOTES)

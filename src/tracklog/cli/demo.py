@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tracklog.cli import _home
+from tracklog.cli import _home, _options
 
 
 @click.command(
@@ -26,14 +26,7 @@ Examples:
     callback=lambda _context, _option, path: _home.expanded(path),
     help="The folder of the demo; never your own home.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=4318,
-    show_default=True,
-    help="0 for any free port.",
-)
+@_options.listen_options(4318)
 @click.option(
     "--once", is_flag=True, help="Write the lines of the last day and exit; serve nothing."
 )

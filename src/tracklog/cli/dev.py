@@ -25,16 +25,23 @@ def command() -> None:
     """Start servers on this machine, to try things out."""
 
 
-@command.command()
+@command.command(
+    epilog="""\b
+Examples:
+  tracklog dev postgres
+  tracklog dev postgres --cluster --folder ./database""",
+)
 @click.option(
     "--folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where its data is; it is still there the next time."
+    help="The folder of its data, which stays when the server stops."
     f"  [default: {FOLDER}; for root {FOLDER_OF_ROOT}]",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 for any free port.")
-@click.option("--cluster", is_flag=True, help="With a standby that confirms every commit.")
+@click.option(
+    "--cluster", is_flag=True, help="Also start a standby server that confirms every commit."
+)
 def postgres(folder: Path | None, port: int, cluster: bool) -> None:
     """Start a PostgreSQL server on this machine, print its URL, and stop it with Ctrl-C.
 

@@ -30,4 +30,4 @@ def command(as_json: bool) -> None:
             f"{'':11} {count}; kinds {policy.kinds}, fields {policy.fields}; family {dialect.family}"
         )
         if dialect.powers:
-            click.echo(f"{'':11} powers of its agents: {', '.join(dialect.powers)}")
+            click.echo(f"{'':11} features of its agents: {', '.join(dialect.powers)}")

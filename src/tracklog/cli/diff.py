@@ -18,8 +18,8 @@ UNITS |= {"tokens_cached": "tokens cached", "tool_calls": "tool calls"}
 UNITS |= {"tool_failures": "failed calls"}
 
 
-def _show(answer: "DiffAnswer", asked: _question.QuestionCall) -> None:
-    _Words().put(answer, all=asked.given["all"])
+def _show(answer: "DiffAnswer", call: _question.QuestionCall) -> None:
+    _Words().put(answer, all=call.parameters["all"], exact=call.parameters["exact"])
 
 
 class _Words:
@@ -28,12 +28,13 @@ class _Words:
     def __init__(self) -> None:
         self.width = terminal.width()
 
-    def put(self, answer: "DiffAnswer", *, all: bool) -> None:
+    def put(self, answer: "DiffAnswer", *, all: bool, exact: bool) -> None:
         self.echo(f"--- {answer.a}", fg="red")
         self.echo(f"+++ {answer.b}", fg="green")
         counts = answer.counts
         if answer.same:
-            self.echo(f"the same: {terminal.count(counts.same, 'step')}, ids and times apart")
+            apart = "" if exact else "; ids and times were not compared"
+            self.echo(f"the same: {terminal.count(counts.same, 'step')}{apart}")
         else:
             words = [f"{counts.same:,} the same", f"{counts.changed:,} changed"]
             words += [f"{counts.only_a:,} only in the first"]

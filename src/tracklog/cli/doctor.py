@@ -37,7 +37,7 @@ def command(home: _home.Place, as_json: bool, accepting: bool) -> None:
     folder, wrong = _home.folder_of(home), False
     if accepting:
         for path in accept(folder, time.time()):
-            click.echo(f"accepted {path.name}, on record in {folder / 'accepted'}", err=True)
+            click.echo(f"accepted {path.name}; {folder / 'accepted'} lists it", err=True)
     place, folders = _home.url_and_folders(home)
     for check in doctor(place, time.time(), folders):
         wrong = wrong or check.state == "error"

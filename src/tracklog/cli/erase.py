@@ -1,7 +1,5 @@
 """`tracklog erase`: delete the bytes of one record, with a tombstone."""
 
-import getpass
-import os
 from pathlib import Path
 
 import click
@@ -38,7 +36,7 @@ def command(
         if not yes and not _confirmed(seq, run):
             click.echo("nothing was erased; --yes does not ask", err=True)
             raise click.Abort
-        done = opened.erase(run, seq, reason=reason, by=by or _user())
+        done = opened.erase(run, seq, reason=reason, by=by or _home.user_name())
     if as_json:
         terminal.put_json(
             {"seq": done.seq, "run": done.run[1], "leaf": done.leaf, "also": done.also}
@@ -50,14 +48,9 @@ def command(
 
 def _confirmed(seq: int, run: str) -> bool:
     try:
-        return click.confirm(f"erase record {seq} of {plain(run)} for good?", err=True)
+        return click.confirm(
+            f"delete the content of record {seq} of {plain(run)}? This cannot be undone.", err=True
+        )
     except click.Abort:
         click.echo(err=True)  # the prompt has no line end
         return False
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container may run as a user that has no name
-        return f"user {os.getuid()}"

@@ -42,8 +42,8 @@ def command(run: str, home: Path, after: int, raw: bool, as_json: bool, proof: P
         if proof is not None:
             import orjson
 
-            from tracklog.journal.proof import prove
+            from tracklog.journal.proof import prove_all
 
             proof.write_bytes(
-                orjson.dumps(prove(opened.store, wanted), option=orjson.OPT_APPEND_NEWLINE)
+                orjson.dumps(prove_all(opened.storage, wanted), option=orjson.OPT_APPEND_NEWLINE)
             )

@@ -50,7 +50,7 @@ Exit code: that of the command; 124 timed out, 126 cannot be run, 127 not found.
 @click.option(
     "--provider",
     metavar="NAME",
-    help="The provider of the output, if the command's name does not show it.",
+    help="The agent (claude, codex, …) whose output this is, if the name of the command does not show it.",
 )
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
               help="End the command after this time.")  # fmt: skip
@@ -72,7 +72,7 @@ def command(
     stops it. A JSON stream is recorded as messages and tool calls, any other output as text.
     """
     if tee_raw and redact:
-        raise click.UsageError("--tee-raw keeps every byte, so it cannot go with --redact")
+        raise click.UsageError("--tee-raw stores every byte, so it cannot be used with --redact")
     if shutil.which(command[0]) is None:
         there = Path(command[0]).exists()
         print_error(
@@ -177,7 +177,7 @@ class _Clerk(threading.Thread):
         elif self._failure is not None:
             print_error(
                 f"the run was not recorded completely: {self._failure}",
-                "the command itself was not disturbed; `tracklog doctor` looks at the home",
+                "the command itself was not affected; `tracklog doctor` examines the home",
             )
 
     def _record(self) -> None:

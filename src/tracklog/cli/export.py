@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tracklog.cli import _home, _names, _writing
+from tracklog.cli import _home, _names, _options, _writing
 
 
 class Listing(click.Command):
@@ -44,14 +44,16 @@ Exit code: 0 written, 1 something would be lost and --strict was given, 2 usage 
 @click.argument("format", shell_complete=_names.of("exporters"))
 @_home.run_argument()
 @_home.read_option
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
-@click.option("-O", "--option", "options", multiple=True, metavar="NAME=VALUE")
-@click.option("-f", "--follow", is_flag=True, help="Continue as records come, until the run ends.")
+@_options.loss_options
 @click.option(
-    "--strict", is_flag=True, help="Write nothing if any field is dropped or synthesised."
+    "-O",
+    "--option",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the format, see below; may be repeated.",
 )
-@click.option("--report", is_flag=True, help="Report what happens to each field.")
-@click.option("--json", "as_json", is_flag=True, help="The report as one JSON object.")
+@click.option("-f", "--follow", is_flag=True, help="Continue with new records, until the run ends.")
 @click.option("--no-proof", is_flag=True, help="Do not verify the run against the journal.")
 def command(
     format: str,

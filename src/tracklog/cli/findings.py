@@ -11,23 +11,23 @@ if TYPE_CHECKING:
     from tracklog.answers.findings import FindingRow
 
 
-def _show(rows: "list[FindingRow]", asked: _question.QuestionCall) -> None:
-    _home.report(asked.home.journal.findings)
+def _show(rows: "list[FindingRow]", call: _question.QuestionCall) -> None:
+    _home.report(call.home.journal.findings)
     columns = [
         _table.Column("seq", lambda row: str(row.seq), right=True),
         _table.Column("level", lambda row: row.level, rank=2),
-        asked.names.column(rank=1),
+        call.names.column(rank=1),
         _table.Column("finding", lambda row: row.name),
         _table.Column("what it is", lambda row: row.message, cut=24),
     ]
-    limit = asked.given["limit"]
+    limit = call.parameters["limit"]
     if not rows:
         hint = _home.same_record("`tracklog runs` shows what was recorded")
         click.echo(f"no findings; {hint}", err=True)
         return
     _table.put(rows, columns, "")
     sys.stdout.flush()
-    if len(rows) == limit and len(asked.answer(limit=limit + 1)) > limit:
+    if len(rows) == limit and len(call.answer(limit=limit + 1)) > limit:
         click.echo(f"only the newest {limit:,} are shown; --limit shows more", err=True)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracklog.cli import _hints, _home, _importing, _names
+from tracklog.cli import _hints, _home, _importing, _options
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
@@ -33,13 +33,8 @@ Exit code: 0 all stored, 1 a line refused or torn, 2 usage or I/O.""",
     metavar="[DIRS]...",
 )
 @_home.home_option
-@click.option(
-    "--dialect",
-    metavar="NAME",
-    shell_complete=_names.of("dialects"),
-    help="Read every line as this dialect.",
-)
-@click.option("--redact", is_flag=True, help="Redact secrets, with a note in the record.")
+@_options.dialect_option
+@_options.redact_option
 @click.option("--once", is_flag=True, help="Read what exists, and stop.")
 @click.option(
     "--follow-symlinks", is_flag=True, help="Also read links that lead out of the folders."
@@ -101,7 +96,7 @@ def command(
                         terminal.print_error(message, "check its owner and mode")
                     elif isinstance(read, TornLine):
                         counts["torn"] += 1
-                        _importing.print_torn(f"{read.path}, line {read.number}", read.size)
+                        _importing.print_torn(read)
                     elif isinstance(read, SkippedLink):
                         click.echo(terminal.plain(f"{read.path}: {_importing.LEADS_OUT}"), err=True)
                     else:

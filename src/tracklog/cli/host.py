@@ -1,4 +1,4 @@
-"""`tracklog host`: run agents with everything on record."""
+"""`tracklog host`: run agents and record what they do."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -64,7 +64,7 @@ Examples:
   tracklog host openwop --port 4400
 
 \b
-`tracklog host NAME --help` shows more of each.""",
+`tracklog host NAME --help` shows the commands of a host.""",
 )
 def command() -> None:
     """Run agents with one of the hosts; everything they do is recorded."""

@@ -52,5 +52,8 @@ def command(
         summary.gone = importing.look_for_gone(dry=dry)
     _importing.put(summary, as_json=as_json, dry=dry, redact=redact)
     if not files and as_json:  # otherwise the summary reports it
-        click.echo("no agent stores its files here; name files or folders to read", err=True)
+        click.echo(
+            "no logs of agents were found in their usual folders; name files or folders to read",
+            err=True,
+        )
     sys.exit(_importing.exit_code(summary))

@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from tracklog.answers.inbox import InboxRow
 
 
-def _show(rows: "list[InboxRow]", asked: _question.QuestionCall) -> None:
+def _show(rows: "list[InboxRow]", call: _question.QuestionCall) -> None:
     columns = [
         _table.Column("state", lambda row: row.state),
         _table.Column("waited", lambda row: _table.age(row.waiting_seconds), right=True),
-        asked.names.column(),
+        call.names.column(),
         _table.Column("agent", lambda row: row.agent, rank=1, cut=8),
         _table.Column("by", lambda row: row.answered_by or None, rank=2, cut=8),
         # The id for `tracklog answer`: always shown, and complete.

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from tracklog.answers.leaderboard import ContestRow
 
 
-def _show(rows: "list[ContestRow]", asked: _question.QuestionCall) -> None:
-    names = asked.names
+def _show(rows: "list[ContestRow]", call: _question.QuestionCall) -> None:
+    names = call.names
     columns = [
         _table.Column("winner", lambda row: row.winner, cut=16),
         _table.Column("kind", lambda row: row.winner_kind, rank=4),

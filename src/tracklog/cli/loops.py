@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from tracklog.answers.loops import LoopRow
 
 
-def _show(rows: "list[LoopRow]", asked: _question.QuestionCall) -> None:
+def _show(rows: "list[LoopRow]", call: _question.QuestionCall) -> None:
     columns = [
         _table.Column("times", lambda row: row.times, right=True),
-        asked.names.column(),
+        call.names.column(),
         _table.Column("tool", lambda row: row.tool, cut=16),
         _table.Column("last", lambda row: str(row.last_seq), rank=2, right=True),
         _table.Column("agents", lambda row: row.agents, rank=1, cut=12),

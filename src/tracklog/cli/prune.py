@@ -1,39 +1,15 @@
 """`tracklog prune`: delete old records, with a note in the record."""
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from tracklog.cli import _home
+from tracklog.cli import _home, _options
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
     from tracklog.home.home import Home
-
-UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-OLDEST = 100 * 365 * 86400
-"""Seconds; nothing here is a hundred years old."""
-
-
-class Age(click.ParamType[float]):
-    """A length of time: 30d, 12h."""
-
-    name = "age"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        match = re.fullmatch(r"([0-9]+)([mhdw])", str(value))
-        if match is None:
-            self.fail(f"{value!r} is no age; write 30d, 12h, 90m or 8w", param, ctx)
-        seconds = int(match[1]) * UNITS[match[2]]
-        if seconds > OLDEST:
-            self.fail(
-                f"{value!r} is longer than any record exists; write 30d, 12h or 8w", param, ctx
-            )
-        return float(seconds)
 
 
 @click.command(
@@ -41,17 +17,31 @@ class Age(click.ParamType[float]):
 Examples:
   tracklog prune --older-than 30d --dry-run
   tracklog prune --older-than 12w
-  tracklog prune --older-than 7d --archive s3://bucket/tracklog   (the archive keeps them)""",
+  tracklog prune --older-than 7d --archive s3://bucket/tracklog   (the archive keeps them)
+  tracklog prune --older-than 52w --archive s3://bucket/tracklog --archive-too""",
 )
 @_home.home_option
-@click.option("--older-than", type=Age(), required=True, metavar="AGE", help="30d, 12h, 8w.")
 @click.option(
-    "--open-too", is_flag=True, help="Also runs that have not ended and are still active."
+    "--older-than",
+    type=_options.Age(),
+    required=True,
+    metavar="AGE",
+    help="The age of the records to delete, such as 30d, 12h or 8w.",
+)
+@click.option(
+    "--open-too",
+    is_flag=True,
+    help="Also delete records of runs that have not ended and are still active.",
 )
 @click.option(
     "--archive",
     metavar="PLACE",
     help="Delete only what this archive has: a folder or s3://bucket/prefix.",
+)
+@click.option(
+    "--archive-too",
+    is_flag=True,
+    help="Delete the records of that age from the archive, too.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
@@ -60,6 +50,7 @@ def command(
     older_than: float,
     open_too: bool,
     archive: str | None,
+    archive_too: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -67,47 +58,87 @@ def command(
 
     Each run that lost records is marked, so that a later import does not bring them back.
     """
+    if archive_too and not archive:
+        raise click.UsageError("--archive-too needs --archive PLACE")
     _home.reading(home).close()
     with _home.writing(home) as opened:
-        if archive and not dry_run:
-            _check_archived(opened, archive)
-        done = opened.prune(older_than, open_too=open_too, dry=dry_run)
+        missing = _check_archived(opened, archive, dry=dry_run) if archive else 0
+        done = opened.prune(older_than, open_too=open_too, dry=dry_run, by=_home.user_name())
+        gone = 0
+        if archive and archive_too and not dry_run:
+            gone = _prune_archive(opened, archive, older_than)
+    if missing:
+        click.echo(f"{terminal.count(missing, 'record')} would be archived first", err=as_json)
     if as_json:
-        terminal.put_json({"dry_run": dry_run, **done._asdict()})
+        archived = {"archive_records": gone} if archive_too else {}
+        terminal.put_json({"dry_run": dry_run, **done._asdict(), **archived})
     elif not done.records:
-        click.echo("nothing is that old in a segment that can go")
+        click.echo("nothing to delete: no journal file contains only records of that age")
     else:
-        word = "would be dropped" if dry_run else "dropped"
+        word = "would be deleted" if dry_run else "deleted"
         click.echo(
             f"{terminal.count(done.records, 'record')} {word}, {done.bytes:,} bytes; "
-            f"{terminal.count(len(done.whole), 'run')} wholly, {len(done.part)} in part"
+            f"{terminal.count(len(done.whole), 'run')} completely, {len(done.part)} in part"
         )
+    if gone and not as_json:
+        click.echo(f"{terminal.count(gone, 'record')} deleted from the archive")
 
 
-def _check_archived(home: "Home", place: str) -> None:
-    """Archive what is missing; where another process does that, check that it has come far enough."""
+def _prune_archive(home: "Home", place: str, older_than: float) -> int:
+    """Delete old records from the archive that the home does not have any more: how many."""
     from tracklog.journal.archive.objects import open_objects
-    from tracklog.journal.archive.reader import ArchiveReader
+    from tracklog.journal.archive.shipping import NAME, prune_archive
+    from tracklog.journal.leases import lease
+    from tracklog.model.errors import Overtaken
+
+    with lease(home.storage.leases(), NAME, 10) as mine:
+        if not mine:
+            raise Overtaken(
+                "a collector archives this record, so nothing was deleted from the archive",
+                "stop it, and repeat the command",
+            )
+        return prune_archive(home.store, open_objects(place), _home.ago(older_than) or "")
+
+
+def _check_archived(home: "Home", place: str, *, dry: bool) -> int:
+    """Archive what is missing, and verify the archive; returns how many records it does not have.
+
+    Where another process archives, it must have come far enough.
+    """
+    from tracklog.journal.archive.objects import open_objects
     from tracklog.journal.archive.shipping import archive
+    from tracklog.journal.archive.verify import verify_archive
     from tracklog.journal.comparing import verify_store
-    from tracklog.model.errors import BadBackup, Overtaken
+    from tracklog.model.errors import ArchiveDamaged, BadBackup, Overtaken
 
     through = home.journal.last
     try:
-        archive(home.storage, place)
+        if not dry:
+            archive(home.storage, place)
     except Overtaken:
         pass  # a collector ships to it
-    reader = ArchiveReader(open_objects(place))
-    if reader.last < through:
-        raise BadBackup(
-            f"the archive {place} has records up to {reader.last}, and the record has {through}",
-            "nothing was deleted; see the log of the collector that archives",
-        )
-    report = verify_store(reader)
+    except ArchiveDamaged as error:
+        error.hint = f"nothing was deleted; {error.hint}"
+        raise
+    report = verify_archive(open_objects(place))
+    if report is None:  # it would be the first shipment
+        return through - home.store.origin().through
     if not report.ok:
-        raise BadBackup(
+        raise ArchiveDamaged(
             f"the archive {place} does not verify: {report.faults[0]}",
             "nothing was deleted; archive to a new place first",
         )
-    if not verify_store(home.store, reader.head()).ok:
-        raise BadBackup(f"the archive {place} is not that of this record", "nothing was deleted")
+    own = verify_store(home.store, report.head)
+    if not own.ok:
+        raise BadBackup(
+            f"the archive {place} is not that of this record: {own.faults[0]}",
+            "nothing was deleted",
+        )
+    missing = max(0, through - report.head.through)
+    if missing and not dry:
+        raise BadBackup(
+            f"the archive {place} has records up to {report.head.through}, and the record has "
+            f"{through}",
+            "nothing was deleted; see the log of the collector that archives",
+        )
+    return missing

@@ -16,7 +16,7 @@ LEAST = 6
 """The smallest width of a column."""
 
 
-def _show(answer: "QueryAnswer", asked: _question.QuestionCall) -> None:
+def _show(answer: "QueryAnswer", call: _question.QuestionCall) -> None:
     """A table in which every column may be cut to fit; no column is left out."""
     if answer.rows:
         columns = [
@@ -27,21 +27,21 @@ def _show(answer: "QueryAnswer", asked: _question.QuestionCall) -> None:
     else:
         tables = "SELECT name FROM sqlite_schema WHERE type = 'view'"
         click.echo(f'no rows; `tracklog query "{tables}"` lists the tables', err=True)
-    _report_cut(answer, asked)
+    _report_cut(answer, call)
 
 
 def _json(
-    answer: "QueryAnswer", asked: _question.QuestionCall
+    answer: "QueryAnswer", call: _question.QuestionCall
 ) -> list[dict[str, str | int | float | None]]:
     """A row as an object, by the names of its columns."""
-    _report_cut(answer, asked)
+    _report_cut(answer, call)
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
 
-def _report_cut(answer: "QueryAnswer", asked: _question.QuestionCall) -> None:
+def _report_cut(answer: "QueryAnswer", call: _question.QuestionCall) -> None:
     sys.stdout.flush()
     if answer.cut:
-        limit = asked.given["limit"]
+        limit = call.parameters["limit"]
         click.echo(f"only the first {limit:,} rows are shown; --limit shows more", err=True)
 
 

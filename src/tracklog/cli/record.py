@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
-from tracklog.cli import _hints, _home, _names
+from tracklog.cli import _hints, _home, _options
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
     from tracklog.home.home import Home
-    from tracklog.intake.intake import Verdict
+    from tracklog.intake.verdicts import Verdict
     from tracklog.model.lines import Line
 
 
@@ -32,35 +32,19 @@ Exit code: 0 all stored, 1 something refused, 2 usage or I/O.""",
 )
 @click.argument("files", nargs=-1, metavar="[FILES|-]")
 @_home.home_option
-@click.option(
-    "--dialect",
-    metavar="NAME",
-    shell_complete=_names.of("dialects"),
-    help="Read every line as this dialect.",
-)
+@_options.dialect_option
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON object per line, once it is durable."
 )
-@click.option(
-    "--durability",
-    type=click.Choice(_home.DURABILITIES),
-    default="sync",
-    show_default=True,
-    help="What a number guarantees: see docs/promises.md.",
-)
-@click.option("--redact", is_flag=True, help="Redact secrets, with a note in the record.")
+@_options.durability_option
+@_options.redact_option
 @click.option(
     "--key",
     metavar="KEY",
     help="A name for the piped stream: if it is piped again, no line is stored twice.",
 )
 @click.option("--again", is_flag=True, help="Store a file's lines again from its start.")
-@click.option(
-    "--max-line",
-    type=click.IntRange(min=1),
-    metavar="BYTES",
-    help="The length of the longest line that is accepted.",
-)
+@_options.max_line_option
 def command(
     files: tuple[str, ...],
     home: Path,
@@ -72,7 +56,7 @@ def command(
     again: bool,
     max_line: int | None,
 ) -> None:
-    """Store lines in the journal; a line with a number survives a crash and a power failure.
+    """Store lines in the journal; an accepted line survives a crash and a power failure.
 
     Refused lines are stored separately with the reasons. A file that was recorded before, or whose
     recording was interrupted, resumes where it stopped; so does a pipe with a --key.
@@ -121,9 +105,10 @@ def _admit(
         piped = name == "-"
         stream = _Available(opened.fileno()) if piped else opened
         source = f"key:{dialect or ''}:{key}" if piped and key else None
-        if not piped and stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+        is_file = not piped and stat.S_ISREG(os.fstat(opened.fileno()).st_mode)
+        if is_file:
             source = _source(home, Path(name), dialect, again=again)
-        for lines, verdicts in admit_stream(home.intake, stream, source, dialect):
+        for lines, verdicts in admit_stream(home.intake, stream, source, dialect, compared=is_file):
             yield from zip(lines, verdicts, strict=True)
             sys.stdout.flush()
 
@@ -134,10 +119,10 @@ def _source(home: "Home", path: Path, dialect: str | None, *, again: bool) -> st
 
     full_name = os.fsencode(path.resolve()).decode("utf-8", "backslashreplace")
     name = f"record:{dialect or ''}:{full_name}"
-    known = home.intake.marks.place(name)
+    known = home.intake.offsets.place(name)
     while known and (again or not starts_alike(path, known)):
         name += "+"
-        known = home.intake.marks.place(name)
+        known = home.intake.offsets.place(name)
     return name
 
 

@@ -37,8 +37,12 @@ def command(files: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
                 row = {"file": name, "line": change.number, "action": change.action}
                 terminal.put_json({**row, "flaws": change.flaws, "message": change.message})
                 continue
-            colour = "yellow" if change.action == "healed" else "red"
-            word = click.style(change.action, fg=colour)
+            repaired = change.action == "healed"
+            word = (
+                click.style("repaired", fg="yellow")
+                if repaired
+                else click.style("set aside", fg="red")
+            )
             place = terminal.plain(f"{name}, line {change.number}")
             click.echo(f"{place}: {word}: {terminal.plain(change.message)}")
         if not as_json:
@@ -49,9 +53,9 @@ def command(files: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
 def _ending(report: "RepairReport", dry_run: bool) -> str:
     lines, changes, original = report.lines, report.changes, report.original
     if not changes:
-        return f"sound, {terminal.count(lines, 'line')}; nothing was changed"
-    healed = sum(each.action == "healed" for each in changes)
+        return f"{terminal.count(lines, 'line')} without damage; nothing was changed"
+    repaired = sum(each.action == "healed" for each in changes)
     words = (
-        f"{terminal.count(lines, 'line')} kept, {healed} healed, {len(changes) - healed} set aside"
+        f"{terminal.count(lines, 'line')}, {repaired} repaired, {len(changes) - repaired} set aside"
     )
     return f"{words}; nothing was written" if dry_run else f"{words}; the original is {original}"

@@ -20,10 +20,10 @@ MOST = 200
 """The longest excerpt."""
 
 
-def _show(rows: "list[SearchRow]", asked: _question.QuestionCall) -> None:
-    text = asked.given["query"]
+def _show(rows: "list[SearchRow]", call: _question.QuestionCall) -> None:
+    text = call.parameters["query"]
     for row in rows:
-        click.echo(_row(row, text, asked.names))
+        click.echo(_row(row, text, call.names))
     sys.stdout.flush()
     if not rows:
         click.echo(f"nothing contains {text!r}; `migrat*` finds beginnings of words", err=True)
@@ -34,13 +34,13 @@ def _row(row: "SearchRow", text: str, names: "Names") -> str:
     from tracklog.index.search_text import marked, terms
 
     width = terminal.width()
-    moment = terminal.moment(row.at, row.received)
+    time = terminal.time_text(row.at, row.received)
     narrow = width is not None and width < WIDE
     name = names.of(row.family, row.run)
     if width is not None:
         most = max(NARROW if narrow else ROOMY, names.least(name) + 1)  # and the ellipsis
         name = terminal.fitted(name, min(most, width // 3))
-    head = f"{row.seq:>7}  {moment[5:16] if narrow else moment}  "
+    head = f"{row.seq:>7}  {time[5:16] if narrow else time}  "
     if width is not None and width < TINY:
         head = f"{row.seq:>7}  "
     room = MOST if width is None else max(8, width - len(head) - terminal.cells(name) - 2)

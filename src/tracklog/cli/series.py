@@ -14,11 +14,11 @@ BARS = "▁▂▃▄▅▆▇█"
 _NARROW = 60  # columns of bars, at most
 
 
-def _show(answer: "Series | list[Series]", asked: _question.QuestionCall) -> None:
+def _show(answer: "Series | list[Series]", call: _question.QuestionCall) -> None:
     for number, each in enumerate(answer if isinstance(answer, list) else [answer]):
         if number:
             click.echo()
-        _put(each, is_all=asked.given["since"] == "all")
+        _put(each, is_all=call.parameters["since"] == "all")
 
 
 def _put(answer: "Series", *, is_all: bool) -> None:

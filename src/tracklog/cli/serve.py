@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracklog.cli import _home
+from tracklog.cli import _home, _options
 from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
     import socket
 
     from tracklog.collector.app import Collector
+    from tracklog.web.guard import Proxy
 
 
 @click.command(
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Examples:
   tracklog serve
   tracklog serve --home ./record --port 4400
+  tracklog serve --witness http://witness.example:4319 --publish /mnt/elsewhere/checkpoint
   tracklog serve --with fishbowl=examples/fishbowl --with workflow=examples/workflow
   curl -H 'Content-Type: application/x-ndjson' --data-binary @flight.jsonl \\
     http://127.0.0.1:4318/api/events/kahn-agent
@@ -29,24 +31,12 @@ Examples:
 \b
 The token is read from TRACKLOG_TOKEN, or from the file that TRACKLOG_TOKEN_FILE names.
 Where there is one, every client must send it, also on this machine. A server that other
-machines can reach must have one, with at least 16 characters.""",
+machines can reach must have one, with at least 16 characters. `tracklog token create`
+makes tokens with fewer rights.""",
 )
 @_home.home_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=4318,
-    show_default=True,
-    help="0 for any free port.",
-)
-@click.option(
-    "--durability",
-    type=click.Choice(_home.DURABILITIES),
-    default="sync",
-    show_default=True,
-    help="What a response guarantees: see docs/promises.md.",
-)
+@_options.listen_options(4318)
+@_options.durability_option
 @click.option(
     "--allow-host",
     multiple=True,
@@ -59,12 +49,7 @@ machines can reach must have one, with at least 16 characters.""",
     metavar="BYTES",
     help="The largest request, decompressed.  [default: 64 MiB]",
 )
-@click.option(
-    "--max-line",
-    type=click.IntRange(min=1),
-    metavar="BYTES",
-    help="The length of the longest line that is accepted.",
-)
+@_options.max_line_option
 @click.option(
     "--max-rate",
     type=click.IntRange(min=0),
@@ -72,11 +57,80 @@ machines can reach must have one, with at least 16 characters.""",
     metavar="N",
     help="Events per second, over all clients; 0 for no limit.",
 )
-@click.option("--redact", is_flag=True, help="Redact secrets, with a note in the record.")
+@_options.redact_option
 @click.option(
     "--archive",
     metavar="PLACE",
     help="Copy records to this folder or s3://bucket/prefix, seconds after they are stored.",
+)
+@_options.hot_option
+@click.option(
+    "--role",
+    type=click.Choice(["all", "collect", "index", "archive"]),
+    default="all",
+    show_default=True,
+    help="Do only one job, if several processes share a database: receive lines and answer "
+    "questions, update the index, or archive.",
+)
+@click.option(
+    "--tls-cert",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Serve https with this certificate and its chain, as PEM.",
+)
+@click.option(
+    "--tls-key",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The private key of the certificate, if it is in another file.",
+)
+@click.option(
+    "--trust-proxy",
+    multiple=True,
+    metavar="ADDRESS",
+    help="The address of a proxy that logs people in, and names them in a header; may be repeated.",
+)
+@click.option(
+    "--proxy-header",
+    default="X-Forwarded-User",
+    show_default=True,
+    metavar="NAME",
+    help="The header in which that proxy names the user.",
+)
+@click.option(
+    "--proxy-role",
+    type=click.Choice(["read", "operate", "admin"]),
+    default="operate",
+    show_default=True,
+    help="What the users of that proxy may do.",
+)
+@_options.publish_options
+@click.option(
+    "--checkpoint-every",
+    type=click.FloatRange(min=0.1),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often a checkpoint is made, if there are new records.",
+)
+@click.option(
+    "--alerts",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Evaluate the rules of this file, and tell people; see `tracklog alerts`.",
+)
+@click.option(
+    "--grpc",
+    type=click.IntRange(1, 65535),
+    is_flag=False,
+    flag_value=4317,
+    metavar="[PORT]",
+    help="Also receive OpenTelemetry over gRPC, on port 4317 or another. Needs tracklog[grpc].",
+)
+@click.option(
+    "--mcp",
+    type=click.Choice(["read", "operate"]),
+    help="Offer the record to agents at /mcp; `operate` also lets them ask a person. Needs tracklog[mcp].",
 )
 @click.option(
     "--with",
@@ -96,14 +150,30 @@ def command(
     max_rate: int,
     redact: bool,
     archive: str | None,
+    hot: float | None,
+    role: Any,
+    tls_cert: str | None,
+    tls_key: str | None,
+    trust_proxy: tuple[str, ...],
+    proxy_header: str,
+    proxy_role: str,
+    places: tuple[str, ...],
+    witnesses: tuple[str, ...],
+    checkpoint_every: float,
+    alerts: Path | None,
+    grpc: int | None,
+    mcp: str | None,
     hosts: tuple[str, ...],
 ) -> None:
     """Receive lines, store them, show them live and answer questions, until Ctrl-C."""
     from tracklog.collector import server
     from tracklog.collector.app import Collector
+    from tracklog.collector.grpc import GrpcServer
     from tracklog.hosts import Keyed
     from tracklog.web import guard, logs
     from tracklog.web.limits import Limits
+    from tracklog.web.tokens import FILE as TOKENS
+    from tracklog.web.tokens import Tokens
 
     for name in allow_host:
         if "/" in name:
@@ -111,7 +181,15 @@ def command(
                 f"{name!r} is not the name of a machine",
                 "for example --allow-host recorder.example",
             )
-    token = token_for(host)
+    if hot is not None and (not archive or not isinstance(home, _home.RemoteStore)):
+        raise TracklogError(
+            "--hot moves old records of PostgreSQL to an archive", "give --store and --archive, too"
+        )
+    _check_role(role, archive, hosts)
+    tokens = Tokens(_home.folder_of(home) / TOKENS)
+    token = token_for(host, others=bool(tokens.all()))
+    proxy = _proxy(trust_proxy, proxy_header, proxy_role)
+    tls = server.tls_of(tls_cert, tls_key)
     usual = Limits()
     limits = Limits(
         events_per_second=max_rate, body=max_body or usual.body, line=max_line or usual.line
@@ -123,32 +201,60 @@ def command(
             "redact": _home.redaction(redact),
         }
         opened = _home.serving(home, **home_options)
-        collector = Collector(opened, limits=limits, guard=guard.Guard(token, (*allow_host, host)))
+        allowed = guard.Guard(token, (*allow_host, host), tokens=tokens, proxy=proxy)
+        try:
+            collector = Collector(opened, limits=limits, guard=allowed, role=role)
+        except TracklogError:
+            opened.close()
+            raise
         if archive:
-            collector.archive(archive)
+            collector.archive(archive, hot)
+        if published := _options.published_to(places, witnesses):
+            collector.sign_checkpoints(published, checkpoint_every)
+        if alerts:
+            collector.alert(alerts, url_of(bound))
+        if grpc:
+            collector.grpc = GrpcServer(collector, host, grpc)
+        if mcp:
+            collector.offer_mcp(operate=mcp == "operate")
         for name in hosts:
             _mount(collector, name)
-        where = url_of(bound)
+        where = url_of(bound, tls=tls is not None)
 
         def ready() -> None:
             click.echo(f"tracklog is at {where} and keeps its record in {home}")
+            if collector.grpc is not None:
+                click.echo(f"OpenTelemetry over gRPC is received at {collector.grpc.address}")
             for name, mounted in collector.hosts.items():
                 if isinstance(mounted, Keyed) and mounted.made_key:
                     click.echo(f"the key of {name} is {mounted.made_key}")
             logs.log("info", "listening", url=where, home=str(home), durability=durability)
 
-        server.serve(collector, bound, ready)
+        server.serve(collector, bound, ready, tls)
 
 
-def token_for(host: str) -> str | None:
-    """The token to require; a server that other machines can reach must have one."""
+def _check_role(role: str, archive: str | None, hosts: tuple[str, ...]) -> None:
+    """Refuse options that belong to another role."""
+    if role == "archive" and not archive:
+        raise TracklogError("--role archive needs an archive", "name it with --archive")
+    if role in ("collect", "index") and archive:
+        raise TracklogError(
+            f"--role {role} does not archive", "give --archive to a process with the role archive"
+        )
+    if role in ("index", "archive") and hosts:
+        raise TracklogError(f"--role {role} has no hosts", "give --with to one with --role collect")
+
+
+def token_for(host: str, *, others: bool = False) -> str | None:
+    """The token to require; a server that other machines can reach must have one, or others."""
     from tracklog.web import guard
 
     token = token_of()
-    if token is None and not guard.is_loopback(host):
+    if token is None and not others and not guard.is_loopback(host):
         raise TracklogError(
             f"{host} can be reached from other machines, and there is no token",
-            "set TRACKLOG_TOKEN or TRACKLOG_TOKEN_FILE, or listen on 127.0.0.1",
+            "set TRACKLOG_TOKEN or TRACKLOG_TOKEN_FILE, or make a token with `tracklog token create`, "
+            "or listen on 127.0.0.1",
         )
     return long_enough(token, host)
 
@@ -165,11 +271,28 @@ def long_enough(token: str | None, host: str) -> str | None:
     return token
 
 
-def url_of(bound: "socket.socket") -> str:
+def _proxy(addresses: tuple[str, ...], header: str, role: str) -> "Proxy | None":
+    """The proxy whose header names the user; None without its addresses."""
+    import ipaddress
+
+    from tracklog.web.guard import Proxy
+
+    for address in addresses:
+        try:
+            ipaddress.ip_address(address)
+        except ValueError:
+            raise TracklogError(
+                f"{address!r} is not an address", "for example --trust-proxy 127.0.0.1"
+            ) from None
+    known = frozenset(addresses)
+    return Proxy(known, header.lower().encode(), role) if known else None
+
+
+def url_of(bound: "socket.socket", *, tls: bool = False) -> str:
     """The URL for a browser."""
     address, taken = bound.getsockname()[:2]
     host = f"[{address}]" if ":" in address else address
-    return f"http://{host}:{taken}"
+    return f"http{'s' * tls}://{host}:{taken}"
 
 
 def _mount(collector: "Collector", word: str) -> None:
@@ -178,7 +301,9 @@ def _mount(collector: "Collector", word: str) -> None:
     name, _, place = word.partition("=")
     path = _home.expanded(Path(place)) if place else None
     if path is not None and not path.exists():
-        raise TracklogError(f"{path} does not exist", f"name what {name} is to offer")
+        raise TracklogError(
+            f"{path} does not exist", f"name a file or a folder with what {name} runs"
+        )
     plug = hosts.host(name)
     if plug.mount is None:
         raise TracklogError(

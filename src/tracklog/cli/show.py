@@ -45,8 +45,8 @@ def _lines(row: "ShowAnswer") -> Iterator[tuple[str, Any]]:
     if row.seconds is not None:
         yield "took", _table.seconds(row.seconds)
     if row.last_activity:
-        moment = terminal.moment(row.last_activity, row.last_received)
-        yield "last activity", f"{_table.ago(row.silent_seconds)} ({moment} UTC)"
+        time = terminal.time_text(row.last_activity, row.last_received)
+        yield "last activity", f"{_table.ago(row.silent_seconds)} ({time} UTC)"
     if row.agents:
         yield "agents", row.agents
     if row.summary and row.summary.turns:

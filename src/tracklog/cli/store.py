@@ -32,15 +32,29 @@ def command() -> None:
     """Make, examine and copy the database of a record."""
 
 
-@command.command()
+@command.command(
+    epilog="""\b
+Examples:
+  tracklog store init postgresql://tracklog@db.example/tracklog
+  tracklog store init "postgresql://tracklog@db.example/tracklog?tenant=acme\"
+  tracklog store init "postgresql://admin@db.example/tracklog?tenant=acme" --own-role""",
+)
 @click.argument("url")
+@click.option(
+    "--own-role",
+    is_flag=True,
+    help="Make a role of the database that owns this tenant, and can reach no other one.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def init(url: str, as_json: bool) -> None:
+def init(url: str, own_role: bool, as_json: bool) -> None:
     """Make the tables at URL, if they are not there, and print the rights that a user needs."""
     address = _address(url)
     from tracklog.index.indexes.postgresql.schema import role_sql
     from tracklog.journal.postgres.schema import owner_of, refused_schema
+    from tracklog.journal.postgres.tenants import make_owner
 
+    if own_role:
+        make_owner(address)
     _storage(url).close()
     owner = owner_of(address)
     schemas = [address.schema, refused_schema(address)]
@@ -65,18 +79,23 @@ def init(url: str, as_json: bool) -> None:
         click.echo(f"  {line}")
 
 
-@command.command()
+@command.command(
+    epilog="""\b
+Examples:
+  tracklog store status postgresql://tracklog@db.example/tracklog
+  TRACKLOG_STORE=postgresql://tracklog@db.example/tracklog tracklog store status --json""",
+)
 @click.argument("url", required=False)
 @click.option(
     "--store",
     envvar="TRACKLOG_STORE",
     show_envvar=True,
     metavar="URL",
-    help="The database, where no URL is given.",
+    help="The database, if no URL is given.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")  # fmt: skip
 def status(url: str | None, store: str | None, as_json: bool) -> None:
-    """Print how far the journal at URL is, how large, and which servers have a copy of it."""
+    """Print the number and the size of the records at URL, and which servers have a copy."""
     if not (url or store):
         raise click.UsageError(
             "name the database: URL, --store or TRACKLOG_STORE; `tracklog verify` and "
@@ -95,10 +114,20 @@ def status(url: str | None, store: str | None, as_json: bool) -> None:
         f" {terminal.count(state.groups, 'group')}: {state.bytes:,} bytes,"
         f" {state.table_bytes:,} on disk"
     )
+    if state.archived:
+        click.echo(f"{terminal.count(state.archived, 'record')} of these in an archive")
     click.echo(f"{state.refused:,} refused lines, {terminal.count(state.blobs, 'blob')}")
     click.echo(f"head {state.head}")
     for index in state.indexes:
         click.echo(f"index {index.schema}: up to record {index.cursor:,}, {index.behind:,} behind")
+    if state.quota:
+        rate, daily = state.quota.records_per_second, state.quota.bytes_per_day
+        limits = [
+            f"{rate:,} records per second" if rate else "",
+            f"{daily:,} bytes per day" if daily else "",
+        ]
+        what = " and ".join(filter(None, limits)) or "none"
+        click.echo(f"limit: {what}; {state.quota.used_today:,} bytes today (UTC)")
     for each in state.standbys:
         behind = "" if each.behind_bytes is None else f", {each.behind_bytes:,} bytes behind"
         click.echo(terminal.plain(f"standby {each.name}: {each.sync}, {each.state}{behind}"))
@@ -106,7 +135,52 @@ def status(url: str | None, store: str | None, as_json: bool) -> None:
         click.secho(f"warning: {warning}", fg="yellow", err=True)
 
 
-@command.command()
+@command.command(
+    epilog="""\b
+Examples:
+  tracklog store limit "postgresql://tracklog@db.example/tracklog?tenant=acme" --max-rate 500
+  tracklog store limit "postgresql://tracklog@db.example/tracklog?tenant=acme" --daily-bytes 10000000000
+  tracklog store limit "postgresql://tracklog@db.example/tracklog?tenant=acme"      (no limit)""",
+)
+@click.argument("url")
+@click.option(
+    "--max-rate",
+    type=click.IntRange(min=0, max=1_000_000_000),
+    default=0,
+    metavar="N",
+    help="Records per second, over all collectors; 0 for no limit.",
+)
+@click.option(
+    "--daily-bytes",
+    type=click.IntRange(min=0, max=1 << 60),
+    default=0,
+    metavar="N",
+    help="Bytes of records per day (UTC), decompressed; 0 for no limit.",
+)
+def limit(url: str, max_rate: int, daily_bytes: int) -> None:
+    """Limit what the tenant at URL may record; collectors answer 429 with Retry-After beyond it."""
+    address = _address(url)
+    from tracklog.journal.postgres.connections import Database
+    from tracklog.journal.postgres.schema import check
+    from tracklog.journal.postgres.tenants import set_quota
+
+    database = Database(address, writing=True)
+    try:
+        check(database, address.schema)
+        set_quota(database, address.schema, max_rate, daily_bytes)
+    finally:
+        database.close()
+    rate = f"{max_rate:,} records per second" if max_rate else "any number of records per second"
+    daily = f"{daily_bytes:,} bytes per day" if daily_bytes else "any number of bytes per day"
+    click.echo(f"{address.shown}: {rate}, {daily}")
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  tracklog store copy file:./record postgresql://tracklog@db.example/tracklog
+  tracklog store copy postgresql://tracklog@db.example/tracklog file:./copy""",
+)
 @click.argument("source")
 @click.argument("target")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
@@ -114,7 +188,8 @@ def copy(source: str, target: str, as_json: bool) -> None:
     """Copy the record at SOURCE to TARGET: the same bytes, the same numbers, the same chain.
 
     Both are URLs: file:DIR or postgresql://... A folder must be new. A copy to a database may be
-    repeated: it continues where the last one ended. Stop the writers of SOURCE before the last one.
+    repeated: it continues where the last one ended. Stop the writers of
+    SOURCE before the last copy.
     """
     from tracklog.journal.backup import backup
 

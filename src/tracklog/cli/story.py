@@ -67,14 +67,14 @@ def _beginning_first(records: "list[StoryRecord]") -> "list[StoryRecord]":
 
     The root of a trace is recorded last, because it ends last.
     """
-    from tracklog.folds import moment  # slow to import
+    from tracklog.folds import epoch_ms  # slow to import
 
     for place, record in enumerate(records):
         if any(fact["fact"] == "Began" and fact["what"] == "run" for fact in record.facts):
-            began = moment(record.at)
+            began = epoch_ms(record.at)
             if began is None:
                 break
-            times = (moment(each.at) for each in records[:place])
+            times = (epoch_ms(each.at) for each in records[:place])
             later = next((n for n, at in enumerate(times) if at is not None and at > began), place)
             return [*records[:later], record, *records[later:place], *records[place + 1 :]]
     return records
@@ -100,7 +100,7 @@ class _Printer:
             return
         self.margin = "  ↶ " if over else "  "
         self._end_before(record)
-        moment = self._at(record)
+        time = self._at(record)
         if not record.facts:
             self._line(f"· {record.words}", dim=True)
         facts: Sequence[Mapping[str, Any]] = record.facts
@@ -109,25 +109,25 @@ class _Printer:
                 if fact["fact"] == "Ended" and fact["what"] != "step" and record.at:
                     self.ends.append((record, fact))
                     continue
-                self._put(record, fact, f"{moment}  {over}".rstrip())
+                self._put(record, fact, f"{time}  {over}".rstrip())
         for finding in record.findings:
             self._line(f"⚠ {finding.name}: {finding.message}", fg="yellow")
 
     def _at(self, record: "StoryRecord") -> str:
         """Start a record; returns its time."""
-        moment: str = terminal.moment(record.at, record.received)
-        clock = "" if self.width < NARROW else f"  {moment[11:19]}"
-        self.place, self.moment = f"{record.seq:>7}{clock}", moment
-        return moment
+        time: str = terminal.time_text(record.at, record.received)
+        clock = "" if self.width < NARROW else f"  {time[11:19]}"
+        self.place, self.time = f"{record.seq:>7}{clock}", time
+        return time
 
     def _end_before(self, record: "StoryRecord | None") -> None:
         """Print the end of the run before later events: a trace has its end first."""
-        from tracklog.folds import moment
+        from tracklog.folds import epoch_ms
 
-        at = moment(record.at) if record else None
+        at = epoch_ms(record.at) if record else None
         begins = record is not None and any(fact["fact"] == "Began" for fact in record.facts)
         for ended, fact in list(self.ends):
-            end = moment(ended.at)
+            end = epoch_ms(ended.at)
             if at is None or end is None or at > end or begins:
                 self.ends.remove((ended, fact))
                 self._put(ended, fact, self._at(ended))
@@ -136,11 +136,11 @@ class _Printer:
         """Print what waited for the last record."""
         self._end_before(None)
 
-    def _put(self, record: "StoryRecord", fact: "Mapping[str, Any]", moment: str) -> None:
+    def _put(self, record: "StoryRecord", fact: "Mapping[str, Any]", time: str) -> None:
         from tracklog.answers import phrases
 
         if fact["fact"] == "Said":
-            self._name(fact.get("agent") or record.agent or "", fact["role"], moment)
+            self._name(fact.get("agent") or record.agent or "", fact["role"], time)
             for block in fact["blocks"]:
                 self._block(block)
             return
@@ -166,14 +166,14 @@ class _Printer:
         if self.whole and (blob := blob_of(value)):
             self._line(f"  tracklog blob {blob['sha256']}", dim=True)
 
-    def _name(self, agent: str, role: str, moment: str) -> None:
+    def _name(self, agent: str, role: str, time: str) -> None:
         if self.speaker == (agent, role, self.margin):
             return
         self.speaker = (agent, role, self.margin)
         who = f"{agent} ({role})" if agent and role != "assistant" else agent or role
-        self.day = moment[:10]
+        self.day = time[:10]
         click.echo()
-        click.secho(terminal.plain(f"{who}  {moment}"), fg="green")
+        click.secho(terminal.plain(f"{who}  {time}"), fg="green")
 
     def _block(self, block: "Mapping[str, Any]") -> None:
         from tracklog.folds import unlifted
@@ -190,8 +190,8 @@ class _Printer:
         self._place(text)
 
     def _line(self, text: str, **look: Any) -> None:
-        if self.place and self.moment[:10] != self.day:
-            self.day = self.moment[:10]
+        if self.place and self.time[:10] != self.day:
+            self.day = self.time[:10]
             click.secho(f"{'':{len(self.place)}}  {self.day}", dim=True)
         gutter = f"{'':>7}" if self.width < NARROW else f"{'':>17}"
         rows: list[str] = []
@@ -201,6 +201,9 @@ class _Printer:
             ) or [""]
         if not self.whole and len(rows) > LINES:
             rows[LINES:] = [f"… {len(rows) - LINES} more lines; --all shows them"]
-        for row in rows:
-            place, self.place = self.place or gutter, ""
-            click.echo(click.style(place, dim=True) + self.margin + click.style(row, **look))
+        first, rest = click.style(self.place or gutter, dim=True), click.style(gutter, dim=True)
+        self.place = ""
+        places = [first] + [rest] * (len(rows) - 1)
+        looks = (click.style(row, **look) for row in rows)
+        lines = (place + self.margin + row for place, row in zip(places, looks, strict=True))
+        click.echo("\n".join(lines))

@@ -18,8 +18,15 @@ Examples:
   tracklog tail -f --run agent-coder-1 --kind tool_invocation --json""",
 )
 @_home.read_option
-@click.option("-f", "--follow", is_flag=True, help="Continue as records come; Ctrl-C ends it.")
-@click.option("-n", "--lines", type=click.IntRange(min=0), default=10, show_default=True)
+@click.option("-f", "--follow", is_flag=True, help="Continue with new records; Ctrl-C ends it.")
+@click.option(
+    "-n",
+    "--lines",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="How many records.",
+)
 @click.option("--run", metavar="RUN", help="Only this run.")
 @click.option("--kind", metavar="KIND", help="Only this kind of event.")
 @click.option(

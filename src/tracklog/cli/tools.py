@@ -11,7 +11,7 @@ UNKNOWN = "(unknown)"
 """The name of a tool where a result was recorded, and not its call."""
 
 
-def _show(rows: "list[ToolRow]", asked: _question.QuestionCall) -> None:
+def _show(rows: "list[ToolRow]", call: _question.QuestionCall) -> None:
     columns = [
         _table.Column("tool", lambda row: row.tool or UNKNOWN, cut=24),
         _table.Column("calls", lambda row: row.calls, right=True),
@@ -22,7 +22,7 @@ def _show(rows: "list[ToolRow]", asked: _question.QuestionCall) -> None:
         _table.Column("p95", lambda row: _table.seconds(row.p95_seconds), 1, right=True),
         _table.Column("p99", lambda row: _table.seconds(row.p99_seconds), 5, right=True),
     ]
-    window = asked.given["window"]
+    window = call.parameters["window"]
     empty = f"no tool was called in {window}; `tracklog tools` shows all calls"
     if window == "all":
         empty = "no tool was called yet; `tracklog runs` shows what was recorded"

@@ -169,9 +169,9 @@ class _Texts:
         kind = event.kind if event else "erased" if record.erased else "not understood"
         agent = next((str(fact.agent) for fact in facts if fact.agent is not None), "")
         text = summary(facts) or kind
-        moment = (event.at if event else None) or record.received
+        at = (event.at if event else None) or record.received
         who = f"{agent}: " if agent else ""
-        return terminal.plain(f"{record.seq:>7}  {moment[11:19]}  {who}{text}")
+        return terminal.plain(f"{record.seq:>7}  {at[11:19]}  {who}{text}")
 
 
 class _Watcher(threading.Thread):
@@ -195,7 +195,7 @@ class _Watcher(threading.Thread):
                 while not self.done.is_set() and time.monotonic() < until:
                     if self.home.journal.wait(max(self.fleet.seen, self.view.last), PAUSE):
                         break
-        except Exception as error:  # noqa: BLE001  # told by the thread that has the screen
+        except Exception as error:  # noqa: BLE001  # the thread of the screen reports it
             self.error = error
             self.screen.wake()
 

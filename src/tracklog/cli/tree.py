@@ -10,13 +10,13 @@ from tracklog.cli import _question, _table
 from tracklog.cli import _terminal as terminal
 
 
-def _show(rows: list[TreeRow], asked: _question.QuestionCall) -> None:
-    run, all_shown = asked.given["run"], asked.given["all"]
-    branches = rows if asked.given["around"] else with_runs(asked.home, rows)
+def _show(rows: list[TreeRow], call: _question.QuestionCall) -> None:
+    run, all_shown = call.parameters["run"], call.parameters["all"]
+    branches = rows if call.parameters["around"] else with_runs(call.home, rows)
     alone = set() if all_shown or run else _alone(branches)
     visible = [branch for n, branch in enumerate(branches) if n not in alone]
     for branch, (bars, below) in zip(visible, _drawn(visible), strict=True):
-        _put(branch, bars, below, asked.names)
+        _put(branch, bars, below, call.names)
     if not branches:
         click.echo("no runs yet; `tracklog import` or `tracklog record` adds the first")
     elif alone:

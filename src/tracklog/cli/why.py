@@ -23,11 +23,11 @@ ENDS = {
 }
 
 
-def _show(answer: "WhyAnswer", asked: _question.QuestionCall) -> None:
-    _put(answer, whole=asked.given["all"])
+def _show(answer: "WhyAnswer", call: _question.QuestionCall) -> None:
+    _put(answer, show_all=call.parameters["all"])
 
 
-def _put(answer: "WhyAnswer", *, whole: bool) -> None:
+def _put(answer: "WhyAnswer", *, show_all: bool) -> None:
     if ENDS[answer.ends]:
         _note(ENDS[answer.ends])
     for unseen in answer.unseen:
@@ -37,10 +37,10 @@ def _put(answer: "WhyAnswer", *, whole: bool) -> None:
     show = _Rows()
     chain = [*zip(back, ties, strict=False), (answer.record, ties[-1])]
     rows = [(step, how or ("prompt" if step.prompt else "start")) for step, how in chain]
-    for n in _visible(len(rows) - 1, whole):
+    for n in _visible(len(rows) - 1, show_all):
         show.row(*rows[n]) if n is not None else show.gap(len(rows) - 1)
     show.row(*rows[-1], mark="▶", fg="cyan", bold=True)
-    for n in _visible(len(answer.forward), whole):
+    for n in _visible(len(answer.forward), show_all):
         if n is None:
             show.gap(len(answer.forward))
         else:
@@ -57,9 +57,9 @@ def _note(text: str) -> None:
     click.secho(text if width is None else click.wrap_text(text, width), fg="yellow")
 
 
-def _visible(count: int, whole: bool) -> list[int | None]:
-    """The positions of the steps that are shown; None stands for those between."""
-    if whole or count <= 2 * NEAR + 1:
+def _visible(count: int, show_all: bool) -> list[int | None]:
+    """The positions of the steps that are shown; None means the steps between."""
+    if show_all or count <= 2 * NEAR + 1:
         return list(range(count))
     return [*range(NEAR), None, *range(count - NEAR, count)]
 
@@ -81,18 +81,18 @@ class _Rows:
         mark: str = "",
         **look: bool | str,
     ) -> None:
-        moment = terminal.moment(step.at, step.received)
-        where = (moment[:10], step.family, step.run)
+        time = terminal.time_text(step.at, step.received)
+        where = (time[:10], step.family, step.run)
         if where != self.above:
             self.above = where
-            text = f"{'':>12}{moment[:10]}  {step.family}:{step.run}"
+            text = f"{'':>12}{time[:10]}  {step.family}:{step.run}"
             click.secho(self._cut(text), dim=True)
         tie = how if of in (None, self.seq) else f"{how} ← {of}"
         self.seq = step.seq
         if self.width is not None and self.width < NARROW:
             head = f"{mark:<2}{step.seq:>6} {tie.split()[0]:<8} "
         else:
-            head = f"{mark:<2}{step.seq:>8}  {moment[11:19]:<8}  {tie:<{TIE}}  "
+            head = f"{mark:<2}{step.seq:>8}  {time[11:19]:<8}  {tie:<{TIE}}  "
         agent = f"{step.agent}: " if step.agent else ""
         text = self._cut(f"{agent}{step.words or step.kind}", len(head))
         click.echo(terminal.plain(head) + click.style(text, **look))  # type: ignore[arg-type]  # click's own names

@@ -3,36 +3,47 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import TYPE_CHECKING, TypeGuard
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeGuard, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from tracklog.collector import otlp
+from tracklog.collector.alerting import AlertWorker
 from tracklog.collector.archiving import ArchiveWorker
+from tracklog.collector.checkpointing import CheckpointWorker
+from tracklog.collector.committing import Committer
+from tracklog.collector.grpc import GrpcServer
 from tracklog.collector.ingest import BY_ADDRESS
 from tracklog.collector.metrics import Counts
 from tracklog.collector.pages import SAFE, Console
 from tracklog.collector.question_runner import AS_OF, IndexWorker, QuestionRunner
 from tracklog.collector.routes import ROUTES
+from tracklog.collector.sources import Imports
 from tracklog.collector.stream import Hub
 from tracklog.demo import is_demo
 from tracklog.hosts import Answering
+from tracklog.mcp.endpoint import PATH as MCP
+from tracklog.mcp.endpoint import McpEndpoint
 from tracklog.model.errors import TracklogError
 from tracklog.web import logs
 from tracklog.web.bodies import Held
 from tracklog.web.guard import Guard
 from tracklog.web.limits import Limits
 from tracklog.web.routing import Call, Route, Router
+from tracklog.web.tokens import Identity
 from tracklog.web.trouble import ClientGone, Trouble, shortage_of, trouble_of
 
 if TYPE_CHECKING:
     from tracklog.home.home import Home
     from tracklog.hosts import Mounted
 
-_THREADS = 64  # posts that are admitted at once, and so synced together
+T = TypeVar("T")
+_THREADS = 4  # large bodies that are cut and checked at once
 
 
 class Rate:
@@ -61,17 +72,38 @@ class Rate:
         self._left -= count  # a batch larger than the burst passes, and later ones wait for it
 
 
-TAKEN_BY_DEMO = frozenset({"/api/convert/{dialect}", "/api/inbox/{question}/answer", "/login"})
+LINES_PATHS = frozenset({"/api/events", "/api/events/{dialect}"})
+"""Where lines are sent; `GET /api/events` asks for a run like other routes."""
+TAKEN_BY_DEMO = frozenset(
+    {"/api/convert/{dialect}", "/api/inbox/{question}/answer", "/api/marks", "/api/views", "/login"}
+)
 """Routes that a demo serves although they have a body: nothing foreign is recorded by them."""
+
+
+Role = Literal["all", "collect", "index", "archive"]
+"""What one process of several on a database does: everything, or only one of the jobs."""
+_OPERATED = frozenset({"/healthz", "/metrics"})  # what a process with another job answers
 
 
 class Collector:
     """One home, and everything that a request needs."""
 
     def __init__(
-        self, home: "Home", *, limits: Limits | None = None, guard: Guard | None = None
+        self,
+        home: "Home",
+        *,
+        limits: Limits | None = None,
+        guard: Guard | None = None,
+        role: Role = "all",
     ) -> None:
-        self.home = home
+        self.home, self.role = home, role
+        if role != "all" and not home.shares_index:
+            raise TracklogError(
+                f"--role {role} is for several processes on one database with its index",
+                "give --store postgresql://..., with a user who may create schemas in the database",
+            )
+        if role == "collect":
+            home.index.waits = True
         home.intake.recogniser.option = BY_ADDRESS
         self.limits = limits or Limits()
         self.guard = guard or Guard()
@@ -79,13 +111,19 @@ class Collector:
         self.rate = Rate(self.limits.events_per_second)
         self.hub = Hub(home, self.limits)
         self.runner = QuestionRunner(home)
+        self.imports = Imports()
         self.worker = IndexWorker(home)
         self.archiver: ArchiveWorker | None = None
+        self.checkpointer: CheckpointWorker | None = None
+        self.alerter: AlertWorker | None = None
+        self.mcp: McpEndpoint | None = None
+        self.grpc: GrpcServer | None = None
         self.counts = Counts()
         self.telemetry = otlp.Telemetry(home)
         self.router = Router(ROUTES)
         self.console = Console()
-        self.pool = ThreadPoolExecutor(_THREADS, "door")
+        self.pool = ThreadPoolExecutor(_THREADS, "checker")
+        self.committer = Committer(home.intake)
         self.hosts: dict[str, Mounted] = {}
         """Hosts by name: they start runs here, and some have paths of their own."""
         self.inline = home.store.durability == "os"
@@ -114,7 +152,15 @@ class Collector:
                 self.guard.check_single(scope["headers"])
             self.guard.check_host(headers)
             page = self._of_console(scope)
-            if page is None:
+            if self.mcp is not None and scope["path"] == MCP:
+                path = MCP
+                self.guard.check_origin(headers)
+                peer = (scope.get("client") or ("",))[0]
+                identity = self.guard.check_token(headers, peer=peer)
+                _check_may_see(identity, None)
+                await self.mcp(scope, receive, counted)
+                response = None
+            elif page is None:
                 route, call.names = self.router.find(scope["method"], scope["raw_path"])
                 path, call.send = route.path, counted
                 response = await self._answered(route, call)
@@ -165,31 +211,100 @@ class Collector:
         if route.takes:
             self.guard.check_origin(call.headers)
         if not route.free:
-            self.guard.check_token(call.headers)
+            peer = (call.scope.get("client") or ("",))[0]
+            call.identity = self.guard.check_token(call.headers, route.rights, peer)
         if route.takes:
             self.guard.check_type(call.headers, route.takes)
+        if self.role in ("index", "archive") and route.path not in _OPERATED:
+            raise Trouble(
+                404,
+                f"this process has the role {self.role!r} and answers only /healthz and /metrics",
+                "ask a collector with the role `collect` or `all`",
+            )
         if self.demo and route.takes and route.path not in TAKEN_BY_DEMO:
             raise Trouble(
                 403,
                 "this is the demo: it shows invented runs and refuses events from outside",
                 "stop it (Ctrl-C) and start `tracklog serve`, which records; then send this again",
             )
-        call.given = route.read(call.scope["query_string"])
+        call.query = route.read(call.scope["query_string"])
+        if call.identity.run_prefix is not None and not route.free:
+            await self._check_run(route, call)
         return await route.endpoint(self, call)
 
-    def archive(self, place: str) -> None:
-        """Copy the records to an archive while the server runs."""
-        self.archiver = ArchiveWorker(self.home, place)
+    async def _check_run(self, route: Route, call: Call) -> None:
+        """A token that is bound to runs may only write to them, and ask about one of them."""
+        if route.path in LINES_PATHS and route.takes:
+            return  # the lines are checked when they are read
+        run, named = call.names.get("run"), call.query.get("run")
+        if run is None and isinstance(named, str):
+            family, run = await self.runner.run(lambda: self.home.run(named))
+            call.query["run"] = f"{family}:{run}"  # not another name of another run
+        _check_may_see(call.identity, run)
+
+    def archive(self, place: str, hot: float | None = None) -> None:
+        """Copy the records to an archive while the server runs; move those that are older than that
+        many seconds.
+        """
+        self.archiver = ArchiveWorker(self.home, place, hot)
+
+    def start(self) -> None:
+        """Begin the jobs of this process that are done beside the requests."""
+        if self.role in ("all", "index"):
+            self.worker.start()
+        if self.archiver is not None:
+            self.archiver.start()
+        if self.checkpointer is not None:
+            self.checkpointer.start()
+        if self.alerter is not None:
+            self.alerter.start()
+
+    def sign_checkpoints(self, places: Sequence[str], every: float) -> None:
+        """Make checkpoints while the server runs, and publish them."""
+        self.checkpointer = CheckpointWorker(self.home, places, every=every)
+
+    def alert(self, path: Path, console: str) -> None:
+        """Evaluate rules while the server runs; messages name the address of the console."""
+        self.alerter = AlertWorker(self.home, path, console)
+
+    @property
+    def services(self) -> "list[McpEndpoint | GrpcServer]":
+        """What runs in the event loop from the start to the end of the server."""
+        return [each for each in (self.mcp, self.grpc) if each is not None]
+
+    def offer_mcp(self, *, operate: bool) -> None:
+        """Answer agents at /mcp, in the running event loop or in the one that comes."""
+        self.mcp = McpEndpoint(self._read, operate=operate)
+
+    async def _read(self, read: Callable[["Home"], T]) -> T:
+        answer = await self.runner.ask(lambda: read(self.home))
+        self.hub.poke()  # a tool may have recorded a question
+        return answer
 
     def close(self) -> None:
         """Close the home after the last request, when everything begun is finished."""
         self.pool.shutdown()
+        self.committer.close()
         self.telemetry.close()
         if self.archiver is not None:
             self.archiver.close()
+        if self.checkpointer is not None:
+            self.checkpointer.close()
+        if self.alerter is not None:
+            self.alerter.close()
         self.worker.close()
         self.runner.close()
         self.home.close()
+
+
+def _check_may_see(identity: Identity, run: str | None) -> None:
+    """Refuse who may only ask about some runs, and does not ask about one of them."""
+    if not identity.may_see(run):
+        raise Trouble(
+            403,
+            f"{identity.name!r} may only ask about one run that begins with {identity.run_prefix!r}",
+            "name the run in the path, or with ?run=",
+        )
 
 
 def _answers(host: "Mounted") -> TypeGuard[Answering]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from tracklog.collector.stream import wanted
+from tracklog.collector.stream import filter_of
 from tracklog.journal import frame
 from tracklog.journal.frame import seq_of
 
@@ -19,24 +19,26 @@ _PAGE = 16 << 20  # bytes of frames in one page
 
 
 async def events(collector: "Collector", call: "Call") -> Response:
-    home, given = collector.home, call.given
+    home, query = collector.home, call.query
     return await collector.runner.run(
-        lambda: Response(_page(home, given), media_type="application/json")
+        lambda: Response(_page(home, query), media_type="application/json")
     )
 
 
-def _page(home: "Home", given: Mapping[str, Any]) -> bytes:
+def _page(home: "Home", query: Mapping[str, Any]) -> bytes:
     """Frames as they are stored in the journal, from the cursor on, as many as fit."""
-    after, limit = given["after"], given["limit"]
-    asked = wanted(home, given["run"], given["dialect"], given["kind"])
-    if asked.run is not None and not asked.run[0]:
-        home.run(given["run"])  # raises if there is none, with similar names
-    all_of_run = asked.dialect is None and asked.kind is None  # the store itself selects the run
-    found: list[bytes] = []
+    after, limit = query["after"], query["limit"]
+    stream_filter = filter_of(home, query["run"], query["dialect"], query["kind"])
+    if stream_filter.run is not None and not stream_filter.run[0]:
+        home.run(query["run"])  # raises if there is none, with similar names
+    all_of_run = (
+        stream_filter.dialect is None and stream_filter.kind is None
+    )  # the store itself selects the run
+    lines: list[bytes] = []
     size = scanned = 0
     last = home.journal.last
-    while len(found) < limit and size < _PAGE and scanned < _SCANNED:
-        frames = home.store.read(after, min(1000, limit), asked.run)
+    while len(lines) < limit and size < _PAGE and scanned < _SCANNED:
+        frames = home.store.read(after, min(1000, limit), stream_filter.run)
         if not frames:
             after = max(after, last) if after <= last else after
             break
@@ -46,10 +48,10 @@ def _page(home: "Home", given: Mapping[str, Any]) -> bytes:
                 after = max(after, seq_of(each))
                 continue
             after = record.seq
-            if all_of_run or asked.matches(record, home):
-                found.append(each)
+            if all_of_run or stream_filter.matches(record, home):
+                lines.append(each)
                 size += len(each)
-                if len(found) >= limit or size >= _PAGE:
+                if len(lines) >= limit or size >= _PAGE:
                     break
     page = b'{"first":%d,"last":%d,"next":%d,"events":[%b]}'
-    return page % (home.journal.first, last, after, b",".join(found))
+    return page % (home.journal.first, last, after, b",".join(lines))

@@ -14,6 +14,8 @@ from tracklog.formats.export import export_run_now
 from tracklog.formats.loss import LossReport
 from tracklog.home import registry
 from tracklog.journal import proof as proofs
+from tracklog.journal.checkpoints.checkpoint import Checkpoint
+from tracklog.journal.checkpoints.notes import read_note
 from tracklog.journal.frame import Record, Run, stamp
 from tracklog.model.event import Event
 from tracklog.web import bodies
@@ -21,7 +23,7 @@ from tracklog.web.trouble import Trouble, json_response
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.collector.shapes import ProofCheck, Verdict
+    from tracklog.collector.shapes import ProofCheck, RunCheckpoint, Verdict
     from tracklog.dialects import Dialect
     from tracklog.formats.exporters import ExportRun
     from tracklog.home.home import Home
@@ -34,18 +36,18 @@ _ALONE = {"Content-Security-Policy": "sandbox; default-src 'none'"}
 
 async def export(collector: "Collector", call: "Call") -> Response:
     """A run in a foreign format, piece by piece."""
-    home, given = collector.home, call.given
+    home, query = collector.home, call.query
     run = (call.names["family"], call.names["run"])
     exporter = formats.exporter(call.names["format"])
     chosen = exporter.chosen(options_of(call))
 
     def prepare() -> "tuple[ExportRun, LossReport | None]":
         exported = export_run_now(home, here(home, run), prove=exporter.proof == "inside")
-        wanted = given["report"] or given["strict"]
+        wanted = query["report"] or query["strict"]
         return exported, exporter.losses(exported, chosen) if wanted else None
 
     exported, losses = await collector.runner.ask(prepare)
-    if given["report"] and losses is not None:
+    if query["report"] and losses is not None:
         return json_response(losses.as_json())
     if losses is not None and not losses.lossless:
         raise Trouble(
@@ -64,8 +66,8 @@ async def proof(collector: "Collector", call: "Call") -> Response:
     home, run = collector.home, (call.names["family"], call.names["run"])
 
     def prove() -> "Proof | ProofCheck":
-        document = proofs.prove(home.store, here(home, run))
-        return _checked(home, run, document) if call.given["check"] else document
+        document = proofs.prove_all(home.storage, here(home, run))
+        return _checked(home, run, document) if call.query["check"] else document
 
     return json_response(await collector.runner.run(prove))
 
@@ -79,6 +81,21 @@ def _checked(home: "Home", run: Run, proof: "Proof") -> "ProofCheck":
         "head": proof["head"],
         "whole": not faults,
         "faults": [{"seq": fault.seq, "message": fault.why} for fault in faults[:100]],
+        "checkpoint": _checkpoint(proof),
+    }
+
+
+def _checkpoint(proof: "Proof") -> "RunCheckpoint | None":
+    """The checkpoint up to which the proof shows that nothing is missing."""
+    if "complete" not in proof:
+        return None
+    note = read_note(proof["complete"]["checkpoint"].encode())
+    stated = Checkpoint.of(note.text)
+    return {
+        "origin": stated.origin,
+        "records": stated.size,
+        "root": stated.root.hex(),
+        "witnesses": [{"name": each.name, "at": stamp(each.at or 0)} for each in note.witnesses()],
     }
 
 
@@ -94,29 +111,29 @@ async def blob(collector: "Collector", call: "Call") -> Response:
 
 async def convert(collector: "Collector", call: "Call") -> Response:
     """Lines of the body, or a stored run, converted to another dialect; nothing is recorded."""
-    home, given = collector.home, call.given
+    home, query = collector.home, call.query
     to = registry.dialect(call.names["dialect"])
     body = await bodies.read(call.receive, call.headers, collector.held)
     try:
         check_lines(body.count(b"\n") + 1, collector.limits)
         return await collector.runner.run(
-            lambda: Response(_converted(home, to, body, given), media_type="application/json")
+            lambda: Response(_converted(home, to, body, query), media_type="application/json")
         )
     finally:
         collector.held.now -= len(body)
 
 
-def _converted(home: "Home", to: "Dialect", body: bytes, given: Mapping[str, Any]) -> bytes:
+def _converted(home: "Home", to: "Dialect", body: bytes, query: Mapping[str, Any]) -> bytes:
     refused: list[Verdict] = []
     report = LossReport()
-    if given["run"] is not None:
+    if query["run"] is not None:
         if body.strip():
             raise Trouble(400, "there are both a run and lines", "send one of them")
-        records = iter(list(home.journal.records(run=home.run(given["run"]))))
+        records = iter(list(home.journal.records(run=home.run(query["run"]))))
     else:
-        records = _records_of(home, body, given["from"], refused)
-    lines = list(convert_to(records, home.dialects, to, report, carry=not given["bare"]))
-    if given["strict"] and not report.lossless:
+        records = _records_of(home, body, query["from"], refused)
+    lines = list(convert_to(records, home.dialects, to, report, carry=not query["bare"]))
+    if query["strict"] and not report.lossless:
         raise Trouble(
             409,
             "something would be lost",
@@ -153,7 +170,7 @@ def here(home: "Home", run: Run) -> Run:
 
 def options_of(call: "Call") -> dict[str, str]:
     """The options of a format."""
-    return dict(_pairs(call.given["option"]))
+    return dict(_pairs(call.query["option"]))
 
 
 def _pairs(text: str | None) -> Iterator[tuple[str, str]]:

@@ -1,13 +1,13 @@
 """Receive lines: `POST /api/events/{dialect}`, a bare ASGI route because every event passes it."""
 
 import asyncio
-import contextlib
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
 import orjson
 
+from tracklog.collector.committing import Late
 from tracklog.collector.metrics import WORD
 from tracklog.dialects.recognition import Hints
 from tracklog.model.lines import BOM
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from tracklog.collector.shapes import Problem as ProblemRow
     from tracklog.collector.shapes import Verdict as VerdictRow
     from tracklog.dialects import Dialect
-    from tracklog.intake.intake import Verdict, Verdicts
+    from tracklog.intake.intake import Checked
+    from tracklog.intake.verdicts import Verdict, Verdicts
     from tracklog.model.event import Problem
     from tracklog.web.bodies import Held
     from tracklog.web.limits import Limits
     from tracklog.web.routing import Call
+    from tracklog.web.tokens import Identity
 
 TYPES = frozenset(
     f"application/{name}".encode()
@@ -40,7 +42,8 @@ BY_ADDRESS = "POST to /api/events/{}"
 """How a sender names the dialect of its lines."""
 
 _LINE = 256  # bytes that a line takes in addition to its own, while it is checked
-_RATE = 1 << 20  # bytes that are stored in a second at least, or the sender is asked to wait
+RATE = 1 << 20
+"""Bytes that are stored in a second at least, or the sender is asked to wait."""
 _INLINE = 256 << 10  # bytes that are admitted without a thread, where there is no disk to wait for
 _JSON = (b"content-type", b"application/json")
 
@@ -64,38 +67,55 @@ async def ingest(collector: "Collector", call: "Call") -> None:
         if not small:
             lines, blank = await loop.run_in_executor(collector.pool, cut, body)
         collector.rate.take(len(lines))
-        key = _batch_key(call)
-        if collector.inline and small:
-            verdicts = collector.home.intake.admit(lines, dialect, batch=key)
+        key, intake = _batch_key(call), collector.home.intake
+        if small:
+            checked = intake.check(lines, dialect, batch=key)
         else:
-            job = collector.pool.submit(collector.home.intake.admit, lines, dialect, batch=key)
+            check = partial(intake.check, lines, dialect, batch=key)
+            checked = await loop.run_in_executor(collector.pool, check)
+        if call.identity.run_prefix is not None:
+            _check_runs(call.identity, checked)
+        if collector.inline and small:
+            verdicts = intake.commit_one(checked)
+        else:
+            seconds = collector.limits.append_seconds + weight / RATE
             try:
-                async with asyncio.timeout(collector.limits.append_seconds + weight / _RATE):
-                    verdicts = await asyncio.wrap_future(job)
-            except TimeoutError:
-                if job.running():  # its lines are in memory until it ends
-                    job.add_done_callback(partial(_give_back, loop, held, weight))
+                verdicts = await collector.committer.store(checked, seconds)
+            except Late as late:
+                if late.commit.begun:  # its lines are in memory until it ends
+                    late.commit.on_end = partial(_give_back, held, weight)
                     weight = 0
-                raise _late() from None
+                raise late_trouble() from None
         collector.hub.poke()
         collector.counts.lines(dialect, verdicts)
         hint = "" if dialect else uncertain(verdicts, collector.home.dialects.values())
-        respond = partial(answer, verdicts, blank, body, verbose=call.given["verbose"], hint=hint)
+        respond = partial(answer, verdicts, blank, body, verbose=call.query["verbose"], hint=hint)
         result = respond() if small else await loop.run_in_executor(collector.pool, respond)
     finally:
         held.now -= weight
+    if collector.checkpointer is not None and (seen := collector.checkpointer.seen):
+        result = b'%b,"checkpoint":%b}\n' % (result[:-2], seen)
     await _send(call.send, result)
 
 
-def _give_back(loop: asyncio.AbstractEventLoop, held: "Held", size: int, _job: object) -> None:
-    def give_back() -> None:
-        held.now -= size
+def _check_runs(identity: "Identity", checked: "Checked") -> None:
+    """Refuse all lines if one is of a run that the token is not for."""
+    other = next((each.run for each in checked.events if not identity.may_see(each.run)), None)
+    if other is not None:
+        raise Trouble(
+            403,
+            f"{identity.name!r} may only write to runs that begin with {identity.run_prefix!r}, and "
+            f"a line is of {other[:100]!r}",
+            "nothing was stored",
+        )
 
-    with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody asks for room
-        loop.call_soon_threadsafe(give_back)
+
+def _give_back(held: "Held", size: int) -> None:
+    held.now -= size
 
 
-def _late() -> Trouble:
+def late_trouble() -> Trouble:
+    """The answer to lines that could not be stored in time."""
     return Trouble(
         503,
         "the lines are not stored yet: the disk or the database does not answer",
@@ -185,7 +205,13 @@ def _row(number: int, verdict: "Verdict") -> "VerdictRow":
 def refusal(number: int, problems: "Iterable[Problem]") -> "VerdictRow":
     """The row of a line that is refused."""
     rows: list[ProblemRow] = [
-        {"pointer": each.pointer, "message": each.message, "hint": each.hint} for each in problems
+        {
+            "pointer": each.pointer,
+            "message": each.message,
+            "hint": each.hint,
+            "code": each.code,
+        }
+        for each in problems
     ]
     return {"line": number, "verdict": "refused", "problems": rows}
 
@@ -216,7 +242,7 @@ def _pretty(body: bytes) -> str:
 
 def _batch_key(call: "Call") -> str | None:
     header = call.headers.get(b"idempotency-key")
-    key: str | None = call.given["batch"]
+    key: str | None = call.query["batch"]
     if key is None and header is not None:
         key = header.decode("latin-1").strip()
     if key is None:

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tracklog.intake.intake import Verdict
+    from tracklog.intake.verdicts import Verdict
 
 WORD = itemgetter(0)
 """The word of a verdict: accepted, duplicate or refused."""

@@ -102,7 +102,9 @@ def _responses(route: "Route", schema: Schema) -> JsonSchemaValue:
         503: "There is no room, or the server is stopping; `Retry-After` says when to try again.",
     }
     others |= {} if route.free else {401: "The token is missing or wrong."}
-    others |= {403: "The request came from a page of another origin."} if route.takes else {}
+    origin = "The request came from a page of another origin, or the " if route.takes else "The "
+    others |= {} if route.free else {403: f"{origin}token does not have the right for this."}
+    others |= {403: origin[:-9] + "."} if route.free and route.takes else {}
     others |= route.answers
     responses: JsonSchemaValue = {"200": fine}
     for status, about in sorted(others.items()):

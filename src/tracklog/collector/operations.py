@@ -8,7 +8,8 @@ from starlette.responses import Response
 from tracklog import __version__
 from tracklog.collector.metrics import Metric, Sample
 from tracklog.demo import is_demo
-from tracklog.web.trouble import json_response
+from tracklog.journal.checkpoints.checkpoint import last_checkpoint
+from tracklog.web.trouble import Trouble, json_response
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
@@ -26,6 +27,14 @@ async def health(collector: "Collector", call: "Call") -> Response:  # noqa: ARG
     return json_response(healthy)
 
 
+async def checkpoint(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+    """The last checkpoint, as a signed note."""
+    note = await collector.runner.run(lambda: last_checkpoint(collector.home.storage))
+    if note is None:
+        raise Trouble(404, "there is no checkpoint yet", "`tracklog checkpoint` makes one")
+    return Response(str(note), media_type="text/plain; charset=utf-8")
+
+
 async def metrics(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
     """The metrics for Prometheus."""
     counts, hub, journal = collector.counts, collector.hub, collector.home.journal
@@ -41,6 +50,11 @@ async def metrics(collector: "Collector", call: "Call") -> Response:  # noqa: AR
     unarchived: list[Sample] = []
     if archiver is not None and archiver.behind is not None:
         unarchived = [((), archiver.behind)]
+    unindexed: list[Sample] = []
+    if collector.home.shares_index:
+        unindexed = [((), journal.last - (collector.home.index.known or 0))]
+    checkpointer = collector.checkpointer
+    signed: list[Sample] = [] if checkpointer is None else [((), checkpointer.size)]
     metrics_list = [
         Metric("lines_total", "counter", "Lines that came in over HTTP.", verdicts),
         Metric("requests_total", "counter", "Requests that were answered.", requests),
@@ -57,7 +71,14 @@ async def metrics(collector: "Collector", call: "Call") -> Response:  # noqa: AR
         Metric("held_bytes", "gauge", "Request bodies in memory.", [((), collector.held.now)]),
         Metric("journal_first", "gauge", "The first record kept.", [((), journal.first)]),
         Metric("journal_last", "gauge", "The last record.", [((), journal.last)]),
+        Metric("index_behind", "gauge", "Records that are not indexed yet.", unindexed),
         Metric("archive_behind", "gauge", "Records that are not archived yet.", unarchived),
+        Metric(
+            "checkpoint_records",
+            "gauge",
+            "Records of the last checkpoint that was published everywhere.",
+            signed,
+        ),
         Metric("uptime_seconds", "gauge", "Since the start.", [((), time.time() - counts.began)]),
     ]
     text = "".join(map(str, metrics_list))

@@ -27,7 +27,7 @@ from tracklog.model.errors import (
 from tracklog.model.fact import Answered
 
 
-class Given(NamedTuple):
+class RecordedAnswer(NamedTuple):
     """An answer as it is stored in the journal."""
 
     answer: Any
@@ -41,7 +41,7 @@ def question(home: Home, id: str, run: str | None = None) -> InboxRow:
     home.index.catch_up(patience=10)
     rows = [
         row
-        for row in _asked(home, run)
+        for row in _questions(home, run)
         if row.question_id == id
         and row.state != "unasked"
         and run in (None, row.run, f"{row.family}:{row.run}")
@@ -59,7 +59,7 @@ def question(home: Home, id: str, run: str | None = None) -> InboxRow:
     )
 
 
-def _asked(home: Home, run: str | None) -> list[InboxRow]:
+def _questions(home: Home, run: str | None) -> list[InboxRow]:
     """The questions of one run, where it is named in full, or of all."""
     now, (family, colon, name) = stamp(home.clock()), (run or "").partition(":")
     if colon and family in {dialect.family for dialect in home.dialects.values()}:
@@ -73,18 +73,18 @@ def _asked(home: Home, run: str | None) -> list[InboxRow]:
 
 def give(
     home: Home, id: str, answer: Any, *, by: str, run: str | None = None, writer: str = "collector"
-) -> tuple[InboxRow, Given]:
+) -> tuple[InboxRow, RecordedAnswer]:
     """Record the answer to a question, unless it was answered or can no longer be."""
-    asked = question(home, id, run)
-    if asked.state == "answered":
-        return asked, _same(home, asked, answer, by)
-    _check_open(asked)
-    family, name = asked.family, asked.run
+    row = question(home, id, run)
+    if row.state == "answered":
+        return row, _same(home, row, answer, by)
+    _check_open(row)
+    family, name = row.family, row.run
     _check_host(home, family, name)
     now = stamp(home.clock())
-    source = orjson.dumps([family, name, id, asked.asked_seq])
+    source = orjson.dumps([family, name, id, row.asked_seq])
     line = native.line(
-        Answered(question_id=id, answer=answer, by=by, agent=asked.agent),
+        Answered(question_id=id, answer=answer, by=by, agent=row.agent),
         id=native.line_id("answer", "1", name, source),
         run=name,
         at=now,
@@ -96,16 +96,16 @@ def give(
         again = question(home, id, f"{family}:{name}")
         return again, _same(home, again, answer, by)
     assert verdict.seq is not None
-    return asked, _given(home, verdict.seq)
+    return row, _read_answer(home, verdict.seq)
 
 
-def given(home: Home, asked: InboxRow) -> Given | None:
+def recorded_answer(home: Home, row: InboxRow) -> RecordedAnswer | None:
     """The complete answer to a question, or None while it can still come; else `TooLate`."""
-    if asked.state != "answered":
-        _check_open(asked)
+    if row.state != "answered":
+        _check_open(row)
         return None
-    assert asked.answered_seq is not None
-    return _given(home, asked.answered_seq)
+    assert row.answered_seq is not None
+    return _read_answer(home, row.answered_seq)
 
 
 def _check_host(home: Home, family: str, run: str) -> None:
@@ -117,33 +117,33 @@ def _check_host(home: Home, family: str, run: str) -> None:
                 raise NotAnswered("this question is decided by the votes of people with keys", hint)
 
 
-def _check_open(asked: InboxRow) -> None:
-    if asked.state == "expired":
-        raise TooLate(f"{asked.question_id!r} has expired", "the agent continued without an answer")
-    if asked.state == "abandoned":
-        raise TooLate(f"the run {asked.run!r} has ended", "nobody waits for an answer any more")
+def _check_open(row: InboxRow) -> None:
+    if row.state == "expired":
+        raise TooLate(f"{row.question_id!r} has expired", "the agent continued without an answer")
+    if row.state == "abandoned":
+        raise TooLate(f"the run {row.run!r} has ended", "nobody waits for an answer any more")
 
 
-def _same(home: Home, asked: InboxRow, answer: Any, by: str) -> Given:
+def _same(home: Home, row: InboxRow, answer: Any, by: str) -> RecordedAnswer:
     """The answer that won, when it is the same answer again; else `AlreadyAnswered`."""
-    won = given(home, asked)
+    won = recorded_answer(home, row)
     assert won is not None
     if (won.answer, won.by) == (answer, by):
         return won
     who = won.by or "the agent itself"
     raise AlreadyAnswered(
-        f"{asked.question_id!r} was answered before, by {who}",
+        f"{row.question_id!r} was answered before, by {who}",
         "the first answer counts; the agent has it",
         by=[won.by] if won.by else [],
         seq=won.seq,
     )
 
 
-def _given(home: Home, seq: int) -> Given:
+def _read_answer(home: Home, seq: int) -> RecordedAnswer:
     """The answer from the record itself: the fold stores only the beginning of an answer."""
     for record in home.journal.read(seq - 1, 1):
         for fact in home.facts_in(record):
             if isinstance(fact, Answered):
-                return Given(fact.answer, fact.by, record.received, seq)
-        return Given(None, None, record.received, seq)  # erased since
-    return Given(None, None, "", seq)
+                return RecordedAnswer(fact.answer, fact.by, record.received, seq)
+        return RecordedAnswer(None, None, record.received, seq)  # erased since
+    return RecordedAnswer(None, None, "", seq)

@@ -1,15 +1,18 @@
 """OTLP over HTTP: `/v1/traces`, `/v1/logs`, `/v1/metrics`, so that any exporter can send here."""
 
 import asyncio
+import contextlib
 import gzip
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from starlette.responses import Response
 
+from tracklog.collector.ingest import RATE, late_trouble
 from tracklog.collector.shapes import ref
 from tracklog.dialects import tracklog as native
 from tracklog.dialects.checking import parse
@@ -23,7 +26,8 @@ from tracklog.web.trouble import Trouble
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
     from tracklog.home.home import Home
-    from tracklog.intake.intake import Verdict
+    from tracklog.intake.verdicts import Verdict
+    from tracklog.web.bodies import Held
     from tracklog.web.routing import Call
 
 T = TypeVar("T")
@@ -106,18 +110,34 @@ async def _received(collector: "Collector", call: "Call", signal: wire.Signal) -
 
 async def _read(collector: "Collector", call: "Call", read: Callable[[bytes, bool], T]) -> T | None:
     """The result of a function, in a thread, for the body; an empty body has no items."""
-    body = await bodies.read(call.receive, call.headers, collector.held)
+    held = collector.held
+    body = await bodies.read(call.receive, call.headers, held)
+    weight = len(body)
     try:
         if not body:
             return None
-        return await asyncio.get_running_loop().run_in_executor(
-            collector.telemetry.pool, read, body, _as_json(call.headers)
-        )
+        job = collector.telemetry.pool.submit(read, body, _as_json(call.headers))
+        async with asyncio.timeout(held.limits.append_seconds + weight / RATE):
+            return await asyncio.wrap_future(job)
+    except TimeoutError:
+        if job.running():  # its items are in memory until it ends
+            loop = asyncio.get_running_loop()
+            job.add_done_callback(partial(_give_back, loop, held, weight))
+            weight = 0
+        raise late_trouble() from None
     except wire.Undecodable as error:
         hint = "send an OTLP request as its content type says"
         raise Trouble(400, str(error), hint) from None
     finally:
-        collector.held.now -= len(body)
+        held.now -= weight
+
+
+def _give_back(loop: asyncio.AbstractEventLoop, held: "Held", size: int, _job: object) -> None:
+    def give_back() -> None:
+        held.now -= size
+
+    with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody asks for room
+        loop.call_soon_threadsafe(give_back)
 
 
 def _as_json(headers: Headers) -> bool:

@@ -15,7 +15,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 import tracklog
 from tracklog.web import bodies
-from tracklog.web.guard import COOKIE
+from tracklog.web.guard import COOKIE, login_cookie
 from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ class Console:
 async def front(collector: "Collector", call: "Call") -> Response:
     """The console; without a token, the login page."""
     try:
-        collector.guard.check_token(call.headers)
+        peer = (call.scope.get("client") or ("",))[0]
+        collector.guard.check_token(call.headers, peer=peer)
     except Trouble:
         return _asked()
     page = collector.console.page("/")
@@ -98,7 +99,7 @@ async def front(collector: "Collector", call: "Call") -> Response:
 
 async def login(collector: "Collector", call: "Call") -> Response:
     """Check the token once, and set a cookie that no other page can use."""
-    guard, address = collector.guard, await _address(call)
+    guard, address = collector.guard, await address_of(call)
     body = await bodies.read(call.receive, call.headers, collector.held)
     collector.held.now -= len(body)
     form = parse_qs(body.decode("latin-1"))
@@ -108,23 +109,27 @@ async def login(collector: "Collector", call: "Call") -> Response:
         page = _page("tracklog", f"<p>{trouble.message}; {trouble.hint}.</p>", trouble.status)
         page.headers.update(trouble.headers or {})
         return page
-    if not guard.knows(form.get("token", [""])[0]):
+    token = form.get("token", [""])[0]
+    if not guard.knows(token):
         guard.logins.note(address)
         return _asked("<p>That is not the token.</p>")
     response = RedirectResponse("/", 303)
-    response.set_cookie(COOKIE, guard.cookie(), httponly=True, samesite="strict")
+    secure = call.scope.get("scheme") == "https"
+    response.set_cookie(
+        COOKIE, login_cookie(token), httponly=True, samesite="strict", secure=secure
+    )
     return response
 
 
-async def _address(call: "Call") -> str:
+async def address_of(call: "Call") -> str:
     """The address of the client, also behind a proxy on this machine."""
 
-    async def found(scope: Any, _receive: Any, _send: Any) -> None:
+    async def read(scope: Any, _receive: Any, _send: Any) -> None:
         client.append((scope.get("client") or ("",))[0])
 
     client: list[str] = []
     trusted = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1,::1")  # as uvicorn has it
-    reading: Any = ProxyHeadersMiddleware(found, trusted)
+    reading: Any = ProxyHeadersMiddleware(read, trusted)
     await reading(dict(call.scope), call.receive, call.send)
     return client[0]
 

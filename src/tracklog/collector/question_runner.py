@@ -1,15 +1,14 @@
 """Answers from the index, which one thread at a time brings up to the journal's end."""
 
 import asyncio
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
+from tracklog.collector.worker import Worker
 from tracklog.index.indexer import BEHIND
 from tracklog.model.errors import IndexUnusable, TracklogError
-from tracklog.web import logs
 from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -24,35 +23,25 @@ _PAUSE = 1.0  # seconds until an index that could not be written is tried again
 _BEING_MADE = IndexUnusable("the index is being built and is still empty", "try again later")
 
 
-class IndexWorker:
+class IndexWorker(Worker):
     """A thread that keeps a shared index up to date, as long as no other process does so."""
 
     def __init__(self, home: "Home") -> None:
+        super().__init__("index worker", failure="the index is not kept up to date", pause=_PAUSE)
         self._home = home
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="index worker", daemon=True)
 
     def start(self) -> None:
         """Begin, if the index is shared; else each question brings the index up to date."""
         if self._home.shares_index:
-            self._thread.start()
+            super().start()
 
-    def close(self) -> None:
-        """Stop after the batch that is being indexed."""
-        self._stopped.set()
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                self._home.index.keep_up(self._stopped.is_set)
-            except TracklogError as error:
-                if not self._stopped.is_set():
-                    logs.log("warning", f"the index is not kept up to date: {error.message}")
-            except Exception as error:  # noqa: BLE001  # the log has the place; it is tried again
-                logs.log_failure("the index is not kept up to date", error)
-            self._stopped.wait(_PAUSE)
+    def work(self) -> None:
+        """Index what is new, until it is stopped."""
+        try:
+            self._home.index.keep_up(self.stopped.is_set)
+        except TracklogError:
+            if not self.stopped.is_set():  # the next process continues where this one ends
+                raise
 
 
 class QuestionRunner:

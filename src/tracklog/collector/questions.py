@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import orjson
 from starlette.responses import Response
 
-from tracklog.answers import NO_RUN, Question, whole
+from tracklog.answers import NO_RUN, Question, integer
 from tracklog.answers.registry import questions
 from tracklog.collector.exchange import here
 from tracklog.web.routing import Endpoint, Route
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tracklog.web.routing import Call
 
 
-INDEXED = whole(
+INDEXED = integer(
     "indexed",
     "Wait until this record is in the index, such as the `last_seq` of lines that were just sent; "
     "newer records may be missing in the answer.",
@@ -50,18 +50,20 @@ def _route(question: Question, path: str) -> Route:
 
 
 def _endpoint(question: Question) -> Endpoint:
-    keywords = {param.name: param.python for param in question.params}
+    keywords = {param.name: param.argument for param in question.params}
 
     async def answer(collector: "Collector", call: "Call") -> Response:
         home, named = collector.home, (call.names.get("family", ""), call.names.get("run", ""))
-        indexed: int | None = call.given.get(INDEXED.name)
-        given = {keywords[name]: value for name, value in call.given.items() if name in keywords}
+        indexed: int | None = call.query.get(INDEXED.name)
+        arguments = {
+            keywords[name]: value for name, value in call.query.items() if name in keywords
+        }
 
         def ask() -> tuple[int, bytes]:
             if call.names:
-                given["run"] = ":".join(here(home, named))
+                arguments["run"] = ":".join(here(home, named))
             cursor = home.index.index.cursor
-            answer = question.ask(home, **given)
+            answer = question.ask(home, **arguments)
             return cursor, orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
 
         runner = collector.runner

@@ -17,7 +17,7 @@ def results_of(results: Mapping[str, Any]) -> tuple[dict[str, JsonSchemaValue], 
 
     The docstring below a field is its description.
     """
-    made, common = TypeAdapter.json_schemas(
+    schemas, common = TypeAdapter.json_schemas(
         [(name, "serialization", TypeAdapter(kind)) for name, kind in results.items()],
         ref_template="#/components/schemas/{model}",
     )
@@ -25,7 +25,7 @@ def results_of(results: Mapping[str, Any]) -> tuple[dict[str, JsonSchemaValue], 
     for kind in shapes_of(results.values()):
         if kind.__name__ in named:  # a base class alone has no schema
             _complete(named[kind.__name__], kind)
-    return {name: made[name, "serialization"] for name in results}, _untitled(named)
+    return {name: schemas[name, "serialization"] for name in results}, _untitled(named)
 
 
 def _complete(schema: JsonSchemaValue, kind: type) -> None:

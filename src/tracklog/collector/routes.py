@@ -6,20 +6,24 @@ from typing import TYPE_CHECKING
 from pydantic.json_schema import JsonSchemaValue
 from starlette.responses import Response
 
-from tracklog.answers import NO_RUN, Param, flag, text, whole
+from tracklog.answers import NO_RUN, Param, flag, integer, text
 from tracklog.collector import (
     events,
     exchange,
     hosting,
     inbox,
     ingest,
+    marks,
     openapi,
     operations,
     otlp,
     pages,
     questions,
+    sources,
     stream,
+    views,
 )
+from tracklog.collector.marking import RecordedMark
 from tracklog.collector.shapes import (
     LINES,
     Admitted,
@@ -27,13 +31,18 @@ from tracklog.collector.shapes import (
     Answered,
     Converted,
     EventsPage,
+    FoundSources,
     Health,
     HostRow,
+    ImportBody,
+    ImportStarted,
     InjectBody,
     LoginForm,
+    MarkBody,
     OpenApi,
     ProofCheck,
     RecordedAt,
+    SavedViews,
     StartBody,
     StartedRun,
     StopBody,
@@ -47,20 +56,20 @@ if TYPE_CHECKING:
 
 JSON = frozenset({b"application/json"})
 
-AFTER = whole("after", "Only after this record.", least=0)
+AFTER = integer("after", "Only after this record.", least=0)
 RUN = text("run", "Only this run: its id, the beginning of it, or `family:run`.")
 DIALECT = text("dialect", "Only this dialect.")
 KIND = text("kind", "Only this kind of event.")
 _NOT_ADMITTED = {
-    403: "It came from a page of another origin, or this is the demo, which records nothing that is sent to it.",
+    403: "The request came from a page of another origin, or this is the demo, which accepts no events.",
     404: "There is no such dialect.",
     409: "The batch key was used for another batch.",
-    413: "The body is too large, measured after decompression, has too many lines, or costs too much to "
+    413: "The body is too large after decompression, has too many lines, or takes too much CPU time to "
     "decompress; nothing of it was stored.",
     415: "The content type or the encoding is not accepted here.",
     429: "Too many requests; `Retry-After` says when to try again.",
-    503: "The disk refused it, there is no room for it, or the server is stopping; nothing "
-    "was acknowledged. Keep it and send it again; `Retry-After` says when.",
+    503: "The disk or the database failed, the disk is full, or the server is stopping; nothing "
+    "was acknowledged. Keep the lines and send them again; `Retry-After` says when.",
 }
 _BATCH = (
     text(
@@ -69,19 +78,19 @@ _BATCH = (
         "`Idempotency-Key`. If the batch is sent again under the same key, it gets the first "
         "answer again, with `replayed`.",
     ),
-    flag("verbose", "A verdict for every line."),
+    flag("verbose", "Return a verdict for every line, not only for refused lines."),
 )
-_ASKER = text("run", "The run that asks, or `family:run`, where several have this question.")
+_ASKER = text("run", "The run that asks, if several runs have a question with this id.")
 _NOT_DONE = {
     404: "There is no such host, program or run.",
-    409: "The host does not do that, or does not run here.",
+    409: "The host cannot do this, or the collector was started without it.",
     413: "The body is too large.",
     415: "The content type is not JSON.",
     429: "Too many requests.",
-    503: "The disk refused it; nothing was recorded.",
+    503: "The disk or the database failed; nothing was recorded.",
 }
-_OPTION = text("option", "NAME=VALUE of the format, several separated by commas.")
-_STRICT = flag("strict", "Only if nothing is lost.")
+_OPTION = text("option", "An option of the format, as NAME=VALUE; several are separated by commas.")
+_STRICT = flag("strict", "Write nothing if any value would be lost or made up.")
 
 
 _get, _post = partial(Route, method="GET"), partial(Route, method="POST")
@@ -95,6 +104,7 @@ def _telemetry(signal: str, about: str, endpoint: Endpoint) -> Route:
         endpoint=endpoint,
         takes=otlp.TYPES,
         body=otlp.BODY,
+        needs=("write",),
         schema=otlp.ANSWER,
         also={"application/x-protobuf": otlp.BINARY},
         error=otlp.STATUS,
@@ -115,10 +125,11 @@ ROUTES: tuple[Route, ...] = (
     _post(
         path="/api/events/{dialect}",
         endpoint=ingest.ingest,
-        about="Store lines of one dialect. Each line is checked alone: a refused line does not block "
-        "the others. A response of 200 means that the accepted lines are as durable as the "
-        "server promises.",
+        about="Store lines of one dialect. Each line is checked by itself: a refused line does not "
+        "affect the others. A response of 200 means that the accepted lines are as durable as "
+        "`tracklog serve --durability` says.",
         params=_BATCH,
+        needs=("write",),
         takes=ingest.TYPES,
         body=LINES,
         result=Admitted,
@@ -127,8 +138,9 @@ ROUTES: tuple[Route, ...] = (
     _post(
         path="/api/events",
         endpoint=ingest.ingest,
-        about="Store lines of any dialect, each recognised by itself.",
+        about="Store lines of any dialect; the dialect of each line is recognised.",
         params=_BATCH,
+        needs=("write",),
         takes=ingest.TYPES,
         body=LINES,
         result=Admitted,
@@ -148,8 +160,8 @@ ROUTES: tuple[Route, ...] = (
     ),
     _telemetry(
         "metrics",
-        "Accept the metrics of an OTLP request, count their points in `/metrics` and drop them. "
-        "Agents that send them with the rest would report errors otherwise.",
+        "Accept the metrics of an OTLP request, count their points in `/metrics`, and store nothing "
+        "of them. Without this route, agents that also send metrics would report errors.",
         otlp.metrics,
     ),
     _get(
@@ -158,11 +170,11 @@ ROUTES: tuple[Route, ...] = (
         about="Read records, oldest first. `next` is the `after` of the next page; at the end it "
         "is `last`.",
         params=(
-            whole("after", AFTER.about, least=0, default=0),
+            integer("after", AFTER.about, least=0, default=0),
             RUN,
             DIALECT,
             KIND,
-            whole("limit", "The greatest number of records.", least=1, most=10_000, default=1000),
+            integer("limit", "At most this many records.", least=1, most=10_000, default=1000),
         ),
         result=EventsPage,
         answers={404: "There is no such run or dialect."},
@@ -170,14 +182,14 @@ ROUTES: tuple[Route, ...] = (
     _get(
         path="/api/stream",
         endpoint=stream.stream,
-        about="Watch live, as server-sent events. The `id` is the record's number, the data its "
-        "frame as in the journal; `heartbeat` events carry the journal's first number, its "
-        "last, and the server's time. "
-        "`Last-Event-ID` (or `after`) resumes behind that record; without either the stream begins "
-        "with the next record. The header `Tracklog-Cursor` of an answer is the `after` with which "
-        "a stream continues where the answer ended. "
-        "A `gap` {after, next} is sent only when records behind `after` were pruned, a "
-        "`reset` {after, last} when the journal is shorter than the cursor.",
+        about="Watch new records, as server-sent events. The `id` of an event is the number of the "
+        "record, its data is the record as it is stored in the journal. `heartbeat` events have the "
+        "first and the last number of the journal, and the server's time. "
+        "With `Last-Event-ID` (or `after`) the stream continues after that record; without either it "
+        "starts with the next new record. To continue after another answer, use the value of its "
+        "header `Tracklog-Cursor` as `after`. "
+        "A `gap` {after, next} is sent if records after `after` were pruned, a "
+        "`reset` {after, last} if the journal is shorter than the cursor.",
         params=(AFTER, RUN, DIALECT, KIND),
         gives="text/event-stream",
         answers={404: "There is no such dialect."},
@@ -186,7 +198,7 @@ ROUTES: tuple[Route, ...] = (
     _get(
         path="/api/export/{format}/{family}/{run}",
         endpoint=exchange.export,
-        about="A run in a foreign format. The same bytes on each request.",
+        about="Export a run in another format. Each request gets the same bytes.",
         params=(
             _OPTION,
             _STRICT,
@@ -198,16 +210,16 @@ ROUTES: tuple[Route, ...] = (
     _get(
         path="/api/export/{format}/{family}/{run}/live",
         endpoint=stream.live,
-        about="Watch a run live, in a foreign format. Server-sent events: first the state of the "
-        "run that a client needs, then each new event until the run ends. The `id` is the number "
-        "of the last record that was sent completely; `Last-Event-ID` (or `after`) resumes behind "
-        "it, `after=0` sends the run from its beginning, and without either the stream begins with "
-        "the next record. A `gap` {after, next} is sent when records were pruned; heartbeats are "
-        "comments.",
+        about="Watch a run in another format, as server-sent events: first the state of the run that "
+        "a client needs, then each new event until the run ends. The `id` is the number of the last "
+        "record that was sent completely. With `Last-Event-ID` (or `after`) the stream continues "
+        "after that record, `after=0` sends the run from its beginning, and without either the "
+        "stream starts with the next new record. A `gap` {after, next} is sent if records were "
+        "pruned; heartbeats are comments.",
         params=(_OPTION, AFTER),
         gives="text/event-stream",
         answers={
-            204: "The run has ended, and its end lies before the cursor: do not reconnect.",
+            204: "The run has ended, and all its events were sent before: do not reconnect.",
             404: "There is no such run or format, or one that cannot be followed.",
         },
         waits=True,
@@ -215,7 +227,7 @@ ROUTES: tuple[Route, ...] = (
     _get(
         path="/api/runs/{family}/{run}/proof",
         endpoint=exchange.proof,
-        about="The leaves and paths that prove a run's lines, for contracts/tracklog_verify.py.",
+        about="The proof that the lines of a run are unchanged, for contracts/tracklog_verify.py.",
         params=(flag("check", "Verify it here, and return only the result."),),
         result=Proof | ProofCheck,
         answers={404: NO_RUN},
@@ -230,11 +242,12 @@ ROUTES: tuple[Route, ...] = (
     _post(
         path="/api/convert/{dialect}",
         endpoint=exchange.convert,
+        needs=("read",),
         about="Convert lines, or a stored run, to another dialect. Nothing is recorded.",
         params=(
             text("run", "A stored run; then the body is empty."),
             text("from", "The dialect of the lines; else each is recognised."),
-            flag("bare", "Do not carry the original lines in an extension."),
+            flag("bare", "Do not add the original lines under an extra key."),
             _STRICT,
         ),
         takes=ingest.TYPES,
@@ -251,33 +264,34 @@ ROUTES: tuple[Route, ...] = (
     _post(
         path="/api/inbox/{question}/answer",
         endpoint=inbox.answer,
-        about="Answer a question, by its `question_id`. The first answer counts; the same one "
-        "sent again by the same person gets the same result again.",
+        about="Answer a question, by its `question_id`. The first answer counts. If the same person "
+        "sends the same answer again, the result is the same.",
         params=(_ASKER,),
         takes=JSON,
         body=AnswerBody,
         result=Answered,
         answers={
             404: "There is no such question.",
-            409: "It was answered before (`by` and `seq` say who won), or several runs ask that "
-            "(`runs`) and `run` does not say which.",
+            409: "It was answered before (`by` and `seq` name the first answer), or several runs "
+            "have a question with this id (`runs`), and `run` does not name one.",
             410: "The question has expired, or its run has ended.",
             413: "The body is too large.",
             415: "The content type is not JSON.",
             429: "Too many requests.",
-            503: "The disk refused it; nothing was recorded.",
+            503: "The disk or the database failed; nothing was recorded.",
         },
     ),
     _get(
         path="/api/inbox/{question}/answer",
         endpoint=inbox.wait,
-        about="Wait for the answer to a question. A question that is not known yet may still be "
-        "on its way, so it is waited for as well.",
+        needs=("read", "write"),  # an agent that only writes waits for its answer
+        about="Wait for the answer to a question. The question itself may arrive later than this "
+        "request; it is waited for, too.",
         params=(
             _ASKER,
             Param(
                 name="wait",
-                about="Seconds.",
+                about="How many seconds to wait.",
                 kind="number",
                 least=0,
                 most=60,
@@ -288,22 +302,86 @@ ROUTES: tuple[Route, ...] = (
         answers={
             204: "There is no answer yet; try again.",
             404: "There is no such question (only without `wait`).",
-            409: "Several runs ask that (`runs`), and `run` does not say which.",
+            409: "Several runs have a question with this id (`runs`), and `run` does not name one.",
             410: "The question has expired, or its run has ended.",
         },
         waits=True,
     ),
+    _post(
+        path="/api/marks",
+        endpoint=marks.mark,
+        about="Mark a run or one of its records: a tag, a score, a note, or that it was seen. A "
+        "mark changes no status, count or time of the run. With several runs, all are marked or "
+        "none. A tag, a score and a note in one body are marks of their own.",
+        takes=JSON,
+        body=MarkBody,
+        result=list[RecordedMark],
+        answers={
+            404: "There is no such run, record or mark.",
+            413: "The body is too large.",
+            415: "The content type is not JSON.",
+            429: "Too many requests.",
+            503: "The disk or the database failed; nothing was recorded.",
+        },
+    ),
+    _get(
+        path="/api/sources/found",
+        endpoint=sources.found,
+        about="The logs of agents in their usual places on this machine, for who asks from it.",
+        result=FoundSources,
+        answers={403: "The request came from another machine."},
+    ),
+    _post(
+        path="/api/import",
+        endpoint=sources.start,
+        about="Import the logs of these agents, as `tracklog import` does. The answer is sent at "
+        "once; what is recorded comes over the stream.",
+        takes=JSON,
+        body=ImportBody,
+        needs=("admin",),
+        result=ImportStarted,
+        answers={
+            403: "The request came from another machine, or from a page of another origin.",
+            404: "There is no such importer.",
+            409: "An import is under way.",
+            413: "The body is too large.",
+            415: "The content type is not JSON.",
+            429: "Too many requests.",
+        },
+    ),
+    _get(
+        path="/api/views",
+        endpoint=views.listed,
+        about="The saved views of the console.",
+        result=SavedViews,
+    ),
+    Route(
+        method="PUT",
+        path="/api/views",
+        endpoint=views.replace,
+        about="Replace the saved views of the console. They are a file of the home, not records.",
+        takes=JSON,
+        body=SavedViews,
+        result=SavedViews,
+        answers={
+            413: "The body is too large.",
+            415: "The content type is not JSON.",
+            429: "Too many requests.",
+            503: "The disk failed; the views are as before.",
+        },
+    ),
     _get(
         path="/api/hosts",
         endpoint=hosting.listed,
-        about="The programs that run agents, what each can do here, and what it can run.",
+        about="The hosts: what each can do in this collector, and which programs it can run.",
         result=list[HostRow],
     ),
     _post(
         path="/api/hosts/{host}/runs",
         endpoint=hosting.start,
-        about="Begin a run. The host must run here (`tracklog serve --with HOST`), and its "
-        "programs are those that the operator offers; when the answer comes, the first record is stored.",
+        about="Start a run. The collector must have been started with the host (`tracklog serve "
+        "--with HOST=PATH`); its programs are those at PATH. The answer is sent when the first "
+        "record of the run is stored.",
         takes=JSON,
         body=StartBody,
         result=StartedRun,
@@ -312,7 +390,8 @@ ROUTES: tuple[Route, ...] = (
     _post(
         path="/api/hosts/{host}/runs/{run}/stop",
         endpoint=hosting.stop,
-        about="Ask for the end of a run. The process that runs it is notified.",
+        about="Request the end of a run. The request is recorded, and the process that runs it "
+        "reads it there.",
         takes=JSON,
         body=StopBody,
         result=RecordedAt,
@@ -321,7 +400,7 @@ ROUTES: tuple[Route, ...] = (
     _post(
         path="/api/hosts/{host}/runs/{run}/inject",
         endpoint=hosting.inject,
-        about="Say something on the stage of a run, as a visitor.",
+        about="Say something in a play, as a visitor.",
         takes=JSON,
         body=InjectBody,
         result=RecordedAt,
@@ -334,6 +413,14 @@ ROUTES: tuple[Route, ...] = (
         result=Health,
         answers={503: "It is stopping."},
         free=True,
+    ),
+    _get(
+        path="/checkpoint",
+        endpoint=operations.checkpoint,
+        about="The last signed checkpoint of the journal, as C2SP tlog-checkpoint, with the "
+        "signatures of its witnesses.",
+        gives="text/plain",
+        answers={404: "No checkpoint was made yet."},
     ),
     _get(
         path="/metrics",
@@ -359,17 +446,17 @@ ROUTES: tuple[Route, ...] = (
     _post(
         path="/login",
         endpoint=pages.login,
-        about="Send the token once, from a browser. It gets a cookie instead; the form is the one "
-        "at `/`, and nothing is written.",
+        about="Log in from a browser: the form at `/` sends the token, and the browser gets a "
+        "cookie. Nothing is recorded.",
         takes=pages.FORM,
         body=LoginForm,
         gives="text/html",
         also={"text/html": {"type": "string"}},
         answers={
-            303: "It is the token.",
-            401: "It is not.",
-            413: "Too large.",
-            415: "No form.",
+            303: "The token is right.",
+            401: "The token is wrong.",
+            413: "The body is too large.",
+            415: "The body is not a form.",
             429: "Too many requests, or too many wrong tokens in the last minute.",
         },
         free=True,

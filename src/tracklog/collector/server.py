@@ -9,6 +9,7 @@ import resource
 import select
 import signal
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -31,6 +32,7 @@ _BACKLOG = 2048
 _FILES = 128  # of journal, index, blobs and hosts, besides the connections
 _AT_ONCE = 64  # connections accepted before other work gets its turn
 _RESERVED = 4  # file descriptors for telling clients that there are no others
+_HANDSHAKE = 10.0  # seconds
 _REST = 0.1  # seconds until it is tried again
 _STOPPED_TWICE = 1.0  # seconds that are left after a second signal
 _FINISHING = 2.0  # seconds of the grace period for cleaning up cancelled requests
@@ -40,9 +42,11 @@ _TURN = 0.001  # seconds that a worker thread may hold the interpreter while the
 class Server(uvicorn.Server):
     """Stops on request: accepts no more, closes streams, finishes requests."""
 
-    def __init__(self, config: uvicorn.Config, collector: Collector) -> None:
+    def __init__(
+        self, config: uvicorn.Config, collector: Collector, tls: ssl.SSLContext | None = None
+    ) -> None:
         super().__init__(config)
-        self.collector = collector
+        self.collector, self._tls = collector, tls
         self.deadline = Deadline(collector.limits.grace_seconds)
         self._listeners: list[Listener] = []
 
@@ -78,19 +82,23 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: "list[socket.socket] | None" = None) -> None:
         for host in self.collector.hosts.values():
             await host.start()
+        for service in self.collector.services:
+            await service.start()
         await super().startup([])
-        self._listeners = [Listener(each, self._connection) for each in sockets or ()]
+        self._listeners = [Listener(each, self._connection, self._tls) for each in sockets or ()]
 
     def _connection(self) -> Connection:
-        made = self.config.http_protocol_class
-        assert issubclass(made, Connection), "we serve with our own protocol"
-        return made(self.config, self.server_state, {})
+        protocol = self.config.http_protocol_class
+        assert issubclass(protocol, Connection), "we serve with our own protocol"
+        return protocol(self.config, self.server_state, {})
 
     async def shutdown(self, sockets: "list[socket.socket] | None" = None) -> None:
         for listener in self._listeners:
             listener.close()
         for host in self.collector.hosts.values():
             await host.stop()
+        for service in self.collector.services:
+            await service.stop()
         await self.collector.hub.stop()
         await super().shutdown(sockets)
 
@@ -144,8 +152,13 @@ class Listener:
     others wait in the queue of the system.
     """
 
-    def __init__(self, bound: socket.socket, made: Callable[[], Connection]) -> None:
-        self.bound, self.made = bound, made
+    def __init__(
+        self,
+        bound: socket.socket,
+        connect: Callable[[], Connection],
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.bound, self.connect, self._tls = bound, connect, tls
         self._loop = asyncio.get_running_loop()
         self._reserve = [_nothing() for _ in range(_RESERVED)]
         self._opening: set[asyncio.Task[None]] = set()
@@ -158,7 +171,7 @@ class Listener:
             self._refill()  # first, or connections would use up the reserve
             is_short = len(self._reserve) < _RESERVED
             try:
-                taken, _ = self.bound.accept()
+                client, _ = self.bound.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -168,15 +181,15 @@ class Listener:
                 else:
                     self._turn_away()
                 return
-            self._open(taken, is_surplus=is_short)
+            self._open(client, is_surplus=is_short)
 
     def _turn_away(self) -> None:
         """Accept one connection with a reserved descriptor, and refuse it."""
         if self._reserve:
             os.close(self._reserve.pop())
             with contextlib.suppress(OSError):
-                taken, _ = self.bound.accept()
-                self._open(taken, is_surplus=True)
+                client, _ = self.bound.accept()
+                self._open(client, is_surplus=True)
                 return
         self._rest()
 
@@ -194,20 +207,23 @@ class Listener:
             while len(self._reserve) < _RESERVED and not self._closed:
                 self._reserve.append(_nothing())
 
-    def _open(self, taken: socket.socket, *, is_surplus: bool) -> None:
-        taken.setblocking(False)
-        made = self.made()
-        made.is_surplus = is_surplus
-        made.on_closed = self._refill
-        task = self._loop.create_task(self._opened(taken, made))
+    def _open(self, client: socket.socket, *, is_surplus: bool) -> None:
+        client.setblocking(False)
+        connection = self.connect()
+        connection.is_surplus = is_surplus
+        connection.on_closed = self._refill
+        task = self._loop.create_task(self._opened(client, connection))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
-    async def _opened(self, taken: socket.socket, made: Connection) -> None:
+    async def _opened(self, client: socket.socket, connection: Connection) -> None:
         try:
-            await self._loop.connect_accepted_socket(lambda: made, taken)
-        except OSError:  # the client has left
-            taken.close()
+            patience = None if self._tls is None else _HANDSHAKE
+            await self._loop.connect_accepted_socket(
+                lambda: connection, client, ssl=self._tls, ssl_handshake_timeout=patience
+            )
+        except OSError:  # the client has left, or speaks no TLS
+            client.close()
 
     def close(self) -> None:
         self._closed = True
@@ -264,8 +280,28 @@ def listen(host: str, port: int) -> socket.socket:
     return bound
 
 
+def tls_of(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
+    """What serves https; None without a certificate."""
+    if certificate is None:
+        if key is not None:
+            raise TracklogError("--tls-key needs --tls-cert", "name the certificate, too")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ValueError) as error:
+        raise TracklogError(
+            f"the certificate cannot be used: {error}", "give a certificate and its key, as PEM"
+        ) from error
+    return context
+
+
 def serve(
-    collector: Collector, bound: socket.socket, ready: Callable[[], None] = lambda: None
+    collector: Collector,
+    bound: socket.socket,
+    ready: Callable[[], None] = lambda: None,
+    tls: ssl.SSLContext | None = None,
 ) -> None:
     """Serve until asked to stop; on return everything acknowledged is stored and closed."""
     limits = within(collector.limits, _allow_files())
@@ -286,11 +322,9 @@ def serve(
         timeout_graceful_shutdown=max(0.1, limits.grace_seconds - _FINISHING),  # type: ignore[arg-type]  # it takes parts of a second
         backlog=_BACKLOG,
     )
-    server = Server(config, collector)
+    server = Server(config, collector, tls)
     _settle()
-    collector.worker.start()
-    if collector.archiver is not None:
-        collector.archiver.start()
+    collector.start()
     ready()
     try:
         server.run(sockets=[bound])

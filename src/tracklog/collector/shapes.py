@@ -41,6 +41,8 @@ class Problem(TypedDict):
     pointer: str
     message: str
     hint: str
+    code: str
+    """The name of this sort of problem; it does not change between versions."""
 
 
 class Verdict(TypedDict):
@@ -50,6 +52,14 @@ class Verdict(TypedDict):
     seq: NotRequired[int]
     """Its number, or the one it had before."""
     problems: NotRequired[list[Problem]]
+
+
+class SeenCheckpoint(TypedDict):
+    """A checkpoint: whose it is, how many records it has, and the hash over them."""
+
+    origin: str
+    records: int
+    root: str
 
 
 class Admitted(TypedDict):
@@ -65,6 +75,8 @@ class Admitted(TypedDict):
     """When a byte order mark was dropped from its start."""
     replayed: NotRequired[Literal[True]]
     """When the batch key and its lines are known: this is the first answer."""
+    checkpoint: NotRequired[SeenCheckpoint]
+    """The last checkpoint, where the collector makes them: a client can compare it with earlier ones."""
 
 
 class Tombstone(TypedDict):
@@ -113,6 +125,23 @@ class ProofFault(TypedDict):
     message: str
 
 
+class CheckpointWitness(TypedDict):
+    """Who signed a checkpoint as a witness, by the checkpoint itself."""
+
+    name: str
+    at: str
+
+
+class RunCheckpoint(TypedDict):
+    """The signed checkpoint against which a run was verified."""
+
+    origin: str
+    records: int
+    """Of the journal, up to the checkpoint."""
+    root: str
+    witnesses: list[CheckpointWitness]
+
+
 class ProofCheck(TypedDict):
     """Given with `check`."""
 
@@ -120,6 +149,8 @@ class ProofCheck(TypedDict):
     head: ChainHead
     whole: bool
     faults: list[ProofFault]
+    checkpoint: RunCheckpoint | None
+    """The last checkpoint, if it has the run: then no record up to it is missing."""
 
 
 class AnswerBody(TypedDict):
@@ -139,6 +170,64 @@ class Answered(TypedDict):
     family: NotRequired[str]
     run: NotRequired[str]
     question_id: NotRequired[str]
+
+
+class MarkBody(TypedDict):
+    run: str | list[str]
+    """The run as `family:run`, or several."""
+    record: NotRequired[Annotated[int, Field(ge=1)]]
+    """Mark this record, not the run itself."""
+    tag: NotRequired[Annotated[str, Field(min_length=1, max_length=256)]]
+    score: NotRequired[float]
+    note: NotRequired[Annotated[str, Field(min_length=1, max_length=100_000)]]
+    seen: NotRequired[bool]
+    """False takes it back."""
+    withdraw: NotRequired[Annotated[str, Field(min_length=1, max_length=256)]]
+    """The id of a mark of this run that does not hold any more."""
+    by: NotRequired[Annotated[str, Field(min_length=1, max_length=256)]]
+    """Your name; it is recorded as a claim, beside the name of the token."""
+
+
+class SavedView(TypedDict):
+    """A page of the console with its filters, under a name."""
+
+    name: Annotated[str, Field(min_length=1, max_length=80)]
+    page: Annotated[str, Field(max_length=20)]
+    """Empty for Fleet, or `search`, or `insights`."""
+    query: Annotated[str, Field(max_length=4000)]
+    """The query of its address."""
+
+
+class SavedViews(TypedDict):
+    views: list[SavedView]
+
+
+class FoundSource(TypedDict):
+    """Logs of one kind of agent on this machine."""
+
+    name: str
+    """The name of the importer."""
+    about: str
+    files: int
+    bytes: int
+    first: str
+    """When the oldest file was written."""
+    last: str
+
+
+class FoundSources(TypedDict):
+    sources: list[FoundSource]
+    importing: bool
+    """An import that was begun here is under way."""
+
+
+class ImportBody(TypedDict):
+    names: list[str]
+    """Names of importers; never paths."""
+
+
+class ImportStarted(TypedDict):
+    names: list[str]
 
 
 class Tape(TypedDict):

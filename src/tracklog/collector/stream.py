@@ -70,7 +70,7 @@ class StreamFilter(NamedTuple):
 ALL = StreamFilter()
 
 
-def wanted(home: "Home", run: str | None, dialect: str | None, kind: str | None) -> StreamFilter:
+def filter_of(home: "Home", run: str | None, dialect: str | None, kind: str | None) -> StreamFilter:
     """The filter from the query; a run may be named before it begins."""
     if dialect is not None and dialect not in home.dialects:
         known = ", ".join(sorted(home.dialects))
@@ -403,9 +403,9 @@ def gap(after: int, first: int) -> bytes:
 
 async def stream(collector: "Collector", call: "Call") -> None:
     """Replay from the requested cursor, then send new records."""
-    hub, journal, given = collector.hub, collector.home.journal, call.given
-    asked = await asyncio.to_thread(
-        wanted, collector.home, given["run"], given["dialect"], given["kind"]
+    hub, journal, query = collector.hub, collector.home.journal, call.query
+    stream_filter = await asyncio.to_thread(
+        filter_of, collector.home, query["run"], query["dialect"], query["kind"]
     )
     last = journal.last
     after = _cursor(call)
@@ -420,7 +420,7 @@ async def stream(collector: "Collector", call: "Call") -> None:
         )
         after = last
     begin += heartbeat(collector.home, after)
-    await _send(call, Watcher(_connection(call), asked, after), begin, hub.serve)
+    await _send(call, Watcher(_connection(call), stream_filter, after), begin, hub.serve)
 
 
 async def live(collector: "Collector", call: "Call") -> Response | None:
@@ -461,7 +461,7 @@ def _cursor(call: "Call") -> int | None:
     """The cursor: where a browser stopped, else where the client wants to begin; None for now."""
     value = call.headers.get(b"last-event-id", b"").strip()
     if not value:
-        after: int | None = call.given["after"]
+        after: int | None = call.query["after"]
         return after
     if not value.isdigit() or len(value) > 18:
         raise Trouble(

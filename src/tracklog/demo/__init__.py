@@ -84,13 +84,13 @@ class Demo:
             for name, act in self._acts
             for each in self._due(name, act.past(now, _draw(name, "past")))
         ]
-        moment = [now]
-        with Home(self.path, durability="os", clock=lambda: moment[0]) as home:
+        clock = [now]
+        with Home(self.path, durability="os", clock=lambda: clock[0]) as home:
             for _, act in self._acts:
                 for content in getattr(act, "BLOBS", ()):
                     home.blobs.put(content)
             for each in sorted(due):
-                moment[0] = each.at
+                clock[0] = each.at
                 self._write(home, each)
         return len(due)
 

@@ -75,7 +75,7 @@ class ExporterSuite:
                 read[0] += 1
                 yield entry
 
-        parts = self.exporter.write(replace(made, records=counted), self.exporter.chosen())
+        parts = self.exporter.write(replace(made, lines=counted), self.exporter.chosen())
         while len(next(parts)) and read[0] < 5:
             pass
         assert read[0] < 1500

@@ -2,9 +2,11 @@
 
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import orjson
 
@@ -110,6 +112,17 @@ class ImporterSuite:
                 self._check(lines_of_file(self.importer, path)[0])
             path.write_bytes(data)
 
+    def test_whatever_fields_are_missing_new_or_of_another_type_nothing_raises(
+        self, tmp_path: Path
+    ) -> None:
+        random = Random(3)  # noqa: S311  # damage, not secrets
+        for path in self.files(tmp_path):
+            data = path.read_bytes()
+            for _ in range(self.rounds):
+                path.write_bytes(altered(data, random))
+                self._check(lines_of_file(self.importer, path)[0])
+            path.write_bytes(data)
+
     def _check(self, lines: list[bytes]) -> None:
         check = checker(registry.dialect("tracklog"))
         for line in lines:
@@ -129,17 +142,75 @@ def current(lines: list[bytes]) -> list[bytes]:
     }
     if not last:
         return lines
-    found = {
+    current_lines = {
         line
         for line, body in zip(lines, bodies, strict=True)
         if not body["origin"].get("revised")
         or last[body["run"], body["origin"]["record"]] == body["origin"]["raw"]
     }
-    return sorted(found)
+    return sorted(current_lines)
 
 
 def _ids(lines: list[bytes]) -> list[str | None]:
     return [orjson.loads(line).get("id") for line in lines]
+
+
+ODD: tuple[Any, ...] = (
+    None,
+    0,
+    -1,
+    1.5,
+    True,
+    "",
+    [],
+    {},
+    ["a"],
+    {"a": 1},
+    10**18,
+    "2026-13-45T99:99:99Z",
+)
+"""Values that a field may have in another version of a program."""
+
+
+def altered(data: bytes, random: Random) -> bytes:
+    """JSON, or lines of it, as another version might write it; anything else is unchanged."""
+    try:
+        return orjson.dumps(_altered(orjson.loads(data), random))
+    except orjson.JSONDecodeError:
+        return b"\n".join(_altered_line(line, random) for line in data.split(b"\n"))
+
+
+def _altered_line(line: bytes, random: Random) -> bytes:
+    try:
+        return orjson.dumps(_altered(orjson.loads(line), random))
+    except orjson.JSONDecodeError:
+        return line
+
+
+def _altered(value: Any, random: Random) -> Any:
+    objects = [each for each in _objects(value) if each]
+    for fields in random.sample(objects, min(len(objects), random.randrange(3))):
+        key = random.choice(list(fields))
+        match random.randrange(4):
+            case 0:
+                del fields[key]
+            case 1:
+                fields[key] = random.choice(ODD)
+            case 2:
+                fields["added"] = random.choice(ODD)
+            case _ if isinstance(fields[key], str):
+                fields[key] = f"new {fields[key]}"
+    return value
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object in a value, itself included."""
+    if isinstance(value, dict):
+        yield value
+    for each in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
+        yield from _objects(each)
 
 
 def damaged(data: bytes, random: Random) -> bytes:

@@ -59,8 +59,8 @@ class IndexSuite(ABC):
         index.apply(1, [], cells=[(one, [1, 0]), (other, [2, 1]), (one._replace(kind="x"), [9])])
         index.apply(2, [], cells=[(one, [4, 3])])
         spans = [(0, 10), (10, 19), (19, 20), (20, 99)]
-        found = index.totals("calls", spans, by="agent")
-        assert [(each.span, each.name, each.part, each.amounts[:3]) for each in found] == [
+        rows = index.totals("calls", spans, by="agent")
+        assert [(each.span, each.name, each.part, each.amounts[:3]) for each in rows] == [
             (1, "ann", 0, (5, 3, 0)),
             (2, "bob", 2, (2, 1, 0)),
         ]

@@ -11,6 +11,12 @@ import pytest
 
 from tracklog.home import registry
 from tracklog.journal.backup import backup
+from tracklog.journal.checkpoints.checkpoint import (
+    Checkpoint,
+    Checkpoints,
+    compare,
+    read_checkpoint,
+)
 from tracklog.journal.frame import Mark
 from tracklog.journal.journal import Entry, Journal
 from tracklog.journal.offsets import Place
@@ -66,6 +72,19 @@ class StorageSuite(_Opened):
         storage.store.append(frames_of([b"{}", b"{}"]))
         report = storage.verify(storage.store.head())
         assert (report.verdict, report.records) == ("proven", 2)
+
+    def test_a_checkpoint_of_it_is_signed_and_compared(self, storage: Storage) -> None:
+        storage.store.append(frames_of([b"{}", b"{}"]))
+        with Checkpoints(storage) as checkpoints:
+            first = checkpoints.make()
+            storage.store.append(frames_of([b"{}"]))
+            second = checkpoints.make()
+            stated, signers = read_checkpoint(second, [checkpoints.key])
+        assert (stated.size, stated.runs) == (3, 1)
+        assert [each.name for each in signers] == [stated.origin]
+        assert not compare(storage, stated).faults
+        assert not compare(storage, Checkpoint.of(first.text)).faults
+        assert compare(storage, stated._replace(root=bytes(32))).faults
 
     def test_it_can_be_backed_up_to_a_folder(self, storage: Storage, tmp_path: Path) -> None:
         for number in range(3):
@@ -129,14 +148,19 @@ class RefusedSuite(_Opened):
 
     def test_a_refused_line_is_stored_with_its_problems(self, storage: Storage) -> None:
         refused = Refused(storage.refused)
-        refused.keep([(b"no json", Refusal((Problem("/a", "is missing", "add it"),)))])
+        refused.keep(
+            [(b"no json", Refusal((Problem("/a", "is missing", "add it", "missing-key"),)))]
+        )
         (line,) = refused
         assert (line_of(line), line["size"]) == (b"no json", 7)
         assert line["problems"][0]["message"] == "is missing"
 
     def test_the_oldest_are_dropped(self, storage: Storage) -> None:
         refused = Refused(storage.refused)
-        line, refusal = bytes(64 << 10), Refusal((Problem("", "is no JSON", "send JSON"),))
+        line, refusal = (
+            bytes(64 << 10),
+            Refusal((Problem("", "is no JSON", "send JSON", "not-json"),)),
+        )
         for _ in range(30):
             refused.keep([(line, refusal)] * 20)
         numbers = [each["seq"] for each in refused]

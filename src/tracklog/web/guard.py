@@ -10,12 +10,19 @@ import re
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 
+from tracklog.web.tokens import ROLES, Identity, Right, Tokens, cookie_of
 from tracklog.web.trouble import Trouble
 
 Headers = Mapping[bytes, bytes]
+
+LOCAL, MASTER = Identity("local"), Identity("token")
+"""Everybody, where no token is asked for; and who has the token of the environment."""
+_LONGEST_NAME = 256
+_READ: tuple[Right, ...] = ("read",)
 
 COOKIE = "tracklog"
 SHORTEST = 16
@@ -38,8 +45,15 @@ def is_loopback(host: str) -> bool:
 class Guard:
     """Lets a request pass, or raises the error answer."""
 
-    def __init__(self, token: str | None = None, hosts: Iterable[str] = ()) -> None:
-        self.token = token
+    def __init__(
+        self,
+        token: str | None = None,
+        hosts: Iterable[str] = (),
+        *,
+        tokens: Tokens | None = None,
+        proxy: "Proxy | None" = None,
+    ) -> None:
+        self.token, self._tokens, self._proxy = token, tokens, proxy
         self._token = None if token is None else _digest(token)
         self._hosts = {"localhost", socket.gethostname().lower(), *map(_name, hosts)}
         self._known: set[bytes] = set()
@@ -61,9 +75,14 @@ class Guard:
             self._known.add(host)
 
     def check_single(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Refuse two Host headers: a proxy before us may have checked the other one."""
-        if [name for name, _ in headers].count(b"host") > 1:
+        """Refuse two Host headers: a proxy before us may have checked the other one. The same holds
+        for the header with the user.
+        """
+        names = [name for name, _ in headers]
+        if names.count(b"host") > 1:
             raise Trouble(400, "there is more than one Host header", "send one")
+        if self._proxy is not None and names.count(self._proxy.header) > 1:
+            raise Trouble(400, "there is more than one header with the user", "send one")
 
     def check_origin(self, headers: Headers) -> None:
         """A page elsewhere must not write here."""
@@ -87,32 +106,79 @@ class Guard:
                 f"say what it is; Content-Type may be: {taken}",
             )
 
-    def check_token(self, headers: Headers) -> None:
-        """Require the token, if there is one."""
-        if self._token is None:
-            return
+    def check_token(
+        self, headers: Headers, rights: Collection[Right] = _READ, peer: str = ""
+    ) -> Identity:
+        """Who asks; an error where a token is needed, or where it has none of these rights."""
+        identity = self._identity(headers, peer)
+        if identity is None:
+            raise Trouble(
+                401,
+                "this server asks for its token",
+                "send `Authorization: Bearer …` with the value of TRACKLOG_TOKEN where it was started, "
+                "or with the content of the file that TRACKLOG_TOKEN_FILE names there, or with a token "
+                "that `tracklog token create` made",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        if identity.rights.isdisjoint(rights):
+            raise Trouble(
+                403,
+                f"{identity.name!r} may not do this: it needs the right to {' or '.join(rights)}",
+                "`tracklog token create --role ROLE` makes a token with another role",
+            )
+        return identity
+
+    def _identity(self, headers: Headers, peer: str) -> Identity | None:
+        """Who asks; None where nothing says so and something must."""
+        if self._proxy is not None and (user := self._proxy.user(headers, peer)) is not None:
+            return user
+        tokens = self._tokens
+        if self._token is None and self._proxy is None and not (tokens and tokens.all()):
+            return LOCAL
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() == b"bearer" and hmac.compare_digest(
-            _digest(given.strip().decode("latin-1")), self._token
-        ):
-            return
-        if hmac.compare_digest(_cookie(headers), self.cookie()):
-            return
-        raise Trouble(
-            401,
-            "this server asks for its token",
-            "send `Authorization: Bearer …` with the value of TRACKLOG_TOKEN where it was started, "
-            "or with the content of the file that TRACKLOG_TOKEN_FILE names there",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
+        if scheme.lower() == b"bearer":
+            found = self._owner(_digest(given.strip().decode("latin-1")))
+            if found is not None:
+                return found
+        cookie = _cookie(headers)
+        if self._token is not None and hmac.compare_digest(cookie, cookie_of(self._token)):
+            return MASTER
+        return tokens.of_cookie(cookie) if tokens is not None else None
+
+    def _owner(self, digest: bytes) -> Identity | None:
+        if self._token is not None and hmac.compare_digest(digest, self._token):
+            return MASTER
+        return self._tokens.identity(digest) if self._tokens is not None else None
 
     def knows(self, token: str) -> bool:
-        """Whether a text is the token."""
-        return self._token is not None and hmac.compare_digest(_digest(token), self._token)
+        """Whether a text is a token that may read."""
+        owner = self._owner(_digest(token))
+        return owner is not None and "read" in owner.rights
 
-    def cookie(self) -> str:
-        """The cookie that a browser sends instead of the token."""
-        return sha256(b"tracklog cookie " + (self._token or b"")).hexdigest()
+
+def login_cookie(token: str) -> str:
+    """The cookie that a browser gets for a token."""
+    return cookie_of(_digest(token))
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """A proxy that says who its user is: a header counts, if it comes from one of its addresses."""
+
+    addresses: frozenset[str]
+    header: bytes = b"x-forwarded-user"
+    role: str = "operate"
+
+    def user(self, headers: Headers, peer: str) -> Identity | None:
+        """The user that the proxy names."""
+        name = headers.get(self.header, b"").decode("utf-8", "replace").strip()
+        if (
+            peer not in self.addresses
+            or not 0 < len(name) <= _LONGEST_NAME
+            or not name.isprintable()
+        ):
+            return None
+        return Identity(name, ROLES[self.role], is_person=True)
 
 
 def _digest(token: str) -> bytes:

@@ -10,6 +10,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tracklog.answers import Param
+from tracklog.web.guard import LOCAL
+from tracklog.web.tokens import Identity, Right
 from tracklog.web.trouble import Trouble
 
 
@@ -68,7 +70,9 @@ class Call:
     headers: dict[bytes, bytes]
     names: dict[str, str] = field(default_factory=dict)
     """The values in the path, by the names in the route's braces."""
-    given: dict[str, Any] = field(default_factory=dict)
+    identity: Identity = LOCAL
+    """Who asks."""
+    query: dict[str, Any] = field(default_factory=dict)
     """The values in the query, every parameter of the route with its default."""
 
 
@@ -101,10 +105,17 @@ class Route:
     """The schema of a bad answer, where it has one of its own."""
     answers: Mapping[int, str] = field(default_factory=dict)
     """What other statuses than 200 mean here."""
+    needs: tuple[Right, ...] = ()
+    """The rights of which one is needed; reading, or with a body operating, if none is named."""
     free: bool = False
     """Whether it is answered without the token."""
     waits: bool = False
     """Whether it may stay open: a stream, a long poll."""
+
+    @property
+    def rights(self) -> tuple[Right, ...]:
+        """The rights of which one is needed."""
+        return self.needs or (("operate",) if self.takes else ("read",))
 
     def read(self, query: bytes) -> dict[str, Any]:
         """The values of the query's parameters."""

@@ -48,6 +48,7 @@ _STATUS: Mapping[type[errors.TracklogError], int] = {
     errors.NoSuchRun: 404,
     errors.NoSuchRecord: 404,
     errors.NoSuchBlob: 404,
+    errors.NoSuchMark: 404,
     errors.NoSuchQuestion: 404,
     errors.AlreadyAnswered: 409,
     errors.AmbiguousQuestion: 409,
@@ -55,6 +56,7 @@ _STATUS: Mapping[type[errors.TracklogError], int] = {
     errors.TooLate: 410,
     errors.NotAnswered: 409,  # and none of its kinds above
     errors.BadQuery: 400,
+    errors.OverQuota: 429,
     errors.NotAppended: 503,
     errors.IndexUnusable: 503,
 }
@@ -64,6 +66,8 @@ def trouble_of(error: errors.TracklogError) -> Trouble:
     """The error answer for an exception of the library."""
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
     again = {"Retry-After": "5"} if status == 503 else None
+    if isinstance(error, errors.OverQuota):
+        again = {"Retry-After": str(error.seconds)}
     more = {name: getattr(error, name) for name in ("by", "seq", "runs") if hasattr(error, name)}
     return Trouble(status, error.message, error.hint, headers=again, **more)
 

@@ -1,4 +1,4 @@
-"""`tracklog host fishbowl`: play a scenario, speak on its stage, end it."""
+"""`tracklog host fishbowl`: play a scenario, speak in it, end it."""
 
 import colorsys
 import getpass
@@ -41,28 +41,34 @@ Examples:
   tracklog host fishbowl check heist.yaml""",
 )
 def command() -> None:
-    """Play a scenario: a cast of agents, a judge who may rule, a visitor who may interfere.
+    """Play a scenario: agents talk on a stage, a judge may decide, a visitor may speak.
 
-    Offline by default: the same seed gives the same show. A player whose model_endpoint is
-    https://HOST/v1#MODEL uses that model server.
+    Players are scripted by default: no model is called, and the same seed gives the same play. A
+    player whose model_endpoint is https://HOST/v1#MODEL uses that model server.
     """
 
 
 @command.command(
     epilog="""\b
-Exit code: 0 it was played to its end, 1 it differs from the tape, 2 it cannot be played, 130 Ctrl-C, or
-somebody stopped it.""",
+Examples:
+  tracklog host fishbowl play heist.yaml
+  tracklog host fishbowl play heist.yaml --fast --seed rain
+  tracklog host fishbowl play heist.yaml --run heist-1      (resumes heist-1)
+
+\b
+Exit code: 0 it was played to its end, 1 it differs from the tape, 2 it cannot be played,
+130 Ctrl-C, or somebody stopped it.""",
 )
 @click.argument("scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @_home.home_option
-@click.option("--seed", metavar="TEXT", help="Replaces the seed of the scenario.")
-@click.option("--run", metavar="RUN", help="The run's name; an unfinished run is resumed.")
+@click.option("--seed", metavar="TEXT", help="Use this seed instead of that of the scenario.")
+@click.option("--run", metavar="RUN", help="The id of the run; an unfinished run is resumed.")
 @click.option(
     "--speed",
     type=click.FloatRange(min=0, min_open=True),
     default=1.0,
     show_default=True,
-    help="The speed of the output.",
+    help="How fast texts appear; 2 is twice as fast.",
 )
 @click.option("--fast", is_flag=True, help="Print without pauses for reading.")
 @click.option("--json", "as_json", is_flag=True, help="The events, one JSON object each.")
@@ -91,7 +97,7 @@ def play(
     from tracklog.recording import tape as tapes
 
     piece = load(scenario)
-    _report_unheeded(piece)
+    _print_ignored(piece)
     hues = {player.name: player.hue for player in piece.cast}
     watch = terminal.put_json if as_json else StagePrinter(hues).print
 
@@ -134,13 +140,17 @@ def play(
             sys.exit(130)
 
 
-@command.command()
+@command.command(
+    epilog="""\b
+Examples:
+  tracklog host fishbowl inject heist-1 'The lights go out.'""",
+)
 @click.argument("run")
 @click.argument("text")
 @_home.home_option
-@click.option("--label", metavar="NAME", help="The kind of the interference.")
+@click.option("--label", metavar="NAME", help="A label for the remark.")
 def inject(run: str, text: str, home: Path, label: str | None) -> None:
-    """Say TEXT on the stage of RUN, as a visitor."""
+    """Say TEXT in RUN, as a visitor; the agents can answer."""
     from tracklog import Log
     from tracklog.hosts.fishbowl import show
 
@@ -149,7 +159,11 @@ def inject(run: str, text: str, home: Path, label: str | None) -> None:
         click.echo(f"recorded as {show.inject(Log(opened), run, text, label)}")
 
 
-@command.command()
+@command.command(
+    epilog="""\b
+Examples:
+  tracklog host fishbowl stop heist-1""",
+)
 @click.argument("run")
 @_home.home_option
 def stop(run: str, home: Path) -> None:
@@ -162,7 +176,11 @@ def stop(run: str, home: Path) -> None:
         click.echo(f"recorded as {show.stop(Log(opened), run, getpass.getuser())}")
 
 
-@command.command()
+@command.command(
+    epilog="""\b
+Examples:
+  tracklog host fishbowl check heist.yaml""",
+)
 @click.argument(
     "scenarios",
     nargs=-1,
@@ -185,18 +203,18 @@ def check(scenarios: tuple[Path, ...]) -> None:
             contest = piece.competition.kind
             about = f"{len(piece.cast)} players, competition {contest}"
             click.echo(terminal.plain(f"{path}: {piece.name}, {about}"))
-            _report_unheeded(piece)
+            _print_ignored(piece)
     if bad:
         sys.exit(1)
 
 
-def _report_unheeded(piece: "Scenario") -> None:
-    for each in piece.unheeded:
+def _print_ignored(piece: "Scenario") -> None:
+    for each in piece.ignored_settings:
         click.secho(terminal.plain(each), fg="yellow", err=True)
 
 
 def seconds_for(body: Body) -> float:
-    """The time that a person takes to read a text."""
+    """The seconds that a person needs to read a text."""
     words = body.get("payload", {}).get("text")
     return 0.6 + 0.03 * min(len(words), 400) if isinstance(words, str) else 0.2
 
@@ -225,7 +243,7 @@ def _interrupted(end: Callable[[], object]) -> Iterator[None]:
 
 
 class StagePrinter:
-    """Prints the events on the stage for a person."""
+    """Prints the events of a play for a person."""
 
     def __init__(self, hues: dict[str, int | None]) -> None:
         names = list(hues)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tracklog.cli import _home
+from tracklog.cli import _home, _options
 from tracklog.cli._hosts import record_stop
 from tracklog.cli._tapes import print_report, tape_options
 from tracklog.cli._verbs import VerbGroup, given
@@ -25,7 +25,7 @@ def _offers(verb: F) -> F:
         click.option("--agents", multiple=True, type=path, metavar="PATH",
                      help="An agent manifest, or a folder of them."),
         click.option("--workflows", multiple=True, type=path, metavar="PATH",
-                     help="A workflow, or a folder of them; may be given again."),
+                     help="A workflow, or a folder of them; may be repeated."),
         click.option("--config", type=path, metavar="FILE", help="A YAML file of settings."),
     ):  # fmt: skip
         verb = option(verb)
@@ -52,12 +52,16 @@ Examples:
 def command() -> None:
     """Run OpenWOP workflows: serve them to clients, or run one here.
 
-    Offline by default: models are a stub that always gives the same answer, unless the settings
-    name a model server. `tracklog host openwop serve --help` shows all options of the server.
+    The model is a stub that always gives the same answer, unless the settings name a model
+    server. `tracklog host openwop serve --help` shows all options of the server.
     """
 
 
-@command.command()
+@command.command(
+    epilog="""\b
+Examples:
+  tracklog host openwop stop RUN""",
+)
 @click.argument("run")
 @_home.home_option
 def stop(run: str, home: Path) -> None:
@@ -69,13 +73,18 @@ def stop(run: str, home: Path) -> None:
 
 @command.command(
     epilog="""\b
+Examples:
+  TRACKLOG_TOKEN=secret tracklog host openwop conformance http://127.0.0.1:4319
+  TRACKLOG_TOKEN_FILE=token tracklog host openwop conformance http://127.0.0.1:4319 --major 2
+
+\b
 The key is read from TRACKLOG_TOKEN, or from the file that TRACKLOG_TOKEN_FILE names. The scenarios
-begin runs on that host. They are our own, and not the published suite of the protocol.
+start runs on that host. They are our own, and not the published suite of the protocol.
 Exit code: 0 nothing failed, 1 a scenario failed.""",
 )
 @click.argument("url")
 @click.option("--major", type=click.Choice(["1", "2"]), multiple=True,
-              help="Only this version of the protocol; both without it.")  # fmt: skip
+              help="Only this version of the protocol; may be repeated.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each scenario.")
 def conformance(url: str, major: tuple[str, ...], as_json: bool) -> None:
     """Ask the OpenWOP host at URL whether it does what the protocol says."""
@@ -121,6 +130,11 @@ def _reach(url: str) -> None:
 @command.command(
     name="run",
     epilog="""\b
+Examples:
+  tracklog host openwop run conformance-agent-reasoning
+  tracklog host openwop run review --config examples/openwop/host.yaml --input article='Rain.'
+
+\b
 Answer its questions with `tracklog answer`.
 Exit code: 0 it completed, 1 it failed or differs from the tape, 130 it was cancelled.""",
 )
@@ -128,7 +142,7 @@ Exit code: 0 it completed, 1 it failed or differs from the tape, 130 it was canc
 @_home.home_option
 @_offers
 @click.option("--input", "inputs", multiple=True, metavar="KEY=VALUE",
-              help="An input of the run; JSON, or else text.")  # fmt: skip
+              help="An input of the run: JSON, or else text; may be repeated.")  # fmt: skip
 @tape_options
 @click.option("--json", "as_json", is_flag=True, help="The events, one JSON object each.")
 def run_here(
@@ -161,16 +175,17 @@ def run_here(
 
 @command.command(
     epilog="""\b
-The key is read from TRACKLOG_TOKEN, or from the file that TRACKLOG_TOKEN_FILE names; where there
-is none, one is generated and printed. The collector's own routes and the console are there too.""",
+Examples:
+  TRACKLOG_TOKEN_FILE=token tracklog host openwop serve --config examples/openwop/host.yaml
+
+\b
+The key is read from TRACKLOG_TOKEN, or from the file that TRACKLOG_TOKEN_FILE names; if there is
+none, one is generated and printed. The routes and the console of a collector are served, too.""",
 )
 @_home.home_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=4319, show_default=True,
-              help="0 for any free port.")  # fmt: skip
+@_options.listen_options(4319)
 @_offers
-@click.option("--durability", type=click.Choice(_home.DURABILITIES), default="sync",
-              show_default=True, help="What a response guarantees: see docs/promises.md.")  # fmt: skip
+@_options.durability_option
 @click.option("--test-seams", is_flag=True, help="Offer the routes that only tests need.")
 def serve(
     home: Path,

@@ -1,4 +1,4 @@
-"""`tracklog host workflow`: run a flow in the foreground, to its end."""
+"""`tracklog host workflow`: run a workflow in the foreground, to its end."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ CODES = {"ok": 0, "failed": 1, "timeout": 124, "cancelled": 130}
 @click.group(
     cls=VerbGroup,
     usual="run",
-    subcommand_metavar="FLOW | run | stop [ARGS]...",
+    subcommand_metavar="FILE | run | stop [ARGS]...",
     epilog="""\b
 Examples:
   tracklog host workflow examples/workflow/review.yaml
@@ -46,7 +46,12 @@ def command() -> None:
     """
 
 
-@command.command()
+@command.command(
+    epilog="""\b
+Examples:
+  tracklog runs --status working
+  tracklog host workflow stop 3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f""",
+)
 @click.argument("run")
 @_home.home_option
 def stop(run: str, home: Path) -> None:
@@ -59,17 +64,24 @@ def stop(run: str, home: Path) -> None:
 @command.command(
     name="run",
     epilog="""\b
-Exit code: 0 it succeeded, 1 it failed or differs from the tape, 2 it cannot be run, 124 a step timed out,
-130 Ctrl-C, or somebody stopped it.""",
+Examples:
+  tracklog host workflow run review.yaml --input 'files=["a.py"]' --input who=me
+  tracklog host workflow run review.yaml --tape RUN      (again, with the recorded answers)
+
+\b
+Exit code: 0 it succeeded, 1 it failed or differs from the tape, 2 it cannot be run,
+124 a step timed out, 130 Ctrl-C, or somebody stopped it.""",
 )
-@click.argument("flow", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument(
+    "flow", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
 @_home.home_option
 @click.option("--input", "inputs", multiple=True, metavar="KEY=VALUE",
-              help="An input of the flow; JSON, or else text.")  # fmt: skip
+              help="An input of the workflow: JSON, or else text; may be repeated.")  # fmt: skip
 @click.option("--run", "run_id", metavar="UUID",
               help="The id of the run; a killed run is resumed, a finished one stays unchanged.")  # fmt: skip
 @tape_options
-@click.option("--record/--no-record", default=True, help="Whether a transcript is written.")
+@click.option("--record/--no-record", default=True, help="Whether the run is recorded.")
 def run_flow(
     flow: Path,
     home: Path,
@@ -80,7 +92,7 @@ def run_flow(
     on_miss: str,
     record: bool,
 ) -> None:
-    """Run the steps of FLOW, to the end."""
+    """Run the steps of the workflow FILE, to the end."""
     from tracklog.hosts.workflow.host_context import read
 
     loaded = read(flow)
@@ -132,7 +144,7 @@ class _Host:
         return tape
 
     def report(self, source: str) -> "TapeReport":
-        """The report of the tape; it is also noted beside the run."""
+        """The report of the tape; it is also stored as a note on the run."""
         from tracklog import Log
         from tracklog.dialects import awf
         from tracklog.hosts._notes import put
@@ -153,12 +165,12 @@ class _Host:
         from tracklog.recording.recorder import NullRecorder, Recorder
 
         if not self._records.take(self._run_id):
-            raise TracklogError(f"{self._run_id} is being run by another host", "wait for its end")
+            raise TracklogError(f"another process runs {self._run_id}", "wait for its end")
         self._records.sweep(but=self._run_id)
         history = History.of(self._path / "transcripts" / f"{self._run_id}.jsonl", self._run_id)
         if history.end is not None:
             self._records.settle(self._run_id, self._loaded.flow.name, history.end)
-            click.echo(f"{self._run_id} has ended before", err=True)
+            click.echo(f"the run {self._run_id} has ended already", err=True)
             return Outcome(history.end.get("status", "ok"))
         if self._again:
             end_leftovers(self._run_id)
@@ -179,8 +191,8 @@ class _Host:
         was = (history.start or {}).get("inputs_sha256")
         if was not in (None, fingerprint(flow.given(self._loaded.flow, inputs))):
             raise TracklogError(
-                f"{self._run_id} was given other inputs",
-                "repeat the inputs that it was started with",
+                f"{self._run_id} was started with other inputs",
+                "give the same inputs as at the start",
             )
 
     async def _perform(
@@ -203,7 +215,7 @@ class _Host:
             run_id=self._run_id, recorder=recorder, history=history, tape=tape,
         )  # fmt: skip
         work = asyncio.create_task(execution.run())
-        async with self._records.keeping(work.cancel):
+        async with self._records.recording(work.cancel):
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, work.cancel)

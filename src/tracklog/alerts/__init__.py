@@ -1,0 +1,10 @@
+"""Alerts: rules over the answers, incidents that begin and end, and messages about them.
+
+Rules are a YAML file. Each change of an incident is recorded in the run `alerts`, so that it is on
+record who was told what, and when.
+"""
+
+from tracklog.journal.frame import Run
+
+RUN: Run = ("tracklog", "alerts")
+"""The run that holds the changes of incidents; no rule ever sees it."""

@@ -1,0 +1,74 @@
+"""Make and publish checkpoints while a collector runs."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from tracklog.collector.publishers import open_publisher, publish_all
+from tracklog.collector.worker import Worker
+from tracklog.journal.checkpoints.checkpoint import Checkpoint, Checkpoints
+from tracklog.web import logs
+
+if TYPE_CHECKING:
+    from tracklog.home.home import Home
+
+NAME = "checkpoint"
+"""Of the lease: of many collectors on one store, one makes checkpoints."""
+EVERY = 60.0
+_PAUSE = 5.0
+
+
+class CheckpointWorker(Worker):
+    """A thread that signs what is new and publishes it."""
+
+    def __init__(
+        self,
+        home: "Home",
+        places: Sequence[str],
+        *,
+        every: float = EVERY,
+        key: Path | None = None,
+    ) -> None:
+        super().__init__(NAME, failure="no checkpoint was made", pause=_PAUSE)
+        self._home, self._every = home, every
+        self._checkpoints = Checkpoints(home.storage, key)
+        self._publishers = {place: open_publisher(place) for place in places}
+        self.size = 0
+        """How many records the last checkpoint has that was published everywhere."""
+        self.seen = b""
+        """The last checkpoint as acknowledgements have it, in JSON; empty where there is none."""
+
+    def work(self) -> None:
+        """Make checkpoints until the end; the last one has everything that was stored before."""
+        with self._home.storage.leases() as leases:
+            if not leases.take(NAME):
+                return
+            try:
+                self._sign_all()
+            finally:
+                self.seen = b""  # another collector may go on from here
+
+    def _sign_all(self) -> None:
+        while True:
+            last = self.stopped.is_set()
+            begun = time.monotonic()
+            note = self._checkpoints.make()
+            stated = Checkpoint.of(note.text)
+            if stated.size != self.size or not stated.size:
+                _, failures = publish_all(self._checkpoints, note, self._publishers)
+                for error in failures:
+                    logs.log("error", error.message, hint=error.hint)
+                self.size = self.size if failures else stated.size
+                row = {"origin": stated.origin, "records": stated.size, "root": stated.root.hex()}
+                self.seen = orjson.dumps(row)
+            if last:
+                return
+            self.stopped.wait(max(0.05, begun + self._every - time.monotonic()))
+
+    def close(self) -> None:
+        """Stop, after a last checkpoint."""
+        super().close()
+        self._checkpoints.close()

@@ -1,0 +1,154 @@
+"""Tokens with a role: who may write, read, operate or administrate; only their hashes are stored."""
+
+import hmac
+import os
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+import orjson
+
+from tracklog.journal.disk import Disk, make_folders, write_file
+from tracklog.journal.frame import stamp
+from tracklog.model.errors import TracklogError, UnknownName
+
+FILE = "tokens.json"
+"""Its name in the folder of a storage."""
+
+Right = Literal["write", "read", "operate", "admin"]
+ROLES: dict[str, frozenset[Right]] = {
+    "write": frozenset({"write"}),
+    "read": frozenset({"read"}),
+    "operate": frozenset({"read", "operate"}),
+    "admin": frozenset({"write", "read", "operate", "admin"}),
+}
+"""What each role may do: send events; ask questions; also answer agents, mark runs and start them;
+everything."""
+_PREFIX = "tl_"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as it is stored; the token itself is shown once, and not stored."""
+
+    id: str
+    name: str
+    role: str
+    hash: str
+    """SHA-256 of the token."""
+    created: str
+    expires: str | None = None
+    revoked: str | None = None
+    run_prefix: str | None = None
+    """Only runs whose id begins so."""
+
+    def state(self, now: str) -> str:
+        """Whether it can be used: `active`, `expired` or `revoked`."""
+        if self.revoked is not None:
+            return "revoked"
+        return "expired" if self.expires is not None and self.expires <= now else "active"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who sends a request, and what that one may do."""
+
+    name: str
+    rights: frozenset[Right] = ROLES["admin"]
+    run_prefix: str | None = None
+    is_person: bool = False
+    """Whether a proxy vouches for the name."""
+
+    def may_see(self, run: str | None) -> bool:
+        """Whether a run, or with None every run, may be asked about or written to."""
+        return self.run_prefix is None or (run is not None and run.startswith(self.run_prefix))
+
+
+class Tokens:
+    """The tokens in a file; a change by another process counts with the next request."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self._path, self._clock = path, clock
+        self._seen: tuple[int, int, int] | None = None
+        self._tokens: tuple[Token, ...] = ()
+
+    def all(self) -> tuple[Token, ...]:
+        """Every token, also those that were revoked or have expired, the oldest first."""
+        try:
+            info = os.stat(self._path)  # noqa: PTH116  # asked with every request
+        except (FileNotFoundError, NotADirectoryError):
+            self._seen, self._tokens = None, ()
+            return ()
+        seen = (info.st_mtime_ns, info.st_size, info.st_ino)
+        if seen != self._seen:
+            try:
+                rows = orjson.loads(self._path.read_bytes())
+                self._tokens = tuple(Token(**row) for row in rows)
+            except (ValueError, TypeError) as error:
+                raise TracklogError(
+                    f"{self._path} cannot be read", "bring it back from a backup, or delete it"
+                ) from error
+            self._seen = seen
+        return self._tokens
+
+    def identity(self, digest: bytes) -> Identity | None:
+        """Who has the token with this SHA-256, if it can be used."""
+        return self._match(digest.hex(), lambda token: token.hash)
+
+    def of_cookie(self, cookie: str) -> Identity | None:
+        """Who has the token for which a browser got this cookie."""
+        return self._match(cookie, lambda token: cookie_of(bytes.fromhex(token.hash)))
+
+    def create(
+        self, name: str, role: str, *, seconds: float | None = None, run_prefix: str | None = None
+    ) -> tuple[Token, str]:
+        """A new token: what is stored of it, and the token itself."""
+        if run_prefix is not None and role not in ("read", "write"):
+            raise TracklogError(
+                f"a token with the role {role} cannot be bound to runs",
+                "use the role read or write",
+            )
+        text = _PREFIX + secrets.token_urlsafe(32)
+        now = self._clock()
+        token = Token(
+            id=secrets.token_hex(4),
+            name=name,
+            role=role,
+            hash=sha256(text.encode()).hexdigest(),
+            created=stamp(now),
+            expires=None if seconds is None else stamp(now + seconds),
+            run_prefix=run_prefix,
+        )
+        self._write((*self.all(), token))
+        return token, text
+
+    def revoke(self, id: str) -> Token:
+        """End a token, by its id."""
+        tokens = self.all()
+        found = next((token for token in tokens if token.id == id), None)
+        if found is None:
+            raise UnknownName(f"there is no token {id!r}", "`tracklog token list` shows their ids")
+        ended = replace(found, revoked=found.revoked or stamp(self._clock()))
+        self._write(tuple(ended if token is found else token for token in tokens))
+        return ended
+
+    def _match(self, value: str, of: Callable[[Token], str]) -> Identity | None:
+        now = stamp(self._clock())
+        for token in self.all():
+            if hmac.compare_digest(of(token), value) and token.state(now) == "active":
+                return Identity(token.name, ROLES[token.role], token.run_prefix)
+        return None
+
+    def _write(self, tokens: tuple[Token, ...]) -> None:
+        make_folders(Disk(), self._path.parent)
+        rows = [asdict(token) for token in tokens]
+        write_file(Disk(), self._path, orjson.dumps(rows, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def cookie_of(digest: bytes) -> str:
+    """The cookie that a browser sends instead of a token, from the SHA-256 of the token."""
+    return sha256(b"tracklog cookie " + digest).hexdigest()
