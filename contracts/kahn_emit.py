@@ -1,3 +1,4 @@
+# tracklog 0.1.0, emitter python-ci; `tracklog emitter python-ci` prints it.
 # Generated from contracts/source/emit_kahn.py: edit that and run `make derive`.
 """Writes kahn CI transitions: one file, standard library only, made to be copied into a producer.
 
@@ -479,6 +480,84 @@ class Answer(NamedTuple):
         return f"{url} answers {self.status}: {said or 'it gives no reason; its log may'}"
 
 
+class CollectorClient:
+    """HTTP to one collector: one exchange at a time, with its token."""
+
+    def __init__(
+        self, url: str, token: str | None, token_file: str | None, warn: Callable[[str, str], None]
+    ) -> None:
+        # A producer that writes files starts faster without it. Not later, in the thread: a child
+        # that is forked in the middle of an import has half a module.
+        import http.client  # noqa: PLC0415 - see above
+
+        self.url, self._http = url, http.client
+        self._where = _target(url)
+        self._token, self._token_file, self._warn = token, token_file, warn
+
+    def connect(self, patience: float) -> Any:
+        scheme, host, port, _ = self._where
+        secure = scheme == "https"
+        kind = self._http.HTTPSConnection if secure else self._http.HTTPConnection
+        return kind(host, port, timeout=patience)
+
+    def exchange(
+        self,
+        connection: Any,
+        method: str,
+        path: str,
+        patience: float,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """What the collector answers; raises Unreachable, whatever went wrong."""
+        until = time.monotonic() + 2 * patience
+        try:
+            token = self._secret()
+            proof = {"Authorization": f"Bearer {token}"} if token else {}
+            try:
+                connection.request(
+                    method, self._where[3] + path, body, {**(headers or {}), **proof}
+                )
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # who does not want the whole of it may still have said why
+            answer = connection.getresponse()
+            version = ", ".join(answer.headers.get_all(PROTOCOL_HEADER) or ())
+            read = bytearray()
+            while part := answer.read1(1 << 16):
+                read += part
+                if time.monotonic() > until:
+                    raise Unreachable(f"{self.url} does not come to an end")
+                if len(read) > ANSWER_BYTES:  # nobody has so much to say of a batch
+                    connection.close()
+                    return Answer(answer.status, b"", 0.0, version)
+            if answer.length:
+                raise Unreachable(f"{self.url} stopped in the middle of its answer")
+            answer.close()
+            if answer.will_close:
+                connection.close()
+            pause = _seconds(answer.headers.get("Retry-After"))
+            return Answer(answer.status, bytes(read), pause, version)
+        except (OSError, self._http.HTTPException, ValueError) as error:
+            why = str(error) or type(error).__name__
+            raise Unreachable(f"{self.url} does not answer ({why})") from error
+
+    def _secret(self) -> str | None:
+        token = self._token
+        try:
+            if not token and self._token_file:
+                fd = os.open(self._token_file, os.O_RDONLY | os.O_NONBLOCK)
+                try:
+                    token = os.read(fd, 1 << 16).decode().strip()
+                finally:
+                    os.close(fd)
+        except (OSError, ValueError) as error:
+            self._warn("token", f"the token cannot be read: {error}")
+        if token and not _TOKEN.fullmatch(token):  # and it must not be told in an error
+            self._warn("token", "the token holds what no header can hold; it is not sent")
+            return None
+        return token
+
+
 class HttpSink:
     """Sends lines to a collector, from a thread of its own; what it cannot send waits in a spool.
 
@@ -502,16 +581,14 @@ class HttpSink:
         deadline: float = 2.0,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        # A producer that writes files starts faster without it. Not later, in the thread: a child
-        # that is forked in the middle of an import has half a module.
-        import hashlib  # noqa: PLC0415 - see above
-        import http.client  # noqa: PLC0415 - see above
+        import hashlib  # noqa: PLC0415 - as in CollectorClient
 
         environ = os.environ if environ is None else environ
-        self._client, self._sha256 = http.client, hashlib.sha256
+        self._sha256 = hashlib.sha256
         self.url, self.deadline = url.rstrip("/"), deadline
-        self._where = _target(self.url)
-        self._token, self._token_file = token or environ.get(TOKEN_ENV), environ.get(TOKEN_FILE_ENV)
+        self._client = CollectorClient(
+            self.url, token or environ.get(TOKEN_ENV), environ.get(TOKEN_FILE_ENV), self._warn
+        )
         self.folder = os.path.join(_spool(spool, environ), _folder(self.url))
         self._renew()
         _waits.pop("", None)
@@ -528,6 +605,7 @@ class HttpSink:
         self._line: Any = None
         self._closed = self._looked = self._looked_last = False
         self._warned: set[str] = set()
+        self._checkpoints: dict[str, tuple[int, str]] = {}
         self.set_aside = 0
         """How many lines were refused for good, and stand in `refused.jsonl`."""
         self._lost = 0
@@ -599,9 +677,9 @@ class HttpSink:
 
     def get(self, path: str, patience: float) -> tuple[int, bytes, float]:
         """A page of the collector: its status, its bytes, how long to pause; raises Unreachable."""
-        connection = self._connection(patience)
+        connection = self._client.connect(patience)
         try:
-            return self._exchange(connection, "GET", path, patience)[:3]
+            return self._client.exchange(connection, "GET", path, patience)[:3]
         finally:
             connection.close()
 
@@ -851,6 +929,7 @@ class HttpSink:
             why = answer.why(self.url, len(lines))
             self._put_aside(dialect, [(line, why) for line in lines], status)
         elif (report := answer.counts(len(lines))) is not None:
+            self._compare(report.get("checkpoint"))
             self._heed(dialect, lines, report)
         else:
             why = answer.why(self.url, len(lines))
@@ -858,6 +937,20 @@ class HttpSink:
                 kind = "answer" if ours or status != 200 else "foreign"
                 self._warn(kind, f"{why}; lines are kept in {self.folder}")
             raise Unreachable(why, answer.pause, status, is_ours=ours)
+
+    def _compare(self, checkpoint: Any) -> None:
+        """Warns if the journal of the collector is not the one that it signed before."""
+        if not isinstance(checkpoint, dict):
+            return
+        origin, records, root = (checkpoint.get(name) for name in ("origin", "records", "root"))
+        if type(records) is not int or not isinstance(origin, str) or not isinstance(root, str):
+            return
+        known, hash = self._checkpoints.get(origin, (0, ""))
+        if records < known or (records == known and hash not in ("", root)):
+            signed = f"it signed {known} records before, and now {records} other ones"
+            self._warn("checkpoint", f"the journal of {self.url} was rewritten or cut: {signed}")
+        else:
+            self._checkpoints[origin] = records, root
 
     def _heed(self, dialect: str, lines: list[bytes], report: dict[str, Any]) -> None:
         """Puts aside the lines that the collector refused."""
@@ -914,9 +1007,9 @@ class HttpSink:
         headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key}
         for again in (True, False):
             fresh = self._line is None
-            self._line = self._line or self._connection(PATIENCE)
+            self._line = self._line or self._client.connect(PATIENCE)
             try:
-                return self._exchange(self._line, "POST", path, PATIENCE, body, headers)
+                return self._client.exchange(self._line, "POST", path, PATIENCE, body, headers)
             except Unreachable as error:
                 self._line.close()
                 self._line = None
@@ -924,69 +1017,6 @@ class HttpSink:
                     self._warn("down", f"{error}; lines are kept in {self.folder}")
                     raise
         raise AssertionError
-
-    def _connection(self, patience: float) -> Any:
-        scheme, host, port, _ = self._where
-        client = self._client
-        kind = client.HTTPSConnection if scheme == "https" else client.HTTPConnection
-        return kind(host, port, timeout=patience)
-
-    def _exchange(
-        self,
-        connection: Any,
-        method: str,
-        path: str,
-        patience: float,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Answer:
-        """What the collector answers; raises Unreachable, whatever went wrong."""
-        until = time.monotonic() + 2 * patience
-        try:
-            token = self._secret()
-            proof = {"Authorization": f"Bearer {token}"} if token else {}
-            try:
-                connection.request(
-                    method, self._where[3] + path, body, {**(headers or {}), **proof}
-                )
-            except (BrokenPipeError, ConnectionResetError):
-                pass  # who does not want the whole of it may still have said why
-            answer = connection.getresponse()
-            version = ", ".join(answer.headers.get_all(PROTOCOL_HEADER) or ())
-            read = bytearray()
-            while part := answer.read1(1 << 16):
-                read += part
-                if time.monotonic() > until:
-                    raise Unreachable(f"{self.url} does not come to an end")
-                if len(read) > ANSWER_BYTES:  # nobody has so much to say of a batch
-                    connection.close()
-                    return Answer(answer.status, b"", 0.0, version)
-            if answer.length:
-                raise Unreachable(f"{self.url} stopped in the middle of its answer")
-            answer.close()
-            if answer.will_close:
-                connection.close()
-            pause = _seconds(answer.headers.get("Retry-After"))
-            return Answer(answer.status, bytes(read), pause, version)
-        except (OSError, self._client.HTTPException, ValueError) as error:
-            why = str(error) or type(error).__name__
-            raise Unreachable(f"{self.url} does not answer ({why})") from error
-
-    def _secret(self) -> str | None:
-        token = self._token
-        try:
-            if not token and self._token_file:
-                fd = os.open(self._token_file, os.O_RDONLY | os.O_NONBLOCK)
-                try:
-                    token = os.read(fd, 1 << 16).decode().strip()
-                finally:
-                    os.close(fd)
-        except (OSError, ValueError) as error:
-            self._warn("token", f"the token cannot be read: {error}")
-        if token and not _TOKEN.fullmatch(token):  # and it must not be told in an error
-            self._warn("token", "the token holds what no header can hold; it is not sent")
-            return None
-        return token
 
     def _warn(self, what: str, text: str) -> None:
         if what not in self._warned:

@@ -68,6 +68,7 @@ __all__ = [
 # include file.py
 # include spool.py
 # include answer.py
+# include client.py
 # include http.py
 # include closing.py
 # include kahn.py

@@ -1,5 +1,10 @@
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
-  test: { include: ["test/**/*.test.ts"], sequence: { shuffle: true }, testTimeout: 120_000 },
+  test: {
+    include: ["test/**/*.test.ts"],
+    globalSetup: "test/temporary.ts",
+    sequence: { shuffle: true },
+    testTimeout: 120_000,
+  },
 });

@@ -120,3 +120,20 @@ def test_only_an_acknowledgement_of_the_collector_itself_takes_a_batch_out_of_th
     assert len(warnings) <= 2
     assert all(line.startswith("tracklog: ") for line in warnings)
     assert not any(re.search(r"\(\)|: *(;|$)", line) for line in warnings), "a reason is given"
+
+
+@pytest.mark.parametrize("vector", TABLE["checkpoints"], ids=lambda vector: vector["name"])
+def test_an_emitter_complains_about_a_journal_that_was_cut_or_rewritten(vector, tmp_path, capfd):
+    counts = {"accepted": 1, "duplicate": 0, "refused": 0}
+    answers = [
+        {"status": 200, "headers": PROTOCOL, "body": json.dumps({**counts, "checkpoint": seen})}
+        for seen in vector["seen"]
+    ]
+    with Scripted(answers) as server:
+        sink = native.HttpSink(server.url, spool=tmp_path, environ={})
+        for line in answers:
+            sink.write(b'{"n":1}\n', "tracklog")
+            assert sink.flush(60), line
+        sink.close()
+    warnings = capfd.readouterr().err
+    assert ("was rewritten or cut" in warnings) == vector["warns"]

@@ -26,6 +26,7 @@ declare module "node:fs" {
   export function readlinkSync(path: string): string;
   export function renameSync(from: string, to: string): void;
   export function unlinkSync(path: string): void;
+  export function rmSync(path: string, options: { recursive: true; force: true }): void;
   export function appendFileSync(path: string, text: string, options?: { mode: number }): void;
   export function readSync(
     file: number,

@@ -27,6 +27,7 @@ interface Vector {
 const TABLE = JSON.parse(readFileSync(new URL("../../vectors/acknowledgements.json", import.meta.url), "utf8")) as {
   lines: string[];
   vectors: Vector[];
+  checkpoints: { name: string; seen: unknown[]; warns: boolean }[];
 };
 
 /** Gives the answers of a vector, byte by byte as they stand there, then acknowledges all. */
@@ -129,5 +130,28 @@ test.each(TABLE.vectors)(
     expect(readdirSync(sink.folder)).toEqual(put.length > 0 ? ["refused.jsonl"] : []);
     expect(warnings.length).toBeLessThanOrEqual(2);
     for (const warning of warnings) expect(warning).not.toMatch(/\(\)|: *(;|$)/); // a reason is given
+  },
+);
+
+test.each(TABLE.checkpoints)(
+  "an emitter complains about a journal that was cut or rewritten: $name",
+  async ({ seen, warns }) => {
+    const counts = { accepted: 1, duplicate: 0, refused: 0 };
+    const answers = seen.map(
+      (checkpoint): Said => ({
+        status: 200,
+        headers: [["Tracklog-Protocol", "1"]],
+        body: JSON.stringify({ ...counts, checkpoint }),
+      }),
+    );
+    const server = await new Scripted(answers).start();
+    const sink = new HttpSink(server.url, { spool: mkdtempSync(`${tmpdir()}/ack-`), environ: {} });
+    for (const _ of answers) {
+      sink.write('{"n":1}\n', "tracklog");
+      expect(await sink.flush(60)).toBe(true);
+    }
+    await sink.close();
+    server.stop();
+    expect(warnings.join("").includes("was rewritten or cut")).toBe(warns);
   },
 );

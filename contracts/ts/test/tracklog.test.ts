@@ -12,8 +12,8 @@ const line = (fact: string, fields: object) => ({
 });
 
 describe("a native line", () => {
-  test("is one of twelve facts", () => {
-    expect(TracklogEventSchema.options).toHaveLength(12);
+  test("is one of twelve facts, or a mark", () => {
+    expect(TracklogEventSchema.options).toHaveLength(13);
     refuses(parse, line("Thought", {}), "/fact");
   });
 

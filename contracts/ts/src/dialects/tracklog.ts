@@ -289,6 +289,31 @@ export const NotedSchema = Frame.extend({
   data: Json,
 });
 
+const MARKS = ["tag", "score", "note", "seen", "withdraws"];
+
+/** A person marked a run or one of its records; no status, count or time depends on it. */
+export const MarkedSchema = Frame.extend({
+  fact: z.literal("Marked"),
+  /** The number of the record; absent for the run itself. */
+  record: z.int().min(1).optional(),
+  tag: Name.optional(),
+  score: z.number().optional(),
+  note: Name.optional(),
+  /** False takes back that it was seen. */
+  seen: Flag,
+  /** The id of a mark that does not hold any more. */
+  withdraws: Name.optional(),
+  /** The name of the account or token that was used. */
+  by: Name.optional(),
+  /** The name that was typed; nobody has checked it. */
+  claimed_by: Name.optional(),
+})
+  .refine((line) => MARKS.some((key) => key in line), {
+    path: ["tag"],
+    error: "no tag, score, note, seen or withdraws",
+  })
+  .meta({ anyOf: MARKS.map((key) => ({ required: [key] })) });
+
 export const TracklogEventSchema = z.discriminatedUnion("fact", [
   BeganSchema,
   EndedSchema,
@@ -302,6 +327,7 @@ export const TracklogEventSchema = z.discriminatedUnion("fact", [
   LinkedSchema,
   SpentSchema,
   NotedSchema,
+  MarkedSchema,
 ]);
 
 export type Origin = z.infer<typeof OriginSchema>;
@@ -324,6 +350,7 @@ export const dialect = {
     Linked: LinkedSchema,
     Spent: SpentSchema,
     Noted: NotedSchema,
+    Marked: MarkedSchema,
   },
 } satisfies Dialect;
 

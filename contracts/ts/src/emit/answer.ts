@@ -44,6 +44,7 @@ export class Unreachable extends Error {
 export interface Report {
   readonly refused: number;
   readonly verdicts?: unknown;
+  readonly checkpoint?: unknown;
 }
 
 /** The report on the lines that were sent; undefined if the answer does not acknowledge them. */

@@ -200,7 +200,7 @@ export class TracklogEmitter {
       timestamp: moment(given.at, 6),
       payload: payload === null ? null : body(payload, "/payload"),
     };
-    this.#write(event, "awf", given.extra, escaped);
+    this.#write(event, "awf", given.extra, escapeBreaks);
     this.#last.set(this.run, seq);
     return seq;
   }
@@ -239,7 +239,7 @@ function only(extra: Body, own: readonly string[]): void {
 }
 
 /** What may cut a line, and what UTF-8 cannot hold, as escapes. */
-function escaped(text: string): string {
+function escapeBreaks(text: string): string {
   const spelled = (found: string) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`;
   return JSON.stringify(text).replace(BREAKS, spelled);
 }

@@ -53,6 +53,7 @@ export class HttpSink implements Sink {
   readonly #spool: Spool;
   readonly #connection: Connection;
   readonly #warned = new Set<string>();
+  readonly #checkpoints = new Map<string, readonly [number, string]>();
   readonly #bell = new Bell();
   readonly #leaving = new Bell();
   #work: Promise<void> | undefined;
@@ -301,8 +302,10 @@ export class HttpSink implements Sink {
         lines.map((line) => [line, why]),
         status,
       );
-    } else if (report) this.#heed(dialect, lines, report);
-    else {
+    } else if (report) {
+      this.#compare(report.checkpoint);
+      this.#heed(dialect, lines, report);
+    } else {
       const why = whyNot(answer, this.url, lines.length);
       if (status < 500 && !PASSING.includes(status))
         this.#warn(isOurs || status !== 200 ? "answer" : "foreign", `${why}; lines are kept in ${this.folder}`);
@@ -360,6 +363,18 @@ export class HttpSink implements Sink {
   #lose(why: string, lines: number): void {
     this.#lost += lines;
     this.#warn("lost", `${why}; lines are being lost`);
+  }
+
+  /** Warns if the journal of the collector is not the one that it signed before. */
+  #compare(checkpoint: unknown): void {
+    const { origin, records, root } = (checkpoint ?? {}) as Record<string, unknown>;
+    if (typeof origin !== "string" || !Number.isInteger(records) || typeof root !== "string") return;
+    const count = Number(records);
+    const [known, hash] = this.#checkpoints.get(origin) ?? [0, root];
+    if (count < known || (count === known && hash !== root)) {
+      const text = `the journal of ${this.url} was rewritten or cut: it signed ${known} records before`;
+      this.#warn("checkpoint", `${text}, and now ${count} other ones`);
+    } else this.#checkpoints.set(origin, [count, root]);
   }
 
   #warn(what: string, text: string): void {

@@ -43,14 +43,14 @@ export type AuditResult = (typeof AUDIT_RESULTS)[number];
 const SUMMARY = 2048;
 const AGENT_ID = matches(/^[a-z0-9][a-z0-9:-]{0,63}$/, "1 to 64 of a-z 0-9 : -, first a letter or a digit");
 const CHECKPOINT_ID = matches(/^[a-z0-9][a-z0-9:.-]{0,127}$/, "1 to 128 of a-z 0-9 : . -, first a letter or a digit");
-const STATUS = oneOf(AGENT_STATUSES);
+const AGENT_STATUS = oneOf(AGENT_STATUSES);
 const AGENT = { ...BASE, agent_id: AGENT_ID };
 
-const CONTRACT: Contract = {
+export const KAHN_AGENT: Contract = {
   dialect: "kahn-agent",
   events: {
     agent_run_start: { ...AGENT, task: TEXT, model: optional(TEXT) },
-    agent_transition: { ...AGENT, step: COUNT, from: STATUS, to: STATUS, reason: optional(TEXT) },
+    agent_transition: { ...AGENT, step: COUNT, from: AGENT_STATUS, to: AGENT_STATUS, reason: optional(TEXT) },
     tool_invocation: {
       ...AGENT,
       step: COUNT,
@@ -86,7 +86,7 @@ const CONTRACT: Contract = {
     },
   },
   start: "agent_run_start",
-  settle,
+  settle: settleAgent,
 };
 
 interface AgentBase extends Base {
@@ -137,16 +137,16 @@ export interface AgentRunEnd extends AgentBase {
   convergence_score?: number | undefined;
 }
 
-export const agentRunStart = (given: AgentRunStart): Body => built(CONTRACT, "agent_run_start", given);
-export const agentTransition = (given: AgentTransition): Body => built(CONTRACT, "agent_transition", given);
-export const toolInvocation = (given: ToolInvocation): Body => built(CONTRACT, "tool_invocation", given);
-export const auditCheckpoint = (given: AuditCheckpoint): Body => built(CONTRACT, "audit_checkpoint", given);
-export const agentRunEnd = (given: AgentRunEnd): Body => built(CONTRACT, "agent_run_end", given);
+export const agentRunStart = (given: AgentRunStart): Body => built(KAHN_AGENT, "agent_run_start", given);
+export const agentTransition = (given: AgentTransition): Body => built(KAHN_AGENT, "agent_transition", given);
+export const toolInvocation = (given: ToolInvocation): Body => built(KAHN_AGENT, "tool_invocation", given);
+export const auditCheckpoint = (given: AuditCheckpoint): Body => built(KAHN_AGENT, "audit_checkpoint", given);
+export const agentRunEnd = (given: AgentRunEnd): Body => built(KAHN_AGENT, "agent_run_end", given);
 
 /** What the builders add to the contract: the crop of K11, and a key that tells of it. */
-function settle(event: Body): Body {
+function settleAgent(event: Body): Body {
   if (event.event === "audit_checkpoint" && !("agent_id" in event))
-    return ordered({ ...event, agent_id: null }, CONTRACT.events.audit_checkpoint ?? BASE);
+    return ordered({ ...event, agent_id: null }, KAHN_AGENT.events.audit_checkpoint ?? BASE);
   if (event.event !== "tool_invocation") return event;
   const crops = [
     ["input_summary", "input_truncated"],
@@ -164,7 +164,7 @@ function settle(event: Body): Body {
   return body;
 }
 
-type Given<Event extends AgentBase | AuditCheckpoint> = Omit<Event, "run_id" | "agent_id"> &
+type AgentGiven<Event extends AgentBase | AuditCheckpoint> = Omit<Event, "run_id" | "agent_id"> &
   Partial<Pick<Event, "run_id" | "agent_id">>;
 
 const BLOCKED = "blocked-on-clarification";
@@ -216,26 +216,26 @@ export class AgentEmitter extends Run {
   private readonly steps = new Map<string, number>();
 
   constructor(path?: string | undefined, options: Options = {}) {
-    super(CONTRACT, path, options);
+    super(KAHN_AGENT, path, options);
   }
 
-  agentRunStart(given: Given<AgentRunStart>): string {
+  agentRunStart(given: AgentGiven<AgentRunStart>): string {
     return this.say("agent_run_start", given);
   }
 
-  agentTransition(given: Given<AgentTransition>): string {
+  agentTransition(given: AgentGiven<AgentTransition>): string {
     return this.say("agent_transition", given);
   }
 
-  toolInvocation(given: Given<ToolInvocation>): string {
+  toolInvocation(given: AgentGiven<ToolInvocation>): string {
     return this.say("tool_invocation", given);
   }
 
-  auditCheckpoint(given: Given<AuditCheckpoint>): string {
+  auditCheckpoint(given: AgentGiven<AuditCheckpoint>): string {
     return this.say("audit_checkpoint", given);
   }
 
-  agentRunEnd(given: Given<AgentRunEnd>): string {
+  agentRunEnd(given: AgentGiven<AgentRunEnd>): string {
     return this.say("agent_run_end", given);
   }
 
@@ -285,5 +285,3 @@ export class AgentEmitter extends Run {
     return { step: this.steps.get(who(fields)) ?? 0, ...fields };
   }
 }
-
-export { CONTRACT as KAHN_AGENT };

@@ -32,7 +32,7 @@ export type Severity = (typeof SEVERITIES)[number];
 
 const TAIL = 4096;
 const NODE_ID = matches(/^[a-z0-9][a-z0-9-]{0,63}$/, "1 to 64 of a-z 0-9 -, first a letter or a digit");
-const STATUS = oneOf(STATUSES);
+const NODE_STATUS = oneOf(STATUSES);
 const RESULT: Fields = {
   cmd: TEXT,
   rc: wholeNumber(),
@@ -41,15 +41,15 @@ const RESULT: Fields = {
   truncated: optional(BOOL),
 };
 
-const CONTRACT: Contract = {
+export const KAHN_CI: Contract = {
   dialect: "kahn-ci",
   events: {
     run_start: { ...BASE, total_nodes: COUNT },
     node_transition: {
       ...BASE,
       node_id: NODE_ID,
-      from: STATUS,
-      to: STATUS,
+      from: NODE_STATUS,
+      to: NODE_STATUS,
       attempt: optional(wholeNumber(1)),
       reason: optional(TEXT),
     },
@@ -80,7 +80,7 @@ const CONTRACT: Contract = {
     },
   },
   start: "run_start",
-  settle,
+  settle: settleNode,
 };
 
 export interface RunStart extends Base {
@@ -126,15 +126,15 @@ export interface RunEnd extends Base {
   exit_code?: number | undefined;
 }
 
-export const runStart = (given: RunStart): Body => built(CONTRACT, "run_start", given);
-export const nodeTransition = (given: NodeTransition): Body => built(CONTRACT, "node_transition", given);
-export const nodeAttempt = (given: NodeAttempt): Body => built(CONTRACT, "node_attempt", given);
-export const runEnd = (given: RunEnd): Body => built(CONTRACT, "run_end", given);
+export const runStart = (given: RunStart): Body => built(KAHN_CI, "run_start", given);
+export const nodeTransition = (given: NodeTransition): Body => built(KAHN_CI, "node_transition", given);
+export const nodeAttempt = (given: NodeAttempt): Body => built(KAHN_CI, "node_attempt", given);
+export const runEnd = (given: RunEnd): Body => built(KAHN_CI, "run_end", given);
 
 /** How one check of a node went. */
 export const doneWhenResult = (given: DoneWhenResult): DoneWhenResult => given;
 
-function settle(event: Body): Body {
+function settleNode(event: Body): Body {
   switch (event.event) {
     case "node_transition":
       return settledTransition(event);
@@ -192,30 +192,30 @@ function settledEnd(event: Body): Body {
   }
   if (exit_code === 0) throw at("/exit_code", `0 does not go with ${outcome}`, "leave it out: 1 is written");
   if (exit_code !== undefined || !OUTCOMES.includes(outcome)) return event;
-  return ordered({ ...event, exit_code: 1 }, CONTRACT.events.run_end ?? BASE);
+  return ordered({ ...event, exit_code: 1 }, KAHN_CI.events.run_end ?? BASE);
 }
 
-type Given<Event extends Base> = Omit<Event, "run_id"> & Partial<Base>;
+type NodeGiven<Event extends Base> = Omit<Event, "run_id"> & Partial<Base>;
 
 /** Writes the CI transitions of one run; each method takes what its builder takes. */
 export class Emitter extends Run {
   constructor(path?: string | undefined, options: Options = {}) {
-    super(CONTRACT, path, options);
+    super(KAHN_CI, path, options);
   }
 
-  runStart(given: Given<RunStart>): string {
+  runStart(given: NodeGiven<RunStart>): string {
     return this.say("run_start", given);
   }
 
-  nodeTransition(given: Given<NodeTransition>): string {
+  nodeTransition(given: NodeGiven<NodeTransition>): string {
     return this.say("node_transition", given);
   }
 
-  nodeAttempt(given: Given<NodeAttempt>): string {
+  nodeAttempt(given: NodeGiven<NodeAttempt>): string {
     return this.say("node_attempt", given);
   }
 
-  runEnd(given: Given<RunEnd>): string {
+  runEnd(given: NodeGiven<RunEnd>): string {
     return this.say("run_end", given);
   }
 }
@@ -261,5 +261,3 @@ export function flakes(attempts: readonly (readonly [phase: string, succeeded: b
   }
   return healed.size;
 }
-
-export { CONTRACT as KAHN_CI };
