@@ -56,7 +56,7 @@ test("everything is in the keyboard's reach, and what has the focus is pressed b
   await page.keyboard.press("j");
   await expect(page).toHaveURL(/seq=/);
   await page.keyboard.press("2");
-  await expect(page).toHaveURL(/view=timeline/);
+  await expect(page).toHaveURL(/\/run\/kahn\/one\/waterfall/);
   await page.keyboard.press("Escape");
   await press(page, "g", "f");
   await expect(page).toHaveURL(/#\/$/);
@@ -238,6 +238,10 @@ const PLACES = [
   "#/run/kahn/r",
   "#/run/kahn/r?seq=2",
   "#/run/kahn/r?view=timeline",
+  "#/run/kahn/r/waterfall",
+  "#/run/kahn/r/topology",
+  "#/run/kahn/r/cost",
+  "#/run/kahn/r/records",
   "#/run/tracklog/steps?view=timeline",
   "#/run/kahn/r?view=lifecycle",
   "#/run/kahn/r?view=findings",
@@ -355,13 +359,17 @@ test("the demo says on every page that it is one, and a person is waited for fir
     await open(page, collector, "#/insights");
     const panel = (name: string) => page.getByRole("region", { name, exact: true });
     await expect(panel("Leaderboard")).toContainText("cara");
-    for (const name of ["Tool calls", "Tool latency", "Tokens", "Cost", "Runs in 24 hours"]) {
-      await expect(panel(name).locator("svg.plot .bar1")).toHaveCount(24);
-      expect(await panel(name).locator("tbody tr").count()).toBeGreaterThan(0); // for those who cannot see it
+    await expect(panel("Runs in 24 hours").locator("svg.plot .bar1")).toHaveCount(24);
+    expect(await panel("Runs in 24 hours").locator("tbody tr").count()).toBeGreaterThan(0); // for those who cannot see it
+    for (const name of ["Cost", "Runs", "Tokens", "Failed calls", "Turn latency"]) {
+      await expect(panel(name).getByRole("img")).toBeVisible();
+      await panel(name).getByRole("button", { name: "as a table" }).click(); // for those who cannot see it
+      expect(await panel(name).locator("tbody tr").count()).toBeGreaterThan(20);
     }
     await expect(panel("Tools")).toContainText(/Bash\d+\d+ %/);
-    await expect(panel("Audits").locator("td.failed")).toContainText(/[5-9]\d %|100 %/);
-    await expect(panel("Audits").locator("td.done")).toContainText(/\d %/);
+    await expect(panel("Audit flakiness").locator("td.warn").first()).toContainText(/[5-9]\d %|100 %/);
+    const calm = panel("Audit flakiness").getByRole("row", { name: /licences/ });
+    await expect(calm.locator("td").last()).toHaveText("0 %");
     await expect(panel("Agents over all runs").getByRole("listitem").first()).toContainText("regressed");
     await open(page, collector, "#/?outcome=catastrophic&dialect=ralph&within=24h");
     const runs = page.getByRole("region", { name: "Runs", exact: true });

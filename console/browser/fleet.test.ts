@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { asks, Collector, expect, firstArticle, move, now, open, press, rowsOf, said, start, test } from "./collector";
 
@@ -9,6 +9,33 @@ test("the first thing on the page is the agent that waits for a person", async (
   await expect(question).toBeVisible();
   expect(await firstArticle(page)).toContain("Which port?");
   await expect(page).toHaveTitle("(1) tracklog");
+});
+
+test("an empty collector offers the logs of agents on this machine, and imports what is chosen", async ({ page }) => {
+  const collector = new Collector();
+  const user = join(collector.folder, "user");
+  const folder = join(user, ".claude", "projects", "-src-shop");
+  mkdirSync(folder, { recursive: true });
+  const line = {
+    type: "user",
+    uuid: "11111111-1111-4111-8111-111111111111",
+    parentUuid: null,
+    sessionId: "22222222-2222-4222-8222-222222222222",
+    cwd: "/src/shop",
+    version: "2.0.0",
+    timestamp: new Date().toISOString(),
+    message: { role: "user", content: "Fix the basket" },
+  };
+  writeFileSync(join(folder, "22222222-2222-4222-8222-222222222222.jsonl"), `${JSON.stringify(line)}\n`);
+  const { HOME } = process.env;
+  process.env.HOME = user;
+  await collector.start();
+  process.env.HOME = HOME;
+  await open(page, collector);
+  await expect(page.getByText("Nothing was recorded yet.")).toBeVisible();
+  await page.getByRole("button", { name: "Import 1 session" }).click();
+  await expect(page.getByRole("link", { name: /Fix the basket/ })).toBeVisible();
+  await collector.close();
 });
 
 test("runs are ordered by what needs a person", async ({ page, collector }) => {
@@ -158,9 +185,99 @@ test("every head sorts, by pointer and by key, and says how; groups close", asyn
   await expect(page.locator('[aria-sort="ascending"], [aria-sort="descending"]')).not.toHaveText(before);
   await page.getByRole("button", { name: /^Working 3/ }).click();
   await expect(rowsOf(page)).toHaveCount(0);
-  await page.getByLabel("Group", { exact: true }).selectOption("none");
+  await page.getByRole("search").getByLabel("Group", { exact: true }).selectOption("none");
   await expect(rowsOf(page)).toHaveCount(3);
   expect(page.url()).toContain("group=none");
+});
+
+test("columns that were asked for sort by what they show; on a phone one sorts and groups, too", async ({
+  page,
+  collector,
+}) => {
+  await collector.post("kahn-agent", [start("a", "zoe", "first"), start("b", "amy", "second")]);
+  await collector.post("fishbowl", [said("c", "third")]);
+  await open(page, collector, "#/?group=none&cols=source&cols=agents");
+  const cells = (column: string) => rowsOf(page).locator(`.c-${column}`).allInnerTexts();
+  for (const [name, column] of [
+    ["Source", "source"],
+    ["Agents", "agents"],
+  ] as const) {
+    await page
+      .getByRole("columnheader", { name: new RegExp(`^${name}`) })
+      .getByRole("button")
+      .click();
+    await expect(page.getByRole("columnheader", { name: new RegExp(`^${name}`) })).toHaveAttribute(
+      "aria-sort",
+      "ascending",
+    );
+    await expect.poll(async () => (await cells(column)).join()).toBe([...(await cells(column))].sort().join());
+    expect(new Set(await cells(column)).size).toBeGreaterThan(1);
+  }
+  await page.setViewportSize({ width: 390, height: 844 });
+  await open(page, collector);
+  await page.getByRole("button", { name: "Filters" }).click();
+  const filters = page.getByRole("complementary", { name: "Filters" });
+  await filters.getByLabel("Sort").selectOption("Run");
+  await expect(page).toHaveURL(/sort=title/);
+  await filters.getByLabel("Group").selectOption("none");
+  await expect(page).toHaveURL(/group=none/);
+  await filters.getByRole("button", { name: "Ascending" }).click();
+  await expect(page).toHaveURL(/dir=desc/);
+});
+
+test("failures that were seen are folded away, by key, by button and all at once, until they fail again", async ({
+  page,
+  collector,
+}) => {
+  const names = ["one", "two", "three", "four"];
+  await collector.post(
+    "kahn-agent",
+    names.flatMap((name) => [start(name, "coder", `Repair ${name}`), move(name, "thinking", "failed")]),
+  );
+  await open(page, collector);
+  const table = page.getByRole("table", { name: "Runs" });
+  await expect(table).toContainText("Failed or lost, not seen 4");
+  await press(page, "j", "e");
+  await expect(table).toContainText("Failed or lost, not seen 3");
+  await expect(table).toContainText("1 seen is folded away");
+  const row = rowsOf(page).filter({ hasText: "Repair two" });
+  await row.hover();
+  await row.getByRole("button", { name: /Seen/ }).click();
+  await expect(table).toContainText("2 seen are folded away");
+  await expect(row).toHaveCount(0);
+  await page.getByRole("status").getByRole("button", { name: "Undo" }).last().click();
+  await expect(row).toHaveCount(1);
+  await table.getByRole("button", { name: "Mark all seen" }).click();
+  await expect(rowsOf(page)).toHaveCount(0);
+  await table.getByRole("button", { name: /Failed or lost, seen 4/ }).click();
+  await expect(rowsOf(page)).toHaveCount(4);
+  const seen = collector.cli("runs", "--seen", "yes", "--json");
+  expect(seen.trim().split("\n")).toHaveLength(4);
+  await collector.post("kahn-agent", [move("one", "failed", "thinking"), move("one", "thinking", "failed")]);
+  await page.getByRole("button", { name: "1 new" }).click(); // nothing moves under the pointer
+  await expect(table).toContainText("Failed or lost, not seen 1");
+  await open(page, collector, "#/?seen=no");
+  await expect(rowsOf(page)).toHaveCount(1);
+  // Boxes with shift select all between; those are seen together.
+  await open(page, collector, "#/?group=none&sort=title&dir=asc");
+  await page.getByRole("checkbox", { name: "Select Repair four" }).check();
+  await page.getByRole("checkbox", { name: "Select Repair three" }).click({ modifiers: ["Shift"] });
+  await expect(page.getByText("3 selected")).toBeVisible();
+});
+
+test("runs are filtered by the tags and scores of people", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("a", "coder", "Repair a"), start("b", "coder", "Repair b")]);
+  collector.cli("mark", "a", "--tag", "flaky", "--score", "0.4");
+  await open(page, collector);
+  await page.getByRole("group", { name: "Tag" }).getByRole("checkbox", { name: /flaky/ }).check();
+  await expect(rowsOf(page)).toHaveCount(1);
+  await expect(page).toHaveURL(/tag=flaky/);
+  await open(page, collector);
+  await page.getByLabel("Score to").fill("0.5");
+  await expect(rowsOf(page)).toHaveCount(1);
+  await expect(page).toHaveURL(/score=\.\.0\.5/);
+  await page.getByLabel("Score from").fill("0.45");
+  await expect(page.getByText("No run passes this filter.")).toBeVisible();
 });
 
 test("nothing moves under the pointer: what is new waits until one asks for it", async ({ page, collector }) => {

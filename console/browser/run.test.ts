@@ -48,13 +48,18 @@ test("a run is shown from all sides", async ({ page, collector }) => {
   await page.getByRole("button", { name: "1 failed" }).click();
   await expect(page.getByRole("complementary", { name: "Record 4" })).toBeVisible();
   await expect(page.locator("#e3")).toHaveClass(/chosen/);
-  await page.getByRole("tab", { name: "timeline" }).click();
+  await page.getByRole("tab", { name: "waterfall" }).click();
+  const row = page.getByRole("treegrid").getByRole("row", { name: /Bash/ });
+  await expect(row).toContainText("✕");
+  await row.getByRole("button", { name: /Bash/ }).click();
+  await expect(page.getByRole("complementary", { name: /Record 3/ })).toBeVisible();
+  await page.getByRole("button", { name: "Agents", exact: true }).click();
   const span = page.getByRole("button", { name: /Bash/ });
   await span.click();
   await expect(page.getByRole("complementary", { name: /Record 3/ })).toBeVisible();
   await page.getByRole("tab", { name: "transcript" }).click();
   await expect(page.locator("#e3")).toHaveClass(/chosen/);
-  await page.getByText("Download").click();
+  await page.getByText("Export").click();
   const formats = page.locator("details a[download]");
   await expect(formats.filter({ hasText: "otel" })).toBeVisible();
   for (const link of await formats.all()) {
@@ -115,14 +120,15 @@ test("what is chosen or read in the transcript is marked in the timeline, and th
   await page.getByRole("tab", { name: "transcript" }).click();
   await expect(page.locator("#e121")).toBeInViewport();
   await expect(page.locator("#e121")).toHaveClass(/chosen/);
-  const strip = page.locator(".strip .here");
-  const marked = async () => Number(await strip.getAttribute("x")) / 10;
+  const marked = async () =>
+    parseFloat((await page.getByTestId("here").getAttribute("style"))?.match(/left: ([\d.]+)%/)?.[1] ?? "-1");
   await expect.poll(marked).toBeGreaterThan(40);
   await page.getByRole("button", { name: "Close the record" }).click();
   await page.getByRole("feed").evaluate((box) => (box.scrollTop = 0));
   await expect(page.locator("#e1")).toBeInViewport();
   await expect.poll(marked).toBeLessThan(5);
-  await page.getByRole("tab", { name: "timeline" }).click();
+  await page.getByRole("tab", { name: "waterfall" }).click();
+  await page.getByRole("button", { name: "Agents", exact: true }).click();
   await expect.poll(left).toBeLessThan(5);
   await page.keyboard.press("+");
   await expect(page.getByRole("button", { name: "tool-70" })).toHaveCount(0);
@@ -160,7 +166,7 @@ test("a link to any event shows it, its raw JSON, its causes and its effects", a
   await record.getByRole("link", { name: "prompt 1" }).click();
   await expect(page).toHaveURL(/seq=1$/);
   await expect(page.locator("#e1")).toHaveClass(/chosen/);
-  await page.getByRole("button", { name: "Copy" }).click();
+  await page.getByRole("button", { name: "Copy", exact: true }).click();
   await expect(page.getByRole("button", { name: "Copied" })).toBeVisible();
   expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(odd);
 });
@@ -246,7 +252,7 @@ test("a long run opens at the record that is wanted before the rest was read, an
   }).toPass();
   const before = await top();
   for (const go of held) go();
-  await expect(page.locator(".tabs > .soft")).toHaveText("1,200 records");
+  await expect(page.locator(".tabs > [role=status]")).toHaveText("1,200 records");
   await expect.poll(top).toBe(before);
   await feed.evaluate((box) => (box.scrollTop = 0));
   await expect(page.locator("#e1")).toBeInViewport();
@@ -334,11 +340,53 @@ test("search finds messages, marks the words, filters, and leads to the record",
   await page.keyboard.type("connection");
   await page.keyboard.press("Enter");
   await expect(page.locator("mark")).toHaveCount(2);
-  await page.getByLabel("dialect").selectOption("fishbowl");
+  await page
+    .getByRole("group", { name: "Source" })
+    .getByRole("checkbox", { name: /^fishbowl/ })
+    .check();
   await expect(page.locator("mark")).toHaveCount(1);
   expect(page.url()).toContain("dialect=fishbowl");
-  await page.getByRole("link", { name: /talk/ }).click();
+  await page.getByRole("link", { name: /connection was refused/ }).click();
   await expect(page.getByRole("complementary", { name: "Record 1" })).toBeVisible();
+});
+
+test("hits are narrowed by what they are, in the box and by boxes, and what is behind them is the command line's", async ({
+  page,
+  collector,
+}) => {
+  const line = (n: number, fact: object) => ({
+    id: `h${n}`,
+    run: "shop",
+    at: now(),
+    origin: { writer: "me", fidelity: "observed" },
+    ...fact,
+  });
+  const calls = Array.from({ length: 6 }, (_, n) => [
+    line(2 * n, { fact: "Called", tool: "Bash", call_id: `c${n}`, input: { command: `basket ${n}` } }),
+    line(2 * n + 1, { fact: "Returned", call_id: `c${n}`, ok: n > 0, output: `the basket ${n}` }),
+  ]);
+  await collector.post("tracklog", [
+    line(99, { fact: "Began", what: "run", task: "Fix the basket", cwd: "/src/shop" }),
+    ...calls.flat(),
+  ]);
+  await open(page, collector, "#/search?q=basket");
+  const results = page.getByRole("region", { name: "Results" });
+  await expect(results).toContainText("13 hits in 1 run");
+  await results.getByRole("button", { name: "9 more in this run" }).click();
+  await expect(results.getByRole("listitem")).toHaveCount(13);
+  await page
+    .getByRole("group", { name: "Failed" })
+    .getByRole("checkbox", { name: /^failed 2/ })
+    .check();
+  await expect(results).toContainText("2 hits in 1 run");
+  await page.getByLabel("Words to search for").fill("basket kind:call tool:Bash project:shop");
+  await page.keyboard.press("Enter");
+  await expect(results).toContainText("1 hit in 1 run");
+  expect(page.url()).toContain("failed=yes");
+  const told = JSON.parse(collector.cli("hits", "--q", "basket kind:call tool:Bash failed:yes", "--json")) as {
+    total: number;
+  };
+  expect(told.total).toBe(1);
 });
 
 test("a run called . or .. opens like any other", async ({ page, collector }) => {

@@ -1,11 +1,12 @@
 /** The frame around every page: where one can go, whether we are live, which keys there are. */
 
-import { lazy, memo, type RefObject, Suspense, useEffect, useRef, useState } from "react";
+import { lazy, memo, type RefObject, Suspense, useCallback, useEffect, useRef, useState } from "react";
 import type { Health } from "./lib/answers";
 import { address } from "./lib/api";
+import { shown } from "./lib/fleet";
 import { InboxContext, isOpen } from "./lib/inbox";
 import { useLive } from "./lib/live";
-import { useRoute } from "./lib/route";
+import { go, useRoute } from "./lib/route";
 import { inert } from "./lib/text";
 import { count } from "./lib/time";
 import { useAnswer, useKeys } from "./lib/use";
@@ -13,35 +14,22 @@ import { Fleet } from "./pages/fleet";
 import { Caught, Empty, Text } from "./parts/bits";
 import { SideBar, TabBar, TopBar } from "./parts/frame";
 import { Icon } from "./parts/icons";
+import { KeyList } from "./parts/key-list";
+import { Notifier } from "./parts/notify";
 import { UndoToast } from "./parts/waiting";
 
 const search = () => import("./pages/search");
 const inbox = () => import("./pages/inbox");
 const run = () => import("./pages/run");
-const diff = () => import("./pages/diff");
+const compare = () => import("./pages/compare");
 const dash = () => import("./pages/dash");
 const insights = () => import("./pages/insights");
-const [Search, Inbox, RunPage, DiffPage] = [lazy(search), lazy(inbox), lazy(run), lazy(diff)];
-const [Dash, Insights] = [lazy(dash), lazy(insights)];
+const settings = () => import("./pages/settings");
+const palette = () => import("./parts/palette");
+const [Search, Inbox, RunPage, Compare] = [lazy(search), lazy(inbox), lazy(run), lazy(compare)];
+const [Dash, Insights, Settings, Palette] = [lazy(dash), lazy(insights), lazy(settings), lazy(palette)];
 
 const THEME = "tracklog.theme";
-const KEYS: [string, string][] = [
-  ["?", "this list"],
-  ["/", "search"],
-  ["g f", "the fleet"],
-  ["g n", "the inbox"],
-  ["g i", "insights"],
-  ["j k", "down and up"],
-  ["Enter", "open what is marked"],
-  ["f", "filter the fleet; in a run, the next failure"],
-  ["s S", "sort the fleet by the next column; the other way round"],
-  ["p", "pause the fleet, and go on"],
-  ["1 – 6", "the views of a run"],
-  ["n", "the newest record of a run, and stay there"],
-  ["+ -", "closer and further away, in a timeline"],
-  ["t", "dark or light"],
-  ["Esc", "back, or close"],
-];
 const TITLES: Record<string, string> = {
   "": "Fleet",
   inbox: "Inbox",
@@ -50,7 +38,11 @@ const TITLES: Record<string, string> = {
   diff: "Compare",
   compare: "Compare",
   dash: "Ralph runs",
+  settings: "Settings",
 };
+
+/** Pages that fill the panel to its edges. */
+const MAINS: Record<string, string> = { "": "fleet", run: "run-main", inbox: "inbox-main", search: "search-main" };
 
 function themed(): string {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
@@ -66,11 +58,16 @@ export function App() {
   const waiting = (questions.data ?? []).filter(isOpen).length;
   const page = parts[0] ?? "";
   const name = parts[2] ?? query.get("q");
-  const turn = () => {
-    const next = theme === "dark" ? "light" : "dark";
-    localStorage.setItem(THEME, next);
-    setTheme(next);
-  };
+  const place = (page === "run" ? parts.slice(0, 3) : page === "inbox" ? [page] : parts).join("/"); // its tabs are one page
+  const turn = useCallback(
+    () =>
+      setTheme((old) => {
+        const next = old === "dark" ? "light" : "dark";
+        localStorage.setItem(THEME, next);
+        return next;
+      }),
+    [],
+  );
 
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
@@ -81,7 +78,7 @@ export function App() {
   useEffect(() => {
     // A collector that is gone, or was upgraded meanwhile, has no page left to give.
     const timer = setTimeout(
-      () => void Promise.allSettled([run(), inbox(), search(), diff(), dash(), insights()]),
+      () => void Promise.allSettled([run(), inbox(), search(), compare(), dash(), insights(), settings(), palette()]),
       1_000,
     );
     return () => clearTimeout(timer);
@@ -89,40 +86,56 @@ export function App() {
   useEffect(() => void import("./styles/fonts.css"), []);
   const main = useRef<HTMLElement>(null);
   // A page begins at its top; a list of its own scrolls where it must.
-  useEffect(() => void main.current?.scrollTo(0, 0), [parts.join("/")]);
+  useEffect(() => void main.current?.scrollTo(0, 0), [place]);
   const toInbox = () => {
     location.hash = "#/inbox";
     // A page that is already there is not opened again, so its first box does not get the focus by itself.
     if (page === "inbox") document.querySelector<HTMLElement>("#main textarea")?.focus();
   };
-  useKeys({
+  const keys = {
     "?": () => help.current?.showModal(),
-    "/": () => box.current?.focus(),
-    "g f": () => (location.hash = "#/"),
+    "/": () => (page === "search" ? document.querySelector<HTMLElement>(".search-field input") : box.current)?.focus(),
+    "g f": () => go("#/"),
     "g n": toInbox,
-    "g i": () => (location.hash = "#/insights"),
+    "g i": () => go("#/insights"),
+    "g s": () => go("#/settings"),
     t: turn,
-    Escape: () => page && page !== "run" && history.back(),
-  });
+    Escape: () => void (page && page !== "run" && history.back()),
+  };
+  useKeys(keys, "frame");
+  const [asking, ask] = useState(false);
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (event.key !== "k" || !(event.metaKey || event.ctrlKey)) return;
+      event.preventDefault();
+      ask(true);
+    };
+    document.addEventListener("keydown", press);
+    return () => document.removeEventListener("keydown", press);
+  }, []);
 
   return (
     <>
       <div className="panel">
-        <main id="main" ref={main} className={page === "" ? "fleet" : "page"}>
+        <main id="main" ref={main} className={MAINS[page] ?? "page"}>
           <InboxContext value={questions}>
-            <Caught key={parts.join("/")}>
+            <Notifier />
+            <Caught key={place}>
               <Suspense fallback={<p className="soft">Loading…</p>}>
-                <Page name={page} />
+                <Page name={page} theme={theme} turn={turn} />
               </Suspense>
             </Caught>
           </InboxContext>
         </main>
-        <TopBar crumbs={<Crumbs page={page} name={parts[2]} />} range={page === ""} box={box} />
+        <TopBar crumbs={<Crumbs page={page} name={parts[2]} />} box={box} searches={page === "search"} />
         <Notices />
       </div>
       <SideBar page={page} waiting={waiting}>
+        <a href="#/settings" aria-current={page === "settings" ? "page" : undefined}>
+          <Icon name="settings" /> <span className="label">Settings</span>
+        </a>
         <button aria-label="Keys" onClick={() => help.current?.showModal()}>
-          <Icon name="keys" /> Keys
+          <Icon name="keys" />
         </button>
         <button aria-label={theme === "dark" ? "Use light colours" : "Use dark colours"} onClick={turn}>
           <Icon name="theme" />
@@ -131,18 +144,31 @@ export function App() {
       <TabBar page={page} waiting={waiting} more={() => help.current?.showModal()} />
       <UndoToast />
       <Help box={help} turn={turn} />
+      {asking && (
+        <Suspense>
+          <Palette close={() => ask(false)} turn={turn} />
+        </Suspense>
+      )}
     </>
   );
 }
 
 function Crumbs({ page, name }: { page: string; name: string | undefined }) {
-  if (page !== "run") return <strong>{TITLES[page] ?? "tracklog"}</strong>;
+  const { query } = useRoute();
+  const projects = query.getAll("project").map((each) => shown("project", each));
+  if (page !== "run")
+    return (
+      <>
+        <strong>{TITLES[page] ?? "tracklog"}</strong>
+        {page === "" && <span className="soft"> {inert(projects.join(", ")) || "all projects"}</span>}
+      </>
+    );
   return (
     <ol>
       <li>
         <a href="#/">Fleet</a>
       </li>
-      <li className="cut">
+      <li className="cut last">
         <strong>
           <Text>{name}</Text>
         </strong>
@@ -168,7 +194,7 @@ function Notices() {
   const { mark, first, last, rejected } = useLive();
   const health = useHealth();
   return (
-    <>
+    <section className="notices" aria-label="Notices">
       {health?.demo && (
         <p className="notice demo">
           <strong>This is a demo.</strong> Every agent here is made up. <code>tracklog demo --remove</code> takes it
@@ -188,7 +214,7 @@ function Notices() {
           {count(rejected.count)} frames of the live stream were rejected; the last because of {inert(rejected.why)}
         </p>
       )}
-    </>
+    </section>
   );
 }
 
@@ -196,32 +222,29 @@ function Help({ box, turn }: { box: RefObject<HTMLDialogElement | null>; turn: (
   return (
     <dialog ref={box} aria-label="Keys">
       <h2>Keys</h2>
-      <dl className="keys">
-        {KEYS.map(([key, does]) => (
-          <div key={key}>
-            <dt>
-              {key.split(/ (?!–)(?<!– )/).map((one) => (
-                <kbd key={one}>{one}</kbd>
-              ))}
-            </dt>
-            <dd>{does}</dd>
-          </div>
-        ))}
-      </dl>
+      <KeyList />
       <form method="dialog" className="row">
         <button className="first">Close</button>
         <button type="button" onClick={turn}>
           Dark or light
         </button>
-        <button
-          type="button"
-          onClick={() => {
-            box.current?.close();
-            location.hash = "#/diff";
-          }}
-        >
-          Compare two runs
-        </button>
+        {(
+          [
+            ["#/compare", "Compare two runs"],
+            ["#/settings", "Settings"],
+          ] as const
+        ).map(([hash, words]) => (
+          <button
+            key={hash}
+            type="button"
+            onClick={() => {
+              box.current?.close();
+              go(hash);
+            }}
+          >
+            {words}
+          </button>
+        ))}
         <a href="/licences.txt">Licences</a>
       </form>
     </dialog>
@@ -229,7 +252,7 @@ function Help({ box, turn }: { box: RefObject<HTMLDialogElement | null>; turn: (
 }
 
 /** Drawn again only when it is another page: what is live draws itself. */
-const Page = memo(function Page({ name }: { name: string }) {
+const Page = memo(function Page({ name, theme, turn }: { name: string; theme: string; turn: () => void }) {
   switch (name) {
     case "":
       return <Fleet />;
@@ -241,9 +264,11 @@ const Page = memo(function Page({ name }: { name: string }) {
       return <RunPage />;
     case "diff":
     case "compare":
-      return <DiffPage />;
+      return <Compare />;
     case "insights":
       return <Insights />;
+    case "settings":
+      return <Settings theme={theme} turn={turn} />;
     case "dash":
       return <Dash />;
     default:

@@ -1,3 +1,4 @@
+import "./lib/locale";
 import { createRoot } from "react-dom/client";
 import { App } from "./app";
 import { live } from "./lib/live";

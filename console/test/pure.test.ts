@@ -47,10 +47,6 @@ describe("the shape of a run", () => {
     ];
     const { shaping, beside } = shaped(records);
     const [first, , third] = records.map((each) => each.seq);
-    expect(shaping.spans.map((span) => [span.name, span.end, span.ok])).toEqual([
-      ["A", 1000, false],
-      ["B", null, null],
-    ]);
     expect(records.map((each) => each.facts[0] && shaping.call(each.facts[0], each.seq)?.tool)).toEqual([
       "A",
       undefined,
@@ -59,15 +55,6 @@ describe("the shape of a run", () => {
     expect(shaping.call(records[0]!.facts[0]!, first!)).toMatchObject({ ok: false, returned: first! + 1 });
     expect(shaping.call(records[2]!.facts[0]!, third!)?.returned).toBeUndefined();
     expect(beside).toEqual([null, first, null]);
-  });
-
-  test("a step that an agent began is ended by the run, too", () => {
-    const { shaping } = shaped([
-      record(0, { fact: "Began", what: "step", step: "plan", agent: "a" }),
-      record(500, { fact: "Ended", what: "step", step: "other" }),
-      record(1000, { fact: "Ended", what: "step", step: "plan" }),
-    ]);
-    expect(shaping.spans.map((span) => [span.lane, span.name, span.end])).toEqual([["a", "plan", 1000]]);
   });
 
   test("a made-up id means something within its record only", () => {
@@ -89,8 +76,8 @@ describe("the shape of a run", () => {
       record(3, { fact: "Returned", call_id: "1", ok: false }),
     ];
     const { shaping, beside } = shaped(records);
-    expect(shaping.spans).toHaveLength(1);
-    expect(shaping.spans[0]?.ok).toBe(true);
+    expect(shaping.call(records[0]!.facts[0]!, records[0]!.seq)?.ok).toBe(true);
+    expect(shaping.call(records[1]!.facts[0]!, records[1]!.seq)).toBeUndefined();
     expect(shaping.failures).toEqual([records[3]?.seq]);
     expect(beside).toEqual([null, null, records[0]?.seq, null]);
   });
@@ -104,21 +91,6 @@ describe("the shape of a run", () => {
     ]);
     expect(shaping.moves(new Set(), records[0]?.seq)).toMatchObject([{ from: "a", to: "b", count: 1, illegal: 0 }]);
     expect(shaping.moves(new Set(), 0)).toEqual([]);
-  });
-
-  test("a question is a wait until it is answered, and what was begun below a step ends with it", () => {
-    const { shaping } = shaped([
-      record(0, { fact: "Began", what: "step", step: "s" }),
-      record(1, { fact: "Asked", question_id: "q", text: "?" }),
-      record(2, { fact: "Linked", kind: "sub-run", child: "c" }),
-      record(5, { fact: "Answered", question_id: "q" }),
-      record(9, { fact: "Ended", what: "step", step: "s", passed: true }),
-    ]);
-    expect(shaping.spans.map((span) => [span.what, span.begin, span.end])).toEqual([
-      ["step", 0, 9],
-      ["wait", 1, 5],
-      ["sub-run", 2, 9],
-    ]);
   });
 });
 
@@ -186,18 +158,19 @@ describe("a long run", () => {
 });
 
 describe("the timeline", () => {
-  const span = (lane: string, begin: number, end: number | null, n = 1) => ({
-    what: "call" as const,
-    lane,
+  const span = (agent: string, begin: number, end: number, seq = 1) => ({
+    kind: "tool" as const,
     name: "x",
-    seq: n,
+    agent,
+    seq,
     begin,
     end,
-    ok: null,
+    open: false,
+    failed: false,
   });
 
   test("one lane per agent, and nothing covers anything", () => {
-    const found = lanes([span("a", 0, 5), span("b", 1, 2), span("a", 3, 8), span("a", 5, 6)], 10);
+    const found = lanes([span("a", 0, 5), span("b", 1, 2), span("a", 3, 8), span("a", 5, 6)]);
     expect(found.map((lane) => [lane.name, lane.rows.map((row) => row.length)])).toEqual([
       ["a", [2, 1]],
       ["b", [1]],
@@ -207,21 +180,16 @@ describe("the timeline", () => {
   test("what falls on the same point is drawn once, and what is outside is not", () => {
     const many = Array.from({ length: 50_000 }, (_, n) => span("a", n % 100, (n % 100) + 0.5, n));
     const [lane] = streaks(many, { begin: 0, end: 100 });
-    expect(lane?.paths.call?.match(/M/g)).toHaveLength(100);
+    expect(lane?.paths.tool?.match(/M/g)).toHaveLength(100);
     expect(streaks([span("a", 0, 1)], { begin: 5, end: 9 })).toEqual([]);
-    expect(
-      streaks([span("a", 0, 10), span("b", 0, 10), span("c", 0, 10)], { begin: 0, end: 10 }, 1).map(
-        (each) => each.name,
-      ),
-    ).toEqual(["a", "…"]);
   });
 
   test("a strip shows as much red as there are failures", () => {
-    const many = Array.from({ length: 10_000 }, (_, n) => ({ ...span("a", n, n + 1, n), ok: n % 15 !== 0 }));
+    const many = Array.from({ length: 10_000 }, (_, n) => ({ ...span("a", n, n + 1, n), failed: n % 15 === 0 }));
     const [lane] = streaks(many, { begin: 0, end: 10_000 });
     const area = (path = "") =>
       [...path.matchAll(/h([\d.]+)v([\d.]+)/g)].reduce((sum, [, wide, high]) => sum + Number(wide) * Number(high), 0);
-    const share = area(lane?.paths.bad) / area(lane?.paths.call);
+    const share = area(lane?.paths.bad) / area(lane?.paths.tool);
     expect(share).toBeGreaterThan(0.05);
     expect(share).toBeLessThan(0.12); // 6.7 % failed, drawn in tenths of the height
   });
@@ -229,7 +197,7 @@ describe("the timeline", () => {
   test("of too many the widest can be pressed, and those that failed or wait before all others", () => {
     const many = [
       ...Array.from({ length: 1000 }, (_, n) => span("a", n, n + 0.1, n)),
-      { ...span("a", 5, 5, 5000), ok: false },
+      { ...span("a", 5, 5, 5000), failed: true },
     ];
     const found = pressable(many, { begin: 0, end: 1000 });
     expect(found).toHaveLength(400);
@@ -254,12 +222,13 @@ describe("the timeline", () => {
 test("the list of runs is asked for by the filters of the address, a part at a time", () => {
   const asked = (hash: string, after = 0) => boardAddress(fleetView(parse(hash).query), after);
   const bare = "/api/board?limit=100&group=attention&sort=activity";
-  expect(asked("#/?status=waiting&agent=a%26b&seq=7")).toBe(`${bare}&status=waiting&agent=a%26b`);
+  expect(asked("#/?status=waiting&agent=a%26b&seq=7")).toBe(`${bare}&status=waiting&agent=a%26b&closed=seen`);
+  expect(asked("#/?seen=yes&tag=flaky&score=0.5..")).toBe(`${bare}&tag=flaky&seen=yes&score=0.5..`); // they are shown
   const early = Object.values(
     import.meta.glob<string>("../public/early.js", { query: "?raw", import: "default", eager: true }),
   )[0];
   expect(early).toContain(`"${asked("#/")}"`); // it is on its way before it is asked for
-  expect(asked("#/", 300)).toBe(`${bare}&after=300`);
+  expect(asked("#/", 300)).toBe(`${bare}&after=300&closed=seen`);
   expect([0, 49, 70, 90, 4_999].map(partOf)).toEqual([0, 0, 0, 50, 4950]);
 });
 
@@ -281,7 +250,9 @@ test("an address of the fleet holds ranges, several values, order and groups; ol
     agent: "a",
   });
   expect(asked("#/?within=all").has("since")).toBe(false);
-  expect(asked("#/?sort=nonsense&dir=up&group=moon").toString()).toBe("limit=100&group=attention&sort=activity");
+  expect(asked("#/?sort=nonsense&dir=up&group=moon").toString()).toBe(
+    "limit=100&group=attention&sort=activity&closed=seen",
+  );
 });
 
 test("a line of the table is the head of a group or a run of the list", () => {

@@ -18,7 +18,7 @@ declare global {
   var early: Map<string, Promise<Response>> | undefined;
 }
 
-type Method = "get" | "post";
+type Method = "get" | "post" | "put";
 type Path<M extends Method> = { [P in keyof paths]: paths[P] extends Record<M, object> ? P : never }[keyof paths];
 type Operation<P extends keyof paths, M extends Method> = paths[P] extends Record<M, infer Found> ? Found : never;
 type Part<T> = [NonNullable<T>] extends [never] ? unknown : NonNullable<T>;
@@ -28,8 +28,8 @@ type Params<P extends keyof paths, M extends Method> =
     : never;
 type Result<P extends keyof paths, M extends Method> =
   Operation<P, M> extends { responses: { 200: { content: { "application/json": infer Answer } } } } ? Answer : never;
-type Body<P extends keyof paths> =
-  Operation<P, "post"> extends { requestBody: { content: { "application/json": infer Given } } } ? Given : never;
+type Body<P extends keyof paths, M extends Method = "post"> =
+  Operation<P, M> extends { requestBody: { content: { "application/json": infer Given } } } ? Given : never;
 
 declare const answer: unique symbol;
 /** The address of a question, which knows the type of its answer. */
@@ -87,6 +87,13 @@ export async function post<P extends Path<"post">>(
     body: text,
   });
   return (await (await checked(response)).json()) as Result<P, "post">;
+}
+
+export async function put<P extends Path<"put">>(path: P, body: Body<P, "put">): Promise<Result<P, "put">> {
+  const headers = { "Content-Type": "application/json" };
+  const text = JSON.stringify(body);
+  const response = await fetch(path, { method: "PUT", keepalive: text.length < 10_000, headers, body: text });
+  return (await (await checked(response)).json()) as Result<P, "put">;
 }
 
 async function checked(response: Response): Promise<Response> {

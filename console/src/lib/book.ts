@@ -4,7 +4,7 @@ import { startTransition, useEffect, useReducer, useRef, useState } from "react"
 import type { StoryAnswer, StoryRecord } from "./answers";
 import { address, ask } from "./api";
 import { live } from "./live";
-import { moment, Shaping } from "./shape";
+import { type Kind, kindsOf, moment, Shaping } from "./shape";
 
 const FIRST = 200; // records before the first screen is drawn
 const PAGE = 250;
@@ -35,6 +35,8 @@ export class Book {
   readonly rows: number[] = [];
   readonly staged: Staged = { said: [], scenes: [], verdicts: [], cast: new Map() };
   readonly shaping = new Shaping();
+  /** The places of the records of each kind. */
+  readonly kinds: Record<Kind, number[]> = { said: [], thinking: [], tools: [], failed: [], waits: [], moves: [] };
   private readonly beside = new Map<number, number>();
   private readonly pages = new Map<number, (StoryRecord | undefined)[]>();
   private readonly asked = new Set<number>();
@@ -53,6 +55,7 @@ export class Book {
       const call = this.shaping.add(record);
       if (call === null) this.rows.push(place);
       else this.beside.set(record.seq, call);
+      for (const kind of kindsOf(record)) this.kinds[kind].push(place);
       this.stage(record, place);
       this.page(Math.floor(place / PAGE))[place % PAGE] = record;
     }

@@ -15,6 +15,8 @@ export const FACETS = {
   agent: "agent",
   source: "dialect",
   outcome: "outcome",
+  tag: "tag",
+  seen: "seen",
 } as const;
 export type FacetKey = keyof typeof FACETS;
 export const FACET_KEYS = Object.keys(FACETS) as FacetKey[];
@@ -42,8 +44,8 @@ export const COLUMNS: readonly Column[] = [
   { key: "activity", label: "Activity", sort: "failures" },
   { key: "project", label: "Project, branch", sort: "project" },
   { key: "model", label: "Model", sort: "model" },
-  { key: "source", label: "Source", sort: "began", extra: true },
-  { key: "agents", label: "Agents", sort: "began", extra: true },
+  { key: "source", label: "Source", sort: "source", extra: true },
+  { key: "agents", label: "Agents", sort: "agents", extra: true },
   { key: "outcome", label: "Outcome", sort: "outcome", extra: true },
   { key: "score", label: "Score", sort: "score", figure: true, extra: true },
   { key: "calls", label: "Calls", sort: "calls", figure: true },
@@ -53,7 +55,7 @@ export const COLUMNS: readonly Column[] = [
   { key: "active", label: "Active", sort: "activity", figure: true },
 ];
 
-const TEXTS: readonly Sort[] = ["title", "id", "project", "branch", "model", "outcome", "need"];
+const TEXTS: readonly Sort[] = ["title", "id", "project", "branch", "model", "source", "agents", "outcome", "need"];
 
 /** The direction of a sort where the address names none. */
 export const natural = (sort: Sort): Dir => (TEXTS.includes(sort) ? "asc" : "desc");
@@ -63,6 +65,8 @@ export interface FleetView {
   readonly since: string;
   readonly until: string;
   readonly text: string;
+  /** The range of a person's score, such as `0.5..`. */
+  readonly score: string;
   readonly sort: Sort;
   readonly dir: Dir;
   readonly group: Grouping;
@@ -80,6 +84,7 @@ export function fleetView(query: URLSearchParams): FleetView {
     facets: Object.fromEntries(FACET_KEYS.map((key) => [key, given(key)])) as Record<FacetKey, string[]>,
     ...rangeOf(query),
     text: query.get("text") ?? "",
+    score: query.get("score") ?? "",
     sort,
     dir: dir === "asc" || dir === "desc" ? dir : natural(sort),
     group,
@@ -87,20 +92,34 @@ export function fleetView(query: URLSearchParams): FleetView {
   };
 }
 
-/** The address of the part of the list that begins at `after`; the collector filters and orders. */
-export function boardAddress(view: FleetView, after: number, closed: readonly string[] = []) {
+/** The groups that are closed: those that a person closed, and failures that were seen, unless they are asked for. */
+export function closedGroups(view: FleetView, turned: readonly string[] = []): string[] {
+  const folded = view.group === "attention" && !view.facets.seen.length && !turned.includes("seen") ? ["seen"] : [];
+  return [...turned.filter((each) => view.group !== "attention" || each !== "seen"), ...folded];
+}
+
+/** The filters of a view, as the collector is asked for them. */
+function filterOf(view: FleetView) {
   const facets = Object.fromEntries(FACET_KEYS.map((key) => [FACETS[key], view.facets[key]]));
+  return { ...facets, since: view.since, until: view.until, text: view.text, score: view.score };
+}
+
+/** The address of all failures of a view that nobody has seen. */
+export function unseenAddress(view: FleetView) {
+  const status = view.facets.status.length ? view.facets.status : ["failed", "lost"];
+  return address("/api/board", { ...filterOf(view), status, seen: ["no"], limit: 10_000, group: "attention" } as Asked);
+}
+
+/** The address of the part of the list that begins at `after`; the collector filters and orders. */
+export function boardAddress(view: FleetView, after: number, closed = closedGroups(view)) {
   return address("/api/board", {
     limit: HELD,
     group: view.group,
     sort: view.sort,
     ...(view.dir === natural(view.sort) ? {} : { dir: view.dir }),
     ...(after ? { after } : {}),
-    ...facets,
-    since: view.since,
-    until: view.until,
-    text: view.text,
-    closed: [...closed],
+    ...filterOf(view),
+    closed,
   });
 }
 
@@ -117,6 +136,7 @@ export function filtersOf(view: FleetView): { label: string; drop: Record<string
         drop: { [key]: rest, ...(key === "source" ? { dialect: [] } : {}) },
       });
     }
+  if (view.score) chips.push({ label: `score ${view.score.replace("..", " to ").trim()}`, drop: { score: "" } });
   if (view.text) chips.push({ label: `“${view.text}”`, drop: { text: "" } });
   if (view.since || view.until) {
     const lately = /^-\d+[smhdw]$/.test(view.since) && !view.until;
@@ -128,6 +148,7 @@ export function filtersOf(view: FleetView): { label: string; drop: Record<string
 
 /** A value of a facet as it is read: of a folder its name. */
 export function shown(key: string, value: string): string {
+  if (key === "seen") return value === "yes" ? "seen" : "not seen";
   return key === "project" ? (value.split(/[\\/]/).filter(Boolean).pop() ?? value) : value;
 }
 

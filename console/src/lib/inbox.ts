@@ -8,6 +8,7 @@ export const InboxContext = createContext<Answer<readonly InboxRow[]>>({
   data: undefined,
   trouble: undefined,
   loading: true,
+  again: () => undefined,
 });
 
 export const isOpen = (question: InboxRow): boolean => question.state === "open";

@@ -3,14 +3,13 @@
 import { useSyncExternalStore } from "react";
 import { explained, post } from "./api";
 import { operator } from "./operator";
+import { dropToast, showToast } from "./toasts";
 
-const PATIENCE = 5_000; // milliseconds
+export const PATIENCE = 5_000; // milliseconds
 
 export interface Pending {
-  /** The question, as `keyOf` names it. */
-  readonly key: string;
-  readonly words: string;
   readonly state: "waits" | "sending" | "sent" | "failed";
+  /** Why it was not sent. */
   readonly why?: string;
 }
 
@@ -18,31 +17,37 @@ interface Wanted {
   readonly question: string;
   readonly run: string;
   readonly answer: unknown;
+  /** Who answers. */
+  readonly by?: string;
+  /** Called once it was sent. */
+  readonly done?: () => void;
 }
 
-let list: readonly Pending[] = [];
-const wanted = new Map<string, { timer: ReturnType<typeof setTimeout>; answer: Wanted }>();
+let states: ReadonlyMap<string, Pending> = new Map();
+const wanted = new Map<string, { timer: ReturnType<typeof setTimeout>; words: string; answer: Wanted }>();
 const watchers = new Set<() => void>();
 
-function change(next: readonly Pending[]): void {
-  list = next;
+function mark(key: string, state: Pending | null): void {
+  const next = new Map(states);
+  if (state) next.set(key, state);
+  else next.delete(key);
+  states = next;
   for (const watcher of watchers) watcher();
 }
 
-function mark(key: string, state: Pending["state"], why = ""): void {
-  change(list.map((each) => (each.key === key ? { ...each, state, why } : each)));
-}
-
+/** Sends an answer to the question of this key in 5 seconds; until then a message offers to take it back. */
 export function answerSoon(key: string, words: string, answer: Wanted): void {
   takeBack(key);
-  change([...list, { key, words, state: "waits" }]);
-  wanted.set(key, { timer: setTimeout(() => void send(key), PATIENCE), answer });
+  wanted.set(key, { timer: setTimeout(() => void send(key), PATIENCE), words, answer });
+  mark(key, { state: "waits" });
+  showToast({ key, words: `Answering “${words}”`, undo: () => takeBack(key) });
 }
 
 export function takeBack(key: string): void {
   clearTimeout(wanted.get(key)?.timer);
   wanted.delete(key);
-  change(list.filter((each) => each.key !== key));
+  mark(key, null);
+  dropToast(key);
 }
 
 async function send(key: string): Promise<void> {
@@ -50,14 +55,19 @@ async function send(key: string): Promise<void> {
   if (!found) return;
   wanted.delete(key);
   clearTimeout(found.timer);
-  const { question, run, answer } = found.answer;
-  mark(key, "sending");
+  const { words } = found;
+  const { question, run, answer, by = operator(), done } = found.answer;
+  mark(key, { state: "sending" });
+  showToast({ key, words: `Answering “${words}”` });
   try {
-    await post("/api/inbox/{question}/answer", { question, run }, { answer, by: operator() });
-    mark(key, "sent");
-    setTimeout(() => change(list.filter((each) => each.key !== key)), PATIENCE);
+    await post("/api/inbox/{question}/answer", { question, run }, { answer, by });
+    mark(key, { state: "sent" });
+    done?.();
+    showToast({ key, words: `Answered “${words}”` });
+    setTimeout(() => dropToast(key), PATIENCE);
   } catch (error) {
-    mark(key, "failed", explained(error));
+    mark(key, { state: "failed", why: explained(error) });
+    showToast({ key, words: `Not sent: ${explained(error)}`, failed: true, undo: () => takeBack(key) });
   }
 }
 
@@ -66,12 +76,13 @@ window.addEventListener("pagehide", () => {
   for (const key of [...wanted.keys()]) void send(key);
 });
 
-export function usePending(): readonly Pending[] {
+/** By the key of a question, how far its answer is. */
+export function usePending(): ReadonlyMap<string, Pending> {
   return useSyncExternalStore(
     (watcher) => {
       watchers.add(watcher);
       return () => watchers.delete(watcher);
     },
-    () => list,
+    () => states,
   );
 }

@@ -35,6 +35,11 @@ export function runHref(family: string, run: string, query?: Query) {
   return href(["run", family, run], query);
 }
 
+/** Opens a page, as a link does. */
+export function go(hash: string): void {
+  location.hash = hash;
+}
+
 /** Changes the query of the address; an empty value takes the key away, `step` makes it a place to come back to. */
 export function setQuery(changes: Record<string, string | readonly string[]>, step = false): void {
   const { parts, query } = parse(location.hash);

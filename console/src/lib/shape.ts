@@ -1,4 +1,4 @@
-/** What belongs together in a run: calls and their results, spans of time, status changes and their counts. */
+/** What the records of a run are, and which belong together: calls and their results, status changes. */
 
 import type { StoryFact, StoryRecord } from "./answers";
 
@@ -13,16 +13,6 @@ export interface Call {
   seconds?: number;
 }
 
-export interface Span {
-  readonly what: "step" | "call" | "wait" | "sub-run";
-  readonly lane: string;
-  readonly name: string;
-  readonly seq: number;
-  readonly begin: number;
-  end: number | null;
-  ok: boolean | null;
-}
-
 export interface Move {
   readonly from: string;
   readonly to: string;
@@ -31,7 +21,26 @@ export interface Move {
   readonly seq: number;
 }
 
-const NAME = 120; // characters of a span's name that are kept
+export const KINDS = ["said", "thinking", "tools", "failed", "waits", "moves"] as const;
+export type Kind = (typeof KINDS)[number];
+
+const isThinking = (fact: StoryFact): boolean =>
+  fact.role === "thought" ||
+  (fact.blocks as { type?: unknown }[] | undefined)?.some((each) => each.type === "thinking") === true;
+
+/** What a record is, for the chips of a transcript. */
+export function kindsOf(record: StoryRecord): Kind[] {
+  const found = new Set<Kind>();
+  for (const fact of record.facts) {
+    if (fact.fact === "Said") found.add("said");
+    if (fact.fact === "Said" && isThinking(fact)) found.add("thinking");
+    if (fact.fact === "Called") found.add("tools");
+    if (fact.ok === false || fact.passed === false) found.add("failed");
+    if (fact.fact === "Asked" || fact.fact === "Answered") found.add("waits");
+  }
+  if (record.facts.length && record.facts.every((fact) => fact.fact === "Moved")) found.add("moves");
+  return [...found];
+}
 
 const word = (value: unknown): string => (typeof value === "string" ? value : "");
 
@@ -47,14 +56,12 @@ function callId(fact: StoryFact, seq: number): string {
 
 /** Grows with the run: each record is read once, and its text is not stored. */
 export class Shaping {
-  readonly spans: Span[] = [];
   readonly roles = new Set<string>();
   /** The records in which something failed. */
   readonly failures: number[] = [];
   private readonly calls = new Map<string, Call>();
   /** By id, the call that has not returned, or did so last. */
   private readonly latest = new Map<string, Call>();
-  private readonly open = new Map<string, Span>();
   private readonly found = new Map<string, Omit<Move, "count" | "illegal"> & { readonly seqs: number[] }>();
 
   /** The call that a fact of a record made. */
@@ -86,41 +93,9 @@ export class Shaping {
 
   /** Adds a fact; returns the call that it ended, if it ended one. */
   private take(fact: StoryFact, record: StoryRecord): Call | undefined {
-    const at = moment(record);
     const agent = word(fact.agent) || record.agent || "";
     const { seq } = record;
-    const begin = (what: Span["what"], key: string, name: string) => {
-      const span: Span = { what, lane: agent, name: name.slice(0, NAME), seq, begin: at, end: null, ok: null };
-      this.spans.push(span);
-      this.open.set(`${what}/${key}`, span);
-    };
-    /** A step may be ended by the agent that began it, or by the run. */
-    const step = (name: string): string => {
-      const whole = `${agent}/${name}`;
-      if (this.open.has(`step/${whole}`)) return whole;
-      const keys = [...this.open.keys()].reverse();
-      return keys.find((key) => key.startsWith("step/") && key.endsWith(`/${name}`))?.slice(5) ?? whole;
-    };
-    const end = (what: Span["what"], key: string, ok: boolean | null, seconds?: unknown) => {
-      const span = this.open.get(`${what}/${key}`);
-      if (!span) return;
-      this.open.delete(`${what}/${key}`);
-      const measured = typeof seconds === "number" ? span.begin + seconds * 1000 : 0;
-      span.end = Math.max(at, measured, span.begin);
-      span.ok = ok;
-    };
     switch (fact.fact) {
-      case "Began":
-        if (fact.what === "step") begin("step", `${agent}/${word(fact.step)}`, word(fact.step) || "step");
-        break;
-      case "Ended":
-        if (fact.what === "step") {
-          end("step", step(word(fact.step)), (fact.passed as boolean | undefined) ?? null);
-          // Sub-runs of a step end with it.
-          for (const [key, span] of this.open)
-            if (span.what === "sub-run" && span.lane === agent) end("sub-run", key.slice(8), span.ok);
-        }
-        break;
       case "Called": {
         const id = callId(fact, seq);
         const known = this.latest.get(id);
@@ -128,12 +103,10 @@ export class Shaping {
         const call: Call = { tool: word(fact.tool), agent, called: seq };
         this.latest.set(id, call);
         this.calls.set(`${seq} ${id}`, call);
-        begin("call", id, call.tool);
         break;
       }
       case "Returned": {
         const id = callId(fact, seq);
-        end("call", id, (fact.ok as boolean | undefined) ?? null, fact.seconds);
         const call = this.latest.get(id);
         if (!call || call.returned !== undefined) break;
         call.returned = seq;
@@ -141,18 +114,6 @@ export class Shaping {
         if (typeof fact.seconds === "number") call.seconds = fact.seconds;
         return call;
       }
-      case "Asked":
-        begin("wait", word(fact.question_id), word(fact.text) || "a question");
-        break;
-      case "Answered":
-        end("wait", word(fact.question_id), true);
-        break;
-      case "Linked":
-        if (fact.kind === "sub-run" && fact.child !== undefined) {
-          const child = fact.child as string | { run?: string };
-          begin("sub-run", String(seq), typeof child === "string" ? child : (child.run ?? ""));
-        }
-        break;
       case "Moved": {
         const [from, to] = [word(fact.from), word(fact.to)];
         const move = this.found.get(`${from}→${to}`) ?? { from, to, seq, seqs: [] };

@@ -80,18 +80,23 @@ export function money(value: number | null | undefined): string {
 }
 
 /** What a run cost: reported and by list prices together, ≥ or ≤ where it is a bound, ~ where it was computed. */
-export function cost(run: {
-  cost_usd: number | null;
-  computed_usd?: number | null;
-  lower_bound?: boolean | null;
-  upper_bound?: boolean | null;
-}): string {
-  const computed = run.computed_usd ?? null;
-  if (run.cost_usd === null && computed === null) return "–";
-  const bound = run.lower_bound ? "≥ " : run.upper_bound ? "≤ " : "";
-  return `${bound}${computed === null ? "" : "~"}${money((run.cost_usd ?? 0) + (computed ?? 0))}`;
+interface Spent {
+  readonly cost_usd: number | null;
+  readonly computed_usd?: number | null;
 }
 
-export function percent(value: number | null | undefined): string {
-  return value === null || value === undefined ? "–" : `${(value * 100).toFixed(0)} %`;
+/** What was reported and what was computed, together. */
+export const spentBy = (row: Spent): number => (row.cost_usd ?? 0) + (row.computed_usd ?? 0);
+
+export function cost(
+  row: Spent & { readonly lower_bound?: boolean | null; readonly upper_bound?: boolean | null },
+): string {
+  const computed = row.computed_usd ?? null;
+  if (row.cost_usd === null && computed === null) return "–";
+  const bound = row.lower_bound ? "≥ " : row.upper_bound ? "≤ " : "";
+  return `${bound}${computed === null ? "" : "~"}${money(spentBy(row))}`;
+}
+
+export function percent(value: number | null | undefined, digits = 0): string {
+  return value === null || value === undefined ? "–" : `${Number((value * 100).toFixed(digits))} %`;
 }

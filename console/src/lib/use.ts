@@ -2,17 +2,19 @@
 
 import { startTransition, useEffect, useReducer, useRef, useState } from "react";
 import { type Address, ask, type Trouble } from "./api";
+import { singleKeys } from "./keys";
 import { live } from "./live";
 
 export interface Answer<T> {
   readonly data: T | undefined;
   readonly trouble: Trouble | Error | undefined;
   readonly loading: boolean;
+  /** Asks once more, at once. */
+  readonly again: () => void;
 }
 
 const LEAST = 1_000; // milliseconds between two questions of one view
 const RATIO = 4; // and at least so many times as long as an answer takes
-const SOON = 50; // milliseconds: not every browser tells when it has nothing to do
 const IDLE = 15_000; // without news, too: who is silent for long is lost
 
 /** When an answer is asked for again: upon news of anything or of a run, while somebody looks, or always;
@@ -26,7 +28,8 @@ export function rest(took: number, before: number): number {
 
 /** The answer at `path`; null asks nothing. What was answered to another path is forgotten. */
 export function useAnswer<T>(path: Address<T> | null, fresh: Fresh = "news"): Answer<T> {
-  const [answer, setAnswer] = useState<Answer<T> & { path: string | null }>({
+  const [round, again] = useReducer((n: number) => n + 1, 0);
+  const [answer, setAnswer] = useState<Omit<Answer<T>, "again"> & { path: string | null }>({
     data: undefined,
     trouble: undefined,
     loading: true,
@@ -95,9 +98,10 @@ export function useAnswer<T>(path: Address<T> | null, fresh: Fresh = "news"): An
       deaf();
       unwatch();
     };
-  }, [path, family, run, never, seldom, always]);
+  }, [path, family, run, never, seldom, always, round]);
   const current = answer.path === path;
   return {
+    again,
     data: current ? answer.data : undefined,
     trouble: current ? answer.trouble : undefined,
     loading: !current || answer.loading,
@@ -109,17 +113,6 @@ export function useLast<T>(value: T | undefined): T | undefined {
   const last = useRef(value);
   if (value !== undefined) last.current = value;
   return last.current;
-}
-
-/** False at first, true when the page stands. */
-export function useLater(ready: boolean): boolean {
-  const [now, setNow] = useState(false);
-  useEffect(() => {
-    if (!ready) return;
-    const timer = setTimeout(() => startTransition(() => setNow(true)), SOON);
-    return () => clearTimeout(timer);
-  }, [ready]);
-  return now;
 }
 
 /** The collector's time, ticking: ours may be another. */
@@ -140,7 +133,8 @@ const NEXT = 1_500; // milliseconds in which the second key of two comes
 const [FIRST, NONE] = ["g", { key: "", time: 0 }];
 let [before, latest] = [NONE, NONE];
 
-const isField = (target: HTMLElement) => /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable;
+const isField = (target: HTMLElement) =>
+  target.isContentEditable || target.matches("input:not([type=checkbox], [type=radio]), textarea, select");
 
 globalThis.window?.addEventListener?.(
   "keydown",
@@ -151,8 +145,8 @@ globalThis.window?.addEventListener?.(
   true,
 );
 
-/** Keys that act while nobody types; the newest keys win. `g f` is one key after another. */
-export function useKeys(keys: Keys): void {
+/** Keys that act while nobody types; those of a page win over those of the frame. `g f` is one key after another. */
+export function useKeys(keys: Keys, of: "page" | "frame" = "page"): void {
   const held = useRef(keys);
   held.current = keys;
   useEffect(() => {
@@ -160,20 +154,22 @@ export function useKeys(keys: Keys): void {
       if (document.querySelector("dialog[open]")) return; // it has its own
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
       const target = event.target as HTMLElement;
+      if (event.key.length === 1 && !singleKeys()) return;
       if (isField(target)) {
         if (event.key === "Escape") target.blur(); // what was typed stays
         return;
       }
       // A dialog that was closed a moment ago may still have the focus; a button of it cannot be pressed.
-      const pressed = target.closest("a, button, summary");
-      if (event.key === "Enter" && pressed && !pressed.closest("dialog:not([open])")) return; // it is pressed itself
+      const pressed = target.closest("a, button, summary, input");
+      if ((event.key === "Enter" || event.key === " ") && pressed && !pressed.closest("dialog:not([open])")) return; // it is pressed itself
       const second = before.key === FIRST && event.timeStamp - before.time < NEXT;
       const act = held.current[second ? `${FIRST} ${event.key}` : event.key];
       if (!act) return;
       event.preventDefault();
       act();
     };
-    window.addEventListener("keydown", press);
-    return () => window.removeEventListener("keydown", press);
-  }, []);
+    const place = of === "page" ? document : window; // an event comes to the document first
+    place.addEventListener("keydown", press as EventListener);
+    return () => place.removeEventListener("keydown", press as EventListener);
+  }, [of]);
 }

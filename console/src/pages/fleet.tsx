@@ -2,53 +2,71 @@
 
 import { useCallback, useRef, useState } from "react";
 import type { BoardAnswer } from "../lib/answers";
-import { Trouble } from "../lib/api";
+import { ask, Trouble } from "../lib/api";
 import {
   boardAddress,
   COLUMNS,
+  closedGroups,
   culprit,
   FACET_KEYS,
   type FleetView,
   filtersOf,
   fleetView,
   GROUPINGS,
+  natural,
+  unseenAddress,
 } from "../lib/fleet";
 import { useLooked } from "../lib/inbox";
-import { setQuery, useRoute } from "../lib/route";
+import { href, setQuery, useRoute } from "../lib/route";
+import { markSeen } from "../lib/seen";
 import { count } from "../lib/time";
 import { useAnswer, useKeys, useLast } from "../lib/use";
-import { Empty, Sorry } from "../parts/bits";
+import { Sorry } from "../parts/bits";
 import { Facets } from "../parts/facets";
 import { Begin, useOffers } from "../parts/hosts";
 import { Icon } from "../parts/icons";
+import { KpiStrip } from "../parts/kpis";
+import { Nothing } from "../parts/nothing";
+import { RangePicker } from "../parts/range-picker";
 import { Runs } from "../parts/runs";
+import { SaveView } from "../parts/saved-views";
+import { Tools } from "../parts/tools";
 import { WaitStrip } from "../parts/waiting";
 
 const NO_FILTER = Object.fromEntries(
-  [...FACET_KEYS, "dialect", "since", "until", "within", "text"].map((key) => [key, ""]),
+  [...FACET_KEYS, "dialect", "since", "until", "within", "text", "score"].map((key) => [key, ""]),
 );
 
 export function Fleet() {
   const { query } = useRoute();
   const view = fleetView(query);
   const [after, setAfter] = useState(0);
-  const [closed, setClosed] = useState<readonly string[]>([]);
+  const [turned, setTurned] = useState<Partial<Record<string, readonly string[]>>>({});
+  const closed = closedGroups(view, turned[view.group]);
   const path = boardAddress(view, after, closed);
-  const { data, trouble, loading } = useAnswer(path);
+  const { data, trouble, loading, again } = useAnswer(path);
   const answer = useLast(data && { board: data, path });
   const board = answer?.board;
   const waiting = useLooked();
+  const by = view.group;
   const close = useCallback(
     (group: string) =>
-      setClosed((old) => (old.includes(group) ? old.filter((each) => each !== group) : [...old, group])),
-    [],
+      setTurned((old) => {
+        const here = old[by] ?? [];
+        return { ...old, [by]: here.includes(group) ? here.filter((each) => each !== group) : [...here, group] };
+      }),
+    [by],
   );
-  if (trouble && !board) return <Sorry trouble={trouble} />;
+  if (trouble && !board) return <Sorry trouble={trouble} again={again} />;
   return (
     <>
       <WaitStrip questions={waiting} />
       <h1 className="unseen">Fleet</h1>
-      {trouble instanceof Trouble && <Sorry trouble={trouble} />}
+      <Tools>
+        <RangePicker />
+      </Tools>
+      {trouble instanceof Trouble && <Sorry trouble={trouble} again={again} />}
+      {board && board.all > 0 && <KpiStrip view={view} />}
       {!board && <Skeleton />}
       {board && board.all === 0 ? (
         <Nothing />
@@ -61,6 +79,7 @@ export function Fleet() {
             look={setAfter}
             close={close}
             loading={loading && !data}
+            again={again}
           />
         )
       )}
@@ -79,22 +98,6 @@ function Skeleton() {
   );
 }
 
-function Nothing() {
-  return (
-    <div className="page">
-      <Empty
-        title="Nothing was recorded yet."
-        run={
-          "# the agents on this machine\ntracklog import\n\n" +
-          "# a pipe\nsome-agent | tracklog record\n\n" +
-          "# a fleet to look at\ntracklog demo"
-        }
-      />
-      <Begin />
-    </div>
-  );
-}
-
 interface BoardProps {
   readonly board: BoardAnswer;
   /** The address that it is the answer to. */
@@ -103,17 +106,31 @@ interface BoardProps {
   readonly look: (after: number) => void;
   readonly close: (group: string) => void;
   readonly loading: boolean;
+  /** Asks for the list once more. */
+  readonly again: () => void;
 }
 
 /** The order of the list, as far as it is known: what would move under the pointer. */
 const orderOf = (board: BoardAnswer): string =>
   JSON.stringify([board.listed, board.groups, board.runs.map((run) => `${run.family}:${run.run}`)]);
 
+interface Held {
+  readonly shown: BoardAnswer;
+  /** Runs that are new and wait. */
+  readonly fresh: number;
+  readonly show: () => void;
+  /** The next change is the person's own: it does not wait. */
+  readonly expect: () => void;
+}
+
 /** While one points at the list, or has paused it, nothing moves: what is new waits. */
-function useHeld(board: BoardAnswer, path: string, hold: boolean): [BoardAnswer, number, () => void] {
+function useHeld(board: BoardAnswer, path: string, hold: boolean): Held {
   const held = useRef({ board, path });
+  const expected = useRef(false);
   const [, release] = useState(0);
-  const same = held.current.path === path && hold && orderOf(board) !== orderOf(held.current.board);
+  const moved = held.current.path === path && orderOf(board) !== orderOf(held.current.board);
+  const same = moved && hold && !expected.current;
+  if (moved) expected.current = false;
   if (!same) held.current = { board, path };
   const known = new Set(held.current.board.runs.map((run) => `${run.family}:${run.run}`));
   const fresh = board.runs.filter((run) => !known.has(`${run.family}:${run.run}`)).length;
@@ -121,21 +138,50 @@ function useHeld(board: BoardAnswer, path: string, hold: boolean): [BoardAnswer,
     held.current = { board, path };
     release((n) => n + 1);
   };
-  return [held.current.board, same ? Math.max(fresh, 1) : 0, show];
+  const expect = useCallback(() => {
+    expected.current = true;
+  }, []);
+  return { shown: held.current.board, fresh: same ? Math.max(fresh, 1) : 0, show, expect };
 }
 
-function Board({ board, path, view, look, close, loading }: BoardProps) {
+function Board({ board, path, view, look, close, loading, again }: BoardProps) {
   const [pointed, setPointed] = useState(false);
   const [paused, setPaused] = useState(false);
   const [narrow, setNarrow] = useState(false);
   const box = useRef<HTMLInputElement>(null);
-  const [shown, fresh, show] = useHeld(board, path, pointed || paused);
+  const { shown, fresh, show, expect } = useHeld(board, path, pointed || paused);
   useKeys({ f: () => box.current?.focus(), p: () => setPaused((old) => !old) });
   const filters = filtersOf(view);
   const offers = useOffers();
+  const [selected, setSelected] = useState<readonly string[]>([]);
+  const select = useCallback(
+    (keys: readonly string[]) =>
+      setSelected((old) =>
+        keys.length === 1 && old.includes(keys[0] ?? "")
+          ? old.filter((each) => each !== keys[0])
+          : [...new Set([...old, ...keys])],
+      ),
+    [],
+  );
+  const see = useCallback(
+    (keys: readonly string[]) => {
+      expect();
+      void markSeen(keys, again);
+      setSelected((old) => old.filter((each) => !keys.includes(each)));
+    },
+    [again, expect],
+  );
+  const seeAll = async () => {
+    const { runs } = await ask(unseenAddress(view));
+    see(runs.map((run) => `${run.family}:${run.run}`));
+  };
   return (
     <div className={`board${loading ? " dim" : ""}`}>
       <aside className={`facets${narrow ? " open" : ""}`} aria-label="Filters">
+        <div className="orders">
+          <GroupBy view={view} />
+          <SortBy view={view} />
+        </div>
         <Facets board={board} view={view} />
       </aside>
       <section className="table" aria-label="Runs">
@@ -170,18 +216,7 @@ function Board({ board, path, view, look, close, loading }: BoardProps) {
           <button className="narrow" aria-expanded={narrow} onClick={() => setNarrow(!narrow)}>
             <Icon name="filter" size={13} /> Filters
           </button>
-          <label className="choice">
-            Group:
-            <select
-              aria-label="Group"
-              value={view.group}
-              onChange={(event) => setQuery({ group: event.target.value === "attention" ? "" : event.target.value })}
-            >
-              {GROUPINGS.map((each) => (
-                <option key={each}>{each}</option>
-              ))}
-            </select>
-          </label>
+          <GroupBy view={view} />
           <details className="menu columns">
             <summary>Columns</summary>
             <div className="sheet">
@@ -201,6 +236,7 @@ function Board({ board, path, view, look, close, loading }: BoardProps) {
               ))}
             </div>
           </details>
+          <SaveView />
           {offers.length > 0 && (
             <details className="menu begin">
               <summary>Start a run</summary>
@@ -210,6 +246,22 @@ function Board({ board, path, view, look, close, loading }: BoardProps) {
             </details>
           )}
         </search>
+        {selected.length > 0 && (
+          <div className="selection" role="status">
+            {count(selected.length)} selected
+            {selected.length === 2 ? (
+              <a className="button" href={href(["compare", ...selected])}>
+                <Icon name="compare" size={13} /> Compare
+              </a>
+            ) : (
+              <span className="soft">{selected.length < 2 ? "choose one more to compare" : "two can be compared"}</span>
+            )}
+            <button onClick={() => see(selected)}>
+              <Icon name="tick" size={13} /> Seen <kbd>E</kbd>
+            </button>
+            <button onClick={() => setSelected([])}>Clear</button>
+          </div>
+        )}
         {fresh > 0 && (
           <button className="fresh-runs" onClick={show}>
             {count(fresh)} new
@@ -225,10 +277,66 @@ function Board({ board, path, view, look, close, loading }: BoardProps) {
             onFocus={() => setPointed(true)}
             onBlur={() => setPointed(false)}
           >
-            <Runs board={shown} view={view} look={look} close={close} />
+            <Runs
+              board={shown}
+              view={view}
+              look={look}
+              close={close}
+              selected={selected}
+              select={select}
+              see={see}
+              seeAll={() => void seeAll()}
+            />
           </div>
         )}
       </section>
+    </div>
+  );
+}
+
+function GroupBy({ view }: { view: FleetView }) {
+  return (
+    <label className="choice">
+      Group:
+      <select
+        aria-label="Group"
+        value={view.group}
+        onChange={(event) => setQuery({ group: event.target.value === "attention" ? "" : event.target.value })}
+      >
+        {GROUPINGS.map((each) => (
+          <option key={each}>{each}</option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** The order of the list where its heads have no room. */
+function SortBy({ view }: { view: FleetView }) {
+  return (
+    <div className="row">
+      <label className="choice grow">
+        Sort:
+        <select
+          aria-label="Sort"
+          value={view.sort}
+          onChange={(event) => setQuery({ sort: event.target.value === "activity" ? "" : event.target.value, dir: "" })}
+        >
+          {COLUMNS.map(({ sort, label }) => (
+            <option key={sort} value={sort}>
+              {label}
+            </option>
+          ))}
+        </select>
+      </label>
+      <button
+        onClick={() => {
+          const dir = view.dir === "asc" ? "desc" : "asc";
+          setQuery({ dir: dir === natural(view.sort) ? "" : dir });
+        }}
+      >
+        {view.dir === "asc" ? "Ascending ↑" : "Descending ↓"}
+      </button>
     </div>
   );
 }

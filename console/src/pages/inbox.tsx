@@ -1,57 +1,184 @@
-/** Who waits for a person, the longest first. */
+/** Who waits for a person, the longest first; one question at a time with what led to it, and those of before. */
 
-import { useContext } from "react";
-import { InboxContext, keyOf, useLooked } from "../lib/inbox";
-import { runHref } from "../lib/route";
+import { useContext, useState } from "react";
+import type { InboxRow } from "../lib/answers";
+import { address } from "../lib/api";
+import { InboxContext, isOpen, keyOf, useLooked } from "../lib/inbox";
+import { go, href, runHref, setQuery, useRoute } from "../lib/route";
 import { start } from "../lib/text";
-import { Empty, Sorry, Text } from "../parts/bits";
-import { Asked, inWords } from "../parts/question";
+import { clock, cost, count, duration, exact } from "../lib/time";
+import { useAnswer, useKeys, useNow } from "../lib/use";
+import { Empty, Pairs, Sorry, Text } from "../parts/bits";
+import { StatusGlyph } from "../parts/icons";
+import { NotifyMe } from "../parts/notify";
+import { Asked, inWords, lapse, useWaiting } from "../parts/question";
+import { Segmented, Tools } from "../parts/tools";
+
+const LISTED = 100; // of those that were answered
+const STATES = { waiting: ["open"], answered: ["answered"], lapsed: ["expired", "abandoned"] } as const;
+type Shown = keyof typeof STATES;
+
+const isOf = (shown: Shown) => (question: InboxRow) => (STATES[shown] as readonly string[]).includes(question.state);
 
 export default function Inbox() {
-  const { data, trouble } = useContext(InboxContext);
-  const waiting = useLooked();
-  if (trouble && !data) return <Sorry trouble={trouble} />;
-  const past = (data ?? [])
-    .filter((question) => question.state !== "unasked" && !waiting.includes(question))
-    .slice(0, 50);
+  const { data, trouble, again } = useContext(InboxContext);
+  const { parts, query } = useRoute();
+  const looked = useLooked();
+  const [later, setLater] = useState<readonly string[]>([]);
+  const shown = (Object.keys(STATES) as Shown[]).find((each) => each === query.get("state")) ?? "waiting";
+  const all = data ?? [];
+  const past = all
+    .filter((question) => !looked.includes(question) && isOf(shown === "lapsed" ? "lapsed" : "answered")(question))
+    .toSorted((a, b) => (b.answered_seq ?? b.asked_seq ?? 0) - (a.answered_seq ?? a.asked_seq ?? 0));
+  const waiting = looked.toSorted((a, b) => later.indexOf(keyOf(a)) - later.indexOf(keyOf(b)));
+  const list = shown === "waiting" ? [...waiting, ...past.slice(0, LISTED)] : past.slice(0, LISTED);
+  const chosen = list.find((question) => keyOf(question) === parts[1]) ?? (shown === "waiting" ? waiting[0] : list[0]);
+  const show = (question: InboxRow | undefined) =>
+    question && go(href(["inbox", keyOf(question)], { state: shown === "waiting" ? "" : shown }));
+  const step = (by: number) => {
+    const here = chosen ? list.indexOf(chosen) : -1;
+    show(list[Math.min(Math.max(here + by, 0), list.length - 1)]);
+  };
+  const press = (n: number) => document.querySelectorAll<HTMLElement>(".inbox-detail [data-choice]")[n]?.click();
+  useKeys({
+    j: () => step(1),
+    k: () => step(-1),
+    r: () => document.querySelector<HTMLElement>(".inbox-detail textarea")?.focus(),
+    o: () => chosen && go(runHref(chosen.family, chosen.run, { seq: chosen.asked_seq ?? "" })),
+    z: () => chosen && setLater((old) => [...old.filter((each) => each !== keyOf(chosen)), keyOf(chosen)]),
+    ...Object.fromEntries(Array.from({ length: 9 }, (_, n) => [String(n + 1), () => press(n)])),
+  });
+  if (trouble && !data) return <Sorry trouble={trouble} again={again} />;
+  const open = all.filter(isOpen).length;
   return (
-    <div className="stack">
-      <h1>Inbox</h1>
-      {data && !waiting.length && (
-        <Empty title="Nobody waits for you." run={"tracklog inbox        # the same in a terminal"} />
-      )}
-      {waiting.map((question, n) => (
-        <Asked key={keyOf(question)} question={question} focus={n === 0} context />
-      ))}
-      {past.length > 0 && (
-        <section className="stack">
-          <h2>Before</h2>
-          <ul className="before">
-            {past.map((question) => (
-              <li key={keyOf(question)} className="wrap">
-                <a href={runHref(question.family, question.run, { seq: question.asked_seq ?? "" })}>
-                  <Text>{question.text ?? question.question_id}</Text>
-                </a>{" "}
-                <span className="soft small">
-                  {question.state}
-                  {question.answer !== null && question.answer !== undefined && (
-                    <>
-                      {" "}
-                      “<Text>{start(inWords(question.answer), 120)}</Text>”
-                    </>
-                  )}
-                  {question.answered_by.length > 0 && (
-                    <>
-                      {" "}
-                      by <Text>{question.answered_by.join(", ")}</Text>
-                    </>
-                  )}
-                </span>
-              </li>
-            ))}
-          </ul>
-        </section>
-      )}
+    <div className="inbox">
+      <Tools>
+        <Segmented
+          label="Questions"
+          value={shown}
+          options={[
+            ["waiting", `Waiting ${open}`],
+            ["answered", "Answered"],
+            ["lapsed", "Lapsed"],
+          ]}
+          onChange={(next) => setQuery({ state: next === "waiting" ? "" : next })}
+        />
+        <NotifyMe />
+      </Tools>
+      <section className="inbox-list" aria-labelledby="inbox-title">
+        <h1 id="inbox-title" className="unseen">
+          Inbox
+        </h1>
+        <ul>
+          {list.map((question, n) => (
+            <li key={keyOf(question)}>
+              {shown === "waiting" && n === waiting.length && (
+                <h2 className="before-head">
+                  {past.every(isToday) ? "Answered today" : "Answered"}{" "}
+                  <span className="soft">{count(past.length)}</span>
+                </h2>
+              )}
+              <a
+                href={href(["inbox", keyOf(question)], { state: shown === "waiting" ? "" : shown })}
+                aria-current={question === chosen ? "true" : undefined}
+              >
+                <Item question={question} />
+              </a>
+            </li>
+          ))}
+        </ul>
+      </section>
+      <section className="inbox-detail" aria-label="The chosen question">
+        {chosen ? (
+          <Asked key={keyOf(chosen)} question={chosen} focus context>
+            <Stopped question={chosen} />
+          </Asked>
+        ) : (
+          data && <Empty title="Nobody waits for you." run={"tracklog inbox        # the same in a terminal"} />
+        )}
+        <p className="inbox-keys soft">
+          <kbd>J</kbd> <kbd>K</kbd> next, previous <kbd>1</kbd>–<kbd>9</kbd> choose <kbd>R</kbd> reply <kbd>O</kbd> open
+          the run <kbd>Z</kbd> later <span className="grow" /> 5 s to undo before it is sent
+        </p>
+      </section>
     </div>
+  );
+}
+
+function Item({ question }: { question: InboxRow }) {
+  const waited = useWaiting(question.waiting_seconds, true);
+  const open = isOpen(question);
+  return (
+    <>
+      <span className="inbox-line">
+        <StatusGlyph status={open ? "waiting" : question.state === "answered" ? "done" : "lost"} />
+        {open && <span className="waiting">{waited}</span>}
+        {!open && (
+          <b className="cut">
+            <Text>{question.text ?? question.question_id}</Text>
+          </b>
+        )}
+        <span className="grow" />
+        <span className="soft">{open ? <Text>{question.what}</Text> : whenOf(question)}</span>
+      </span>
+      {open && (
+        <b>
+          <Text>{question.text ?? question.question_id}</Text>
+        </b>
+      )}
+      <span className="soft small cut">
+        {open ? (
+          <Text>{[question.agent, question.title ?? question.run].filter(Boolean).join(" in ")}</Text>
+        ) : (
+          <Text>
+            {question.state === "answered"
+              ? [
+                  question.answer && `“${start(inWords(question.answer), 80)}”`,
+                  [
+                    question.answered_by.join(", "),
+                    question.waiting_seconds !== null && `after ${duration(question.waiting_seconds)}`,
+                  ]
+                    .filter(Boolean)
+                    .join(", "),
+                ]
+                  .filter(Boolean)
+                  .join(" · ")
+              : lapse(question)}
+          </Text>
+        )}
+      </span>
+    </>
+  );
+}
+
+const isToday = ({ answered_at: at }: InboxRow): boolean =>
+  at !== null && new Date(at).toDateString() === new Date().toDateString();
+
+/** When a question was settled: the time of today, or the day. */
+function whenOf(question: InboxRow): string {
+  const at = question.answered_at ?? question.lapses_at ?? question.asked_at;
+  if (!at) return "";
+  return new Date(at).toDateString() === new Date().toDateString() ? clock(at).slice(0, 5) : exact(at).slice(5, 10);
+}
+
+/** What a question holds up: its run, who waits, until when, and what was answered before. */
+function Stopped({ question }: { question: InboxRow }) {
+  const { family, run, times_asked: times, alike, lapses_at: lapses } = question;
+  const { data } = useAnswer(address("/api/runs/{family}/{run}", { family, run }), { family, run });
+  const now = useNow();
+  const left = lapses === null ? null : (Date.parse(lapses) - now) / 1000;
+  const given = Object.entries(alike).map(([answer, many]) => `${start(inWords(answer), 30)} ${count(many)} times`);
+  const facts: [string, string][] = [
+    ["Run", data ? `${duration(data.seconds ?? data.age_seconds)}, ${cost(data)}` : "…"],
+    ["Blocked", question.agent ?? (data?.agents.join(", ") || "the run")],
+    ["Lapses", left === null ? "never" : left > 0 ? `in ${duration(Math.floor(left))}` : "it has"],
+    ["Like it", given.join(", ") || "never answered before"],
+    ...(times > 1 ? [["Asked", `${count(times)} times`] as [string, string]] : []),
+  ];
+  return (
+    <section className="stopped" aria-labelledby="what-stops">
+      <h4 id="what-stops">What it stops</h4>
+      <Pairs pairs={facts} />
+    </section>
   );
 }

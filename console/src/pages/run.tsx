@@ -1,46 +1,71 @@
-/** One run: what happened, when, why, and its state at any record. */
+/** One run: what happened, when, why, what it cost, and its state at any record. */
 
-import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
+import { lazy, Suspense, useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import type { FindingRow } from "../lib/answers";
 import { address, Trouble } from "../lib/api";
 import { type Book, lowerBound, useBook } from "../lib/book";
 import { keyOf, useLooked } from "../lib/inbox";
-import { runHref, setQuery, useRoute } from "../lib/route";
-import { inert } from "../lib/text";
-import { clock, cost, count, exact } from "../lib/time";
+import { go, href, setQuery, useRoute } from "../lib/route";
+import { cost, count } from "../lib/time";
 import { useAnswer, useKeys, useLast } from "../lib/use";
-import { outcomeOf, Sorry, StatusMark, Text } from "../parts/bits";
+import { Sorry } from "../parts/bits";
 import { Detail } from "../parts/detail";
+import { Findings } from "../parts/findings";
+import { Icon } from "../parts/icons";
 import { Lifecycle } from "../parts/lifecycle";
+import { Downloads } from "../parts/proof";
 import { Asked } from "../parts/question";
+import { Records } from "../parts/records";
+import { RunHeader } from "../parts/run-header";
+import { Scrubber } from "../parts/scrubber";
 import { Stage } from "../parts/stage";
-import { Summary } from "../parts/summary";
 import { Timeline } from "../parts/timeline";
+import { Segmented, Tools } from "../parts/tools";
 import { Transcript } from "../parts/transcript";
+import { Waterfall } from "../parts/waterfall";
 
-const VIEWS = ["transcript", "timeline", "stage", "lifecycle", "findings", "tree"] as const;
+const Topology = lazy(() => import("../parts/topology"));
+const CostTab = lazy(() => import("../parts/cost-tab"));
+
+const VIEWS = ["transcript", "waterfall", "topology", "cost", "findings", "records", "lifecycle", "stage"] as const;
 type View = (typeof VIEWS)[number];
+/** Views by the names that they had in older addresses. */
+const OLDER: Record<string, View> = { timeline: "waterfall", tree: "topology" };
+const SCRUBBED: readonly View[] = ["transcript", "waterfall", "topology", "lifecycle", "stage"];
 const ILLEGAL = "illegal-transition";
-const LISTED = 1000; // findings
 const PATIENCE = 2500; // milliseconds
-const STEADY = 150; // milliseconds between two moments that are asked for while the slider is drawn
 const STAGED = ["world", "belief", "note"]; // what is said on a stage, and nowhere else
 
 const choose = (seq: number) => setQuery({ seq: seq ? String(seq) : "" });
-const show = (view: View) => setQuery({ view: view === "transcript" ? "" : view }, true);
+
+/** The view of an address: `/run/family/run/view`, or `?view=` in an older one. */
+function viewOf(part: string | undefined, query: URLSearchParams): View {
+  const name = part ?? query.get("view") ?? "";
+  return VIEWS.find((each) => each === name) ?? OLDER[name] ?? "transcript";
+}
 
 export default function RunPage() {
   const { parts, query } = useRoute();
-  const [, family = "", run = ""] = parts;
+  const [, family = "", run = "", tab] = parts;
   const [seq = 0, at = 0] = ["seq", "at"].map((name) => Math.max(Number(query.get(name)) || 0, 0));
-  const view = VIEWS.find((name) => name === query.get("view")) ?? "transcript";
+  const view = viewOf(tab, query);
   const drawn = useDeferredValue(view); // the tab answers at once, what it shows follows
   const key = `${family}:${run}`;
+  const then = at ? { at } : {};
   const summary = useAnswer(
-    address("/api/runs/{family}/{run}", { family, run, ...(at ? { at } : {}) }),
+    address("/api/runs/{family}/{run}", { family, run, ...then }),
     at ? "never" : { family, run },
   );
   const found = useAnswer(address("/api/findings", { limit: 10_000, run: key }), { family, run });
+  const spends = useLast(
+    useAnswer(drawn === "cost" ? address("/api/runs/{family}/{run}/spends", { family, run }) : null, { family, run })
+      .data,
+  );
+  const turns =
+    useLast(
+      useAnswer(address("/api/runs/{family}/{run}/turns", { family, run, limit: 1, ...then }), { family, run }).data,
+    )?.turns ?? 0;
+  const tree = useAnswer(address("/api/runs/{family}/{run}/tree", { family, run }), { family, run }).data;
   const findings = useMemo(() => (found.data ?? []).filter((each) => !at || each.seq <= at), [found.data, at]);
   const shown = useLast(summary.data);
   // What goes on is opened at its end, what is over at its beginning, a link at its record.
@@ -53,36 +78,86 @@ export default function RunPage() {
   const asked = useLooked().filter((each) => !at && each.family === family && each.run === run);
   const told = read.glimpse ?? book;
   const where = useMemo(() => ({ family, run, book: told, choose }), [family, run, told]);
-  const views = VIEWS.filter(
-    (name) => name !== "stage" || shown?.stage || STAGED.some((role) => book.shaping.roles.has(role)),
-  );
+  const moves = book.kinds.moves.length > 0 || book.shaping.moves(new Set()).length > 0;
+  const views = VIEWS.filter((name) => {
+    if (name === "stage") return shown?.stage || STAGED.some((role) => book.shaping.roles.has(role));
+    return name !== "lifecycle" || moves || view === "lifecycle";
+  });
   const failures = book.shaping.failures.slice(0, at ? lowerBound(book.shaping.failures, at + 1) : undefined);
   const fail = () => choose(failures[lowerBound(failures, seq + 1)] ?? failures[0] ?? 0);
+  const show = useCallback(
+    (next: View) => {
+      const rest = Object.fromEntries([...query.keys()].map((name) => [name, query.getAll(name)]));
+      go(
+        href(next === "transcript" ? ["run", family, run] : ["run", family, run, next], {
+          ...rest,
+          view: "",
+          rows: "",
+        }),
+      );
+    },
+    [family, run, query],
+  );
+  const why = () => choose(seq ? 0 : (failures.at(-1) ?? book.seqs.at(-1) ?? 0));
+  const compare = href(["compare", key]);
   useKeys({
     ...Object.fromEntries(views.map((name, n) => [String(n + 1), () => show(name)])),
-    f: fail,
+    w: why,
+    c: () => go(compare),
     Escape: () => (seq ? choose(0) : history.back()),
   });
-  if (summary.trouble && !shown) return <Sorry trouble={summary.trouble} />;
+  if (summary.trouble && !shown) return <Sorry trouble={summary.trouble} again={summary.again} />;
+  const lanes = query.get("rows") === "agents" || query.get("view") === "timeline";
+  const subRuns = Math.max((tree?.length ?? 1) - 1, 0);
+  const counts: Partial<Record<View, string>> = {
+    transcript: turns ? count(turns) : "",
+    topology: subRuns ? count(subRuns + 1) : "",
+    cost: shown && (shown.cost_usd !== null || shown.computed_usd !== null) ? cost(shown) : "",
+    findings: findings.length ? count(findings.length) : "",
+    records: reading ? "" : count(book.seqs.length),
+  };
   return (
-    <div className="stack run-page">
+    <div className="run-page">
+      <Tools>
+        <a className="button" href={compare}>
+          <Icon name="compare" size={13} /> Compare <kbd>C</kbd>
+        </a>
+        <CopyLink />
+        <Downloads family={family} run={run} />
+      </Tools>
       {asked.map((question) => (
         <Asked key={keyOf(question)} question={question} />
       ))}
-      {shown && <Summary run={shown} at={at} records={reading ? null : book.seqs.length} />}
+      {shown && (
+        <RunHeader run={shown} at={at} records={reading ? null : book.seqs.length} turns={turns} subRuns={subRuns} />
+      )}
       <div className="tabs">
-        <Tabs views={views} view={view} findings={findings.length} />
-        <span className="soft small" role="status">
+        <Tabs views={views} view={view} counts={counts} show={show} />
+        <span className="soft small records-read" role="status">
           {count(book.seqs.length)} {book.seqs.length === 1 ? "record" : "records"}
           {reading ? ", loading …" : ""}
         </span>
         {failures.length > 0 && (
-          <button className="link small failed" onClick={fail} title="go to the next failure  f">
+          <button className="link small failed" onClick={fail} title="go to the next failure  .">
             {count(failures.length)} failed
           </button>
         )}
-        <Slider book={book} at={at} end={reading ? (shown?.last_seq ?? 0) : 0} />
+        <button className="why" aria-pressed={seq > 0} onClick={why}>
+          Why? <kbd>W</kbd>
+        </button>
       </div>
+      {SCRUBBED.includes(view) && (
+        <Scrubber
+          family={family}
+          run={run}
+          book={book}
+          shown={shown}
+          reading={reading}
+          at={at}
+          seq={seq}
+          choose={choose}
+        />
+      )}
       {trouble instanceof Trouble && <Sorry trouble={trouble} />}
       <div className={seq ? "view split" : "view"}>
         <div id="view" role="tabpanel" aria-labelledby={`tab-${drawn}`}>
@@ -98,25 +173,71 @@ export default function RunPage() {
               place={place}
             />
           )}
-          {drawn === "timeline" && (
-            <Timeline
-              book={book}
-              version={version}
-              over={at > 0 || shown?.ended !== false}
-              chosen={seq}
-              reading={place.current ?? opened.current ?? 0}
-              at={at}
-              choose={choose}
-            />
+          {drawn === "waterfall" && (
+            <div className="rows-by">
+              <Segmented
+                label="Rows by"
+                value={lanes ? "agents" : "turns"}
+                options={[
+                  ["turns", "Turns"],
+                  ["agents", "Agents"],
+                ]}
+                onChange={(next) => setQuery({ rows: next === "agents" ? "agents" : "", view: "" })}
+              />
+              {lanes ? (
+                <Timeline
+                  key={key}
+                  family={family}
+                  run={run}
+                  book={book}
+                  chosen={seq}
+                  reading={place.current ?? opened.current ?? 0}
+                  at={at}
+                  choose={choose}
+                />
+              ) : (
+                <Waterfall
+                  key={key}
+                  family={family}
+                  run={run}
+                  book={book}
+                  shown={shown}
+                  seq={seq}
+                  at={at}
+                  choose={choose}
+                />
+              )}
+            </div>
           )}
           {drawn === "stage" && <Stage read={read} shown={shown} at={at} choose={choose} />}
           {drawn === "lifecycle" && <LifecycleView book={book} version={version} findings={findings} at={at} />}
-          {drawn === "findings" && <Findings findings={findings} />}
-          {drawn === "tree" && <Tree family={family} run={run} />}
+          {drawn === "findings" && <Findings findings={findings} choose={choose} />}
+          {drawn === "records" && <Records book={book} version={version} at={at} seq={seq} choose={choose} />}
+          <Suspense fallback={<p className="soft pad">Loading …</p>}>
+            {drawn === "topology" && <Topology family={family} run={run} />}
+            {drawn === "cost" && <CostTab spends={spends?.filter((each) => !at || each.seq <= at)} run={shown} />}
+          </Suspense>
         </div>
         {seq > 0 && <Detail family={family} run={run} seq={seq} close={() => choose(0)} />}
       </div>
     </div>
+  );
+}
+
+/** Copies the address of what is shown. */
+function CopyLink() {
+  const [copied, setCopied] = useState(false);
+  // A browser lends its clipboard only to pages of this machine, or with a certificate.
+  if (!isSecureContext) return null;
+  const copy = async () => {
+    await navigator.clipboard.writeText(location.href);
+    setCopied(true);
+    setTimeout(() => setCopied(false), PATIENCE);
+  };
+  return (
+    <button className="copy-link" onClick={() => void copy()}>
+      <Icon name="link" size={13} /> {copied ? "Link copied" : "Copy link"}
+    </button>
   );
 }
 
@@ -130,16 +251,20 @@ function usePatience(): boolean {
   return patient;
 }
 
-function Tabs({ views, view, findings }: { views: readonly View[]; view: View; findings: number }) {
-  const move = useCallback(
-    (name: View, by: number) => {
-      const next = views[(views.indexOf(name) + by + views.length) % views.length];
-      if (!next) return;
-      show(next);
-      document.getElementById(`tab-${next}`)?.focus();
-    },
-    [views],
-  );
+interface TabsProps {
+  readonly views: readonly View[];
+  readonly view: View;
+  readonly counts: Partial<Record<View, string>>;
+  readonly show: (view: View) => void;
+}
+
+function Tabs({ views, view, counts, show }: TabsProps) {
+  const move = (name: View, by: number) => {
+    const next = views[(views.indexOf(name) + by + views.length) % views.length];
+    if (!next) return;
+    show(next);
+    document.getElementById(`tab-${next}`)?.focus();
+  };
   return (
     <div role="tablist" aria-label="Views">
       {views.map((name) => (
@@ -159,56 +284,9 @@ function Tabs({ views, view, findings }: { views: readonly View[]; view: View; f
           onClick={() => show(name)}
         >
           {name}
-          {name === "findings" && findings > 0 && <span className="badge">{findings}</span>}
+          {counts[name] && <span className="soft"> {counts[name]}</span>}
         </button>
       ))}
-    </div>
-  );
-}
-
-/** The slider: chooses a record of the run; its right end is the present.
- *
- * It counts records; while the run loads it counts their numbers up to `end`, so that it covers the whole run.
- */
-function Slider({ book, at, end }: { book: Book; at: number; end: number }) {
-  const [first = 0] = book.seqs;
-  const loading = end > (book.seqs.at(-1) ?? 0);
-  const last = loading ? end : book.seqs.length - 1;
-  const seqOf = (place: number) => (loading ? place : (book.seqs[place] ?? 0));
-  const [drawn, draw] = useState<number | null>(null);
-  const newest = useRef("");
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  if (last < 1) return null;
-  const settle = () => {
-    timer.current = undefined;
-    draw(null);
-    setQuery({ at: newest.current });
-  };
-  const place = drawn ?? (at ? Math.min(loading ? at : book.place(at), last) : last);
-  const known = book.moments[loading ? book.place(place) : place];
-  const when = known === undefined ? null : new Date(known).toISOString();
-  const label = `${when ? `${clock(when)} · ` : ""}${seqOf(place)}`;
-  return (
-    <div className="row slider">
-      <label htmlFor="moment" className="soft small">
-        at record
-      </label>
-      <input
-        id="moment"
-        type="range"
-        min={loading ? first : 0}
-        max={last}
-        value={place}
-        aria-valuetext={`record ${seqOf(place)}${when ? `, ${exact(when)}` : ""}`}
-        onChange={(event) => {
-          const chosen = Number(event.target.value);
-          newest.current = chosen === last ? "" : String(seqOf(chosen));
-          timer.current ??= setTimeout(settle, STEADY);
-          draw(chosen);
-        }}
-      />
-      <span className="soft small num moment">{at || drawn !== null ? label : "now"}</span>
     </div>
   );
 }
@@ -222,72 +300,4 @@ function LifecycleView(props: { book: Book; version: number; findings: readonly 
   // The version is named because the book grows.
   const moves = useMemo(() => book.shaping.moves(illegal, at || Infinity), [book, version, illegal, at]);
   return <Lifecycle moves={moves} choose={choose} />;
-}
-
-function Findings({ findings }: { findings: readonly FindingRow[] }) {
-  if (!findings.length) return <p className="soft">No findings.</p>;
-  return (
-    <div className="card">
-      <table>
-        <thead>
-          <tr>
-            <th>record</th>
-            <th>finding</th>
-            <th>what</th>
-          </tr>
-        </thead>
-        <tbody>
-          {findings.slice(0, LISTED).map((finding, n) => (
-            <tr key={n}>
-              <td>
-                <button className="link num" onClick={() => choose(finding.seq)}>
-                  {finding.seq}
-                </button>
-              </td>
-              <td className={finding.level === "error" ? "failed" : "waiting"}>{inert(finding.name)}</td>
-              <td>
-                <Text>{finding.message}</Text>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      {findings.length > LISTED && (
-        <p className="soft small">
-          The newest {count(LISTED)} of {count(findings.length)}; each stands in the transcript, too.
-        </p>
-      )}
-    </div>
-  );
-}
-
-/** The tree of runs that this run belongs to: its parents and its sub-runs. */
-function Tree({ family, run }: { family: string; run: string }) {
-  const { data, trouble } = useAnswer(address("/api/runs/{family}/{run}/tree", { family, run, around: true }));
-  if (trouble) return <Sorry trouble={trouble} />;
-  return (
-    <ul className="tree card">
-      {(data ?? []).map((node, n) => {
-        const [of = "", ...rest] = node.key.split(":");
-        const name = rest.join(":");
-        const here = of === family && name === run;
-        return (
-          <li key={n} style={{ paddingLeft: `min(${node.depth * 1.4}rem, 45%)` }}>
-            {node.run ? <StatusMark status={node.run.status} /> : <span className="status soft">not recorded</span>}
-            <a href={runHref(of, name)} aria-current={here ? "page" : undefined}>
-              <Text>{node.run?.title ?? name}</Text>
-            </a>
-            <span className="soft small cut">
-              <Text>
-                {[node.run?.title ? name : "", node.run ? outcomeOf(node.run) : "", node.again ? "shown above" : ""]
-                  .filter((each) => each && each !== "–")
-                  .join(" · ")}
-              </Text>
-            </span>
-            <span className="soft small num">{node.run && cost(node.run)}</span>
-          </li>
-        );
-      })}
-    </ul>
-  );
 }

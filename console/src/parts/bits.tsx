@@ -50,18 +50,17 @@ export function Text({ children }: { children: string | null | undefined }) {
   return <bdi>{inert(children ?? "")}</bdi>;
 }
 
-export function Sorry({ trouble }: { trouble: Trouble | Error }) {
+export function Sorry({ trouble, again }: { trouble: Trouble | Error; again?: (() => void) | undefined }) {
   const hint = "hint" in trouble ? trouble.hint : "";
   return (
     <div className="card stack" role="alert">
       <h2>This could not be answered</h2>
       <p>{inert(trouble.message)}</p>
       {hint && !/^GET /.test(hint) && <p className="soft">{inert(hint)}</p>}
-      {"status" in trouble && trouble.status === 404 && (
-        <p>
-          <a href="#/">All runs</a>
-        </p>
-      )}
+      <p className="row">
+        {again && <button onClick={again}>Try again</button>}
+        {"status" in trouble && trouble.status === 404 && <a href="#/">All runs</a>}
+      </p>
     </div>
   );
 }
@@ -77,14 +76,7 @@ export class Caught extends Component<{ children: ReactNode }, { error: Error | 
   override render() {
     const { error } = this.state;
     if (!error) return this.props.children;
-    return (
-      <>
-        <Sorry trouble={error} />
-        <p>
-          <button onClick={() => location.reload()}>Load the page again</button>
-        </p>
-      </>
-    );
+    return <Sorry trouble={error} again={() => location.reload()} />;
   }
 }
 
@@ -109,5 +101,21 @@ export function Card({ title, more, children }: { title: string; more?: ReactNod
       </div>
       {children}
     </section>
+  );
+}
+
+/** Names and their values, one pair below the other. */
+export function Pairs({ pairs }: { pairs: readonly (readonly [string, string])[] }) {
+  return (
+    <dl className="pairs">
+      {pairs.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>
+            <Text>{value}</Text>
+          </dd>
+        </div>
+      ))}
+    </dl>
   );
 }

@@ -8,6 +8,7 @@ import { inert } from "../lib/text";
 import { exact } from "../lib/time";
 import { useAnswer } from "../lib/use";
 import { Sorry } from "./bits";
+import { Icon } from "./icons";
 
 const MOST = 100_000; // characters that are shown; copying takes all of them
 const STEPS = 30; // of a way that are shown
@@ -45,15 +46,16 @@ export function Detail({ family, run, seq, close }: { family: string; run: strin
     setCopied(true);
   };
   return (
-    <aside className="card detail stack" aria-label={`Record ${seq}`}>
-      <div className="row">
-        <h2 className="grow">Record {seq}</h2>
-        <button onClick={close} aria-label="Close the record">
-          ✕
+    <aside className="detail" aria-label={`Record ${seq}`}>
+      <header>
+        <h2>Why did this happen?</h2>
+        <span className="soft grow">#{seq}</span>
+        <button className="quiet" onClick={close} aria-label="Close the record">
+          <Icon name="close" size={12} />
         </button>
-      </div>
+      </header>
       {why.data && <p className="soft small">{exact(why.data.record.at ?? why.data.record.received)}</p>}
-      {why.trouble && <Sorry trouble={why.trouble} />}
+      {why.trouble && <Sorry trouble={why.trouble} again={why.again} />}
       {why.data && (
         <>
           <Chain title="Causes" steps={[...why.data.back].reverse()} left={why.data.left_out.back ?? 0} />

@@ -1,16 +1,19 @@
 /** One record of a transcript: its facts in words, and its findings. */
 
 import { memo, useState } from "react";
-import type { FindingRow, StoryFact, StoryRecord } from "../lib/answers";
+import type { FindingRow, StoryFact, StoryRecord, TurnRow } from "../lib/answers";
 import { address } from "../lib/api";
 import type { Book } from "../lib/book";
 import { runHref } from "../lib/route";
-import type { Call } from "../lib/shape";
+import { type Call, kindsOf } from "../lib/shape";
 import { inert } from "../lib/text";
 import { clock, duration, exact } from "../lib/time";
+import { costOf, tokensOf } from "../lib/turns";
 import { useAnswer } from "../lib/use";
-import { Text } from "./bits";
+import { Model, Text } from "./bits";
 import { type Block, Blocks, plain, Value } from "./blocks";
+import { Icon, StatusGlyph } from "./icons";
+import { Preview } from "./preview";
 
 /** The run of a record, and the book that holds it. */
 export interface Where {
@@ -27,6 +30,10 @@ interface Props {
   readonly returned: number;
   readonly findings: readonly FindingRow[];
   readonly chosen: boolean;
+  /** The turn that it is a part of, whether it is the first of it that is shown, and whether it is the last. */
+  readonly turn: TurnRow | undefined;
+  readonly begins: boolean;
+  readonly ends: boolean;
 }
 
 export function returns(record: StoryRecord, book: Book): number {
@@ -36,14 +43,15 @@ export function returns(record: StoryRecord, book: Book): number {
 }
 
 /** Drawn again only when it changed: scrolling draws what comes into view, and nothing else. */
-export const Entry = memo(function Entry({ where, record, findings, chosen }: Props) {
+export const Entry = memo(function Entry(props: Props) {
+  const { where, record, findings, chosen, turn, begins, ends } = props;
   const [whole, setWhole] = useState(false);
   const { data } = useStoryOf(where, whole ? record.seq : null);
   const shown = data?.records[0] ?? record;
   const over = record.withdrawn ? "taken back" : record.superseded && "replaced by a later record";
   return (
     <article
-      className={`entry${chosen ? " chosen" : ""}${over ? " over" : ""}`}
+      className={`entry ${railOf(record, where)}${turn ? " in-turn" : ""}${begins || !turn ? " begins" : ""}${ends ? " ends" : ""}${chosen ? " chosen" : ""}${over ? " over" : ""}`}
       aria-label={`record ${record.seq}`}
       id={`e${record.seq}`}
     >
@@ -52,11 +60,14 @@ export const Entry = memo(function Entry({ where, record, findings, chosen }: Pr
         onClick={() => where.choose(record.seq)}
         title={exact(record.at ?? record.received)}
       >
+        {begins && turn && <b>Turn {turn.turn}</b>}
         {clock(record.at ?? record.received)} <span className="soft">{record.seq}</span>
       </button>
-      <div className="grow">
+      <i className="rail" title={record.facts.map((fact) => fact.fact).join(", ")} />
+      <div className="grow bubble">
+        {begins && turn && <TurnHead turn={turn} />}
         {shown.facts.map((fact, n) => (
-          <FactView key={n} fact={fact} record={shown} where={where} />
+          <FactView key={n} fact={fact} record={shown} where={where} inTurn={turn !== undefined} />
         ))}
         {over && (
           <span className="chip" title="it is not counted">
@@ -80,13 +91,54 @@ export const Entry = memo(function Entry({ where, record, findings, chosen }: Pr
   );
 });
 
+/** The colour of the rail beside a record: what kind of work it is. */
+function railOf(record: StoryRecord, where: Where): string {
+  const kinds = kindsOf(record);
+  const failed = record.facts.some(
+    (fact) => fact.fact === "Called" && where.book.shaping.call(fact, record.seq)?.ok === false,
+  );
+  if (failed || kinds.includes("failed")) return "k-fail";
+  if (kinds.includes("waits")) return "k-wait";
+  if (kinds.includes("tools")) return "k-tool";
+  const [said] = record.facts.filter((fact) => fact.fact === "Said");
+  if (said) return said.role === "assistant" ? "k-model" : said.role === "thought" ? "k-think" : "k-person";
+  return record.facts.some((fact) => fact.fact === "Linked") ? "k-sub" : "k-other";
+}
+
+/** Who speaks in a turn, with which model, how much it read and wrote, how long it took and what it cost. */
+function TurnHead({ turn }: { turn: TurnRow }) {
+  const [tokens, cost] = [tokensOf(turn), costOf(turn)];
+  return (
+    <header className="turn-head">
+      <Icon name="robot" size={14} />
+      <strong>
+        <Text>{turn.agent || "agent"}</Text>
+      </strong>
+      <span className="soft">
+        <Model name={turn.model} />
+      </span>
+      <span className="grow" />
+      {tokens && <span className="soft words">{tokens}</span>}
+      {turn.seconds > 0 && <span>{duration(turn.seconds)}</span>}
+      {cost && <span className="cost-chip">{cost}</span>}
+    </header>
+  );
+}
+
 /** One record with its full text; null asks nothing. */
 function useStoryOf({ family, run }: Where, seq: number | null) {
   const asked = { family, run, after: (seq ?? 0) - 1, limit: 1, whole: true };
   return useAnswer(seq === null ? null : address("/api/runs/{family}/{run}/story", asked), "never");
 }
 
-function FactView({ fact, record, where }: { fact: StoryFact; record: StoryRecord; where: Where }) {
+interface FactProps {
+  readonly fact: StoryFact;
+  readonly record: StoryRecord;
+  readonly where: Where;
+  readonly inTurn: boolean;
+}
+
+function FactView({ fact, record, where, inTurn }: FactProps) {
   const agent = fact.agent ?? record.agent ?? "";
   switch (fact.fact) {
     case "Said":
@@ -111,6 +163,9 @@ function FactView({ fact, record, where }: { fact: StoryFact; record: StoryRecor
       return <Line mark="▸" fact={fact} className="strong" />;
     case "Ended":
       return <Line mark="■" fact={fact} className={fact.passed === false ? "strong failed" : "strong"} />;
+    case "Spent":
+      // The head of its turn says it, too.
+      return record.facts.length > 1 && inTurn ? null : <Line mark="·" fact={fact} className="soft small" />;
     case "Linked":
       return <LinkLine fact={fact} family={where.family} />;
     default:
@@ -122,14 +177,14 @@ function Saying({ fact, agent }: { fact: StoryFact; agent: string }) {
   const role = String(fact.role);
   return (
     <section className={`said ${role}`}>
-      <h3>
+      <div className="who">
         <Text>{agent || role}</Text>{" "}
         {agent && role !== "assistant" && <span className="soft small">{inert(role)}</span>}
         {fidelities(fact).map((word) => (
           <Fidelity key={word} word={word} />
         ))}
         {fact.copied === true && <span className="soft small"> · repeated</span>}
-      </h3>
+      </div>
       <Blocks blocks={(fact.blocks ?? []) as Block[]} />
     </section>
   );
@@ -191,24 +246,40 @@ function CallView({
   const [open, setOpen] = useState(false);
   const call = where.book.shaping.call(fact, record.seq);
   const failed = call?.ok === false;
+  const result = call?.returned === undefined ? undefined : where.book.held(call.returned);
   return (
-    <details className={failed ? "call bad" : "call"} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>
-        <span className="mono">
-          <Text>{fact.words || String(fact.tool)}</Text>
-        </span>{" "}
-        <span className="soft small">
-          {agent && <Text>{agent}</Text>}
-          {typeof fact.fidelity === "string" && <Fidelity word={fact.fidelity} />}
-          {call && call.returned === undefined && " · no result yet"}
-          {!call && " · repeated"}
-          {call?.seconds !== undefined && ` · ${duration(call.seconds)}`}
-          {failed && <span className="failed"> · failed</span>}
-        </span>
-      </summary>
-      {open && fact.input !== undefined && <pre className="code">{plain(fact.input)}</pre>}
-      {open && call?.returned !== undefined && <Result call={call} fact={fact} record={record} where={where} />}
-    </details>
+    <>
+      <details className={failed ? "call bad" : "call"} onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>
+          <Icon name="tool" size={13} />
+          <span className="mono cut">
+            <Text>{fact.words || String(fact.tool)}</Text>
+          </span>
+          <span className="soft small call-more">
+            {typeof fact.fidelity === "string" && <Fidelity word={fact.fidelity} />}
+            {call && call.returned === undefined && "no result yet"}
+            {!call && "repeated"}
+            {failed && (
+              <span className="failed">
+                <StatusGlyph status="failed" /> failed
+              </span>
+            )}
+            {call?.seconds !== undefined && <span className="num">{duration(call.seconds)}</span>}
+            {agent && (
+              <span className="unseen">
+                {" "}
+                <Text>{agent}</Text>
+              </span>
+            )}
+          </span>
+        </summary>
+        {open && fact.input !== undefined && <pre className="code">{plain(fact.input)}</pre>}
+        {open && call?.returned !== undefined && <Result call={call} fact={fact} record={record} where={where} />}
+      </details>
+      {!open && (
+        <Preview call={fact} result={result?.facts.find((each) => each.call_id === fact.call_id)} failed={failed} />
+      )}
+    </>
   );
 }
 

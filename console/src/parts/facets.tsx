@@ -17,6 +17,8 @@ const LABELS: [FacetKey, string][] = [
   ["branch", "Branch"],
   ["source", "Source"],
   ["outcome", "Outcome"],
+  ["tag", "Tag"],
+  ["seen", "Seen"],
 ];
 const STATUSES = ["waiting", "working", "failed", "lost", "done"];
 const FEW = 5; // values that are shown at once
@@ -27,7 +29,35 @@ export function Facets({ board, view }: { board: BoardAnswer; view: FleetView })
       {LABELS.map(([key, label]) => (
         <Facet key={key} name={key} label={label} board={board} view={view} />
       ))}
+      <ScoreRange view={view} />
     </>
+  );
+}
+
+/** From which score of a person to which. */
+function ScoreRange({ view }: { view: FleetView }) {
+  const [from = "", to = ""] = view.score.includes("..") ? view.score.split("..") : [view.score, view.score];
+  const set = (low: string, high: string) => setQuery({ score: low || high ? `${low}..${high}` : "" });
+  return (
+    <fieldset className="facet score-range">
+      <legend>Score</legend>
+      <input
+        type="number"
+        step="any"
+        aria-label="Score from"
+        placeholder="from"
+        value={from}
+        onChange={(event) => set(event.target.value, to)}
+      />
+      <input
+        type="number"
+        step="any"
+        aria-label="Score to"
+        placeholder="to"
+        value={to}
+        onChange={(event) => set(from, event.target.value)}
+      />
+    </fieldset>
   );
 }
 

@@ -1,24 +1,25 @@
 /** The frame around every page: where one can go, whether we are live, and the range of time. */
 
-import { type FormEvent, type ReactNode, type RefObject, useRef, useState } from "react";
+import { type FormEvent, type ReactNode, type RefObject, useRef } from "react";
 import { useLive } from "../lib/live";
-import { RANGES, rangeOf, rangeText } from "../lib/range";
-import { href, setQuery, useRoute } from "../lib/route";
+import { href, useRoute } from "../lib/route";
 import { count } from "../lib/time";
 import { useNow } from "../lib/use";
 import { Icon, Logo } from "./icons";
+import { SavedViews } from "./saved-views";
+import { ToolsPlace } from "./tools";
 
 const PAGES = [
   ["", "Fleet", "fleet"],
   ["inbox", "Inbox", "inbox"],
   ["insights", "Insights", "insights"],
   ["search", "Search", "search"],
-  ["diff", "Compare", "compare"],
+  ["compare", "Compare", "compare"],
 ] as const;
 
 function Place(props: { to: (typeof PAGES)[number]; page: string; waiting: number }) {
   const [to, label, icon] = props.to;
-  const here = props.page === to || (to === "" && props.page === "run");
+  const here = props.page === to || (to === "" && props.page === "run") || (to === "compare" && props.page === "diff");
   return (
     <a href={`#/${to}`} aria-current={here ? "page" : undefined}>
       <Icon name={icon} />
@@ -40,6 +41,7 @@ export function SideBar({ page, waiting, children }: { page: string; waiting: nu
           <Place key={each[1]} to={each} page={page} waiting={waiting} />
         ))}
       </nav>
+      <SavedViews />
       <Recorder />
       <div className="foot">{children}</div>
     </header>
@@ -105,18 +107,25 @@ function Pulse() {
   );
 }
 
-export function TopBar(props: { crumbs: ReactNode; range: boolean; box: RefObject<HTMLInputElement | null> }) {
+interface TopProps {
+  readonly crumbs: ReactNode;
+  readonly box: RefObject<HTMLInputElement | null>;
+  /** The page has a box of its own to search in. */
+  readonly searches: boolean;
+}
+
+export function TopBar(props: TopProps) {
   const { query } = useRoute();
   const submit = (event: FormEvent) => {
     event.preventDefault();
     location.hash = href(["search"], { q: props.box.current?.value ?? "" });
   };
   return (
-    <div className="top">
+    <section className="top" aria-label="This page">
       <div className="crumbs cut">{props.crumbs}</div>
       <Pulse />
-      {props.range && <RangePicker />}
-      <search className="find">
+      <ToolsPlace />
+      <search className="find" hidden={props.searches}>
         <form onSubmit={submit}>
           <Icon name="search" size={14} />
           <input
@@ -129,78 +138,6 @@ export function TopBar(props: { crumbs: ReactNode; range: boolean; box: RefObjec
           />
         </form>
       </search>
-    </div>
-  );
-}
-
-/** The range of time of a page: four usual ones, or any. */
-function RangePicker() {
-  const { query } = useRoute();
-  const now = useNow(30_000);
-  const range = rangeOf(query);
-  const [open, setOpen] = useState(false);
-  const choose = (since: string, until = "") => {
-    setQuery({ since, until, within: "" });
-    setOpen(false);
-  };
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    const given = new FormData(event.currentTarget);
-    const point = (name: string) => {
-      const text = String(given.get(name) ?? "");
-      return text ? new Date(text).toISOString() : "";
-    };
-    choose(point("since"), point("until"));
-  };
-  return (
-    <fieldset className="range">
-      <legend className="unseen">Range of time</legend>
-      <div className="segmented">
-        {RANGES.map(([since, label]) => (
-          <button
-            key={since}
-            aria-pressed={range.since === since && !range.until}
-            onClick={() => choose(range.since === since && !range.until ? "" : since)}
-          >
-            {label}
-          </button>
-        ))}
-      </div>
-      <details
-        className="menu"
-        open={open}
-        onToggle={(event) => setOpen(event.currentTarget.open)}
-        onKeyDown={(event) => {
-          if (event.key === "Escape") setOpen(false);
-        }}
-      >
-        <summary>
-          <Icon name="clock" size={14} />
-          <span className="wide">{rangeText(range, now)}</span>
-          <span className="narrow">
-            {RANGES.find(([since]) => since === range.since)?.[1] ?? rangeText(range, now)}
-          </span>
-        </summary>
-        <form className="sheet" onSubmit={submit}>
-          <div className="usual">
-            {RANGES.map(([since, label]) => (
-              <button key={since} type="button" onClick={() => choose(since)}>
-                Last {label}
-              </button>
-            ))}
-            <button type="button" onClick={() => choose("")}>
-              All time
-            </button>
-          </div>
-          <label>
-            From <input type="datetime-local" name="since" />
-          </label>
-          <label>
-            Until <input type="datetime-local" name="until" />
-          </label>
-          <button className="first">Show this range</button>
-        </form>
-      </details>
-    </fieldset>
+    </section>
   );
 }

@@ -1,79 +1,17 @@
-/** What the fleet comes to: who is at work, how runs, tools and audits do, what is spent, who won. */
+/** What stands below the charts: who is at work, how runs and tools do, who won. */
 
 import { useMemo } from "react";
-import type { HourRow } from "../lib/answers";
 import { address } from "../lib/api";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
-import { clock, cost, count, duration, money, percent, short } from "../lib/time";
+import { count, duration, percent } from "../lib/time";
 import { useAnswer, useNow } from "../lib/use";
 import { aggregateRuns24h } from "../lib/workspace/ralph-runs";
 import { AgentsNow, AgentsOverall } from "./agents";
 import { Card, Text } from "./bits";
 import { type Bar, Plot } from "./plot";
 
-const label = (from: string) => clock(from).slice(0, 5);
-
-function Hours() {
-  const { data } = useAnswer(address("/api/hours", { count: 24 }));
-  if (!data) return null;
-  const plot = (of: (hour: HourRow) => number | null, part?: (hour: HourRow) => number | null): Bar[] =>
-    data.map((hour) => ({
-      label: label(hour.begin),
-      value: of(hour) ?? 0,
-      ...(part ? { part: part(hour) ?? 0 } : {}),
-    }));
-  const sum = (of: (hour: HourRow) => number | null) => data.reduce((all, hour) => all + (of(hour) ?? 0), 0);
-  const calls = sum((hour) => hour.calls);
-  const paid = (hour: HourRow) => hour.cost_usd ?? hour.computed_usd;
-  const slow = data.map((hour) => hour.p95_seconds).filter((each) => each !== null);
-  const tokens = sum((hour) => hour.total_tokens);
-  if (!calls && !tokens && !sum(paid))
-    return (
-      <Card title="Tools, tokens, cost" more={<span className="soft small">24 hours</span>}>
-        <p className="soft">Nothing was called or spent.</p>
-      </Card>
-    );
-  return (
-    <>
-      <Card title="Tool calls" more={<span className="soft small">24 hours</span>}>
-        <Figure big={count(calls)} beside={calls ? `${percent(sum((h) => h.failures) / calls)} failed` : ""} />
-        <Plot
-          bars={plot(
-            (h) => h.calls,
-            (h) => h.failures,
-          )}
-          name="Tool calls by the hour, and how many failed"
-          say={(n, bad) => `${count(n)} calls${bad ? `, ${count(bad)} failed` : ""}`}
-        />
-      </Card>
-      <Card title="Tool latency" more={<span className="soft small">24 hours</span>}>
-        <Figure big={slow.length ? duration(Math.max(...slow)) : "–"} beside="slowest p95 of an hour" />
-        <Plot bars={plot((h) => h.p95_seconds)} name="95th percentile by the hour" say={duration} />
-      </Card>
-      <Card title="Tokens" more={<span className="soft small">24 hours</span>}>
-        <Figure big={short(tokens)} beside="tokens" />
-        <Plot bars={plot((h) => h.total_tokens)} name="Tokens by the hour" say={(n) => `${short(n)} tokens`} />
-      </Card>
-      <Card title="Cost" more={<span className="soft small">24 hours</span>}>
-        <Figure big={money(sum(paid))} beside="spent" />
-        <Plot bars={plot(paid)} name="Cost by the hour" say={money} />
-      </Card>
-    </>
-  );
-}
-
-function Figure({ big, beside }: { big: string; beside: string }) {
-  return (
-    <div className="row">
-      <span className="big">{big}</span>
-      <span className="soft">{beside}</span>
-    </div>
-  );
-}
-
-export function Panels({ bare }: { bare: boolean }) {
-  if (bare) return <p className="empty">Nothing was recorded yet.</p>;
+export function Panels() {
   return (
     <div className="grid">
       <All />
@@ -84,14 +22,11 @@ export function Panels({ bare }: { bare: boolean }) {
 function All() {
   const now = useNow();
   const tools = useAnswer(address("/api/tools"));
-  const audits = useAnswer(address("/api/audits", { window: "7d" }));
   const leaders = useAnswer(address("/api/leaderboard"));
-  const costs = useAnswer(address("/api/costs", { by: ["model"] }));
   return (
     <>
       <AgentsNow now={now} />
       <RalphRuns />
-      <Hours />
       <AgentsOverall />
       {!!tools.data?.length && (
         <Card title="Tools">
@@ -121,56 +56,6 @@ function All() {
           </table>
         </Card>
       )}
-      {!!audits.data?.length && (
-        <Card title="Audits" more={<span className="soft small">7 days</span>}>
-          <table>
-            <thead>
-              <tr>
-                <th>checkpoint</th>
-                <th className="num">pass</th>
-                <th className="num">fail</th>
-                <th className="num">flaky</th>
-              </tr>
-            </thead>
-            <tbody>
-              {audits.data.slice(0, 8).map((audit) => (
-                <tr key={audit.checkpoint}>
-                  <td className="cut" title={inert(audit.checkpoint)}>
-                    <Text>{audit.checkpoint}</Text>
-                  </td>
-                  <td className="num">{audit.passed}</td>
-                  <td className="num">{audit.failed}</td>
-                  <td className={`num ${COLOURS[audit.colour] ?? ""}`}>{percent(audit.flakiness)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Card>
-      )}
-      {!!costs.data?.length && (
-        <Card title="Cost by model">
-          <table>
-            <thead>
-              <tr>
-                <th>model</th>
-                <th className="num">tokens</th>
-                <th className="num">cost</th>
-              </tr>
-            </thead>
-            <tbody>
-              {costs.data.slice(0, 8).map((row) => (
-                <tr key={row.of ?? "?"}>
-                  <td className="cut" title={inert(row.of ?? "")}>
-                    <Text>{row.of ?? "no model named"}</Text>
-                  </td>
-                  <td className="num">{short(row.total_tokens)}</td>
-                  <td className="num">{cost(row)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Card>
-      )}
       {!!leaders.data?.length && (
         <Card title="Leaderboard">
           <ol>
@@ -190,9 +75,6 @@ function All() {
     </>
   );
 }
-
-/** The colours of flakiness, as the fold names them. */
-const COLOURS: Record<string, string> = { green: "done", amber: "waiting", red: "failed" };
 
 /** `dash/ralph-runs`: the pass rate of 24 hours, hour by hour. */
 export function RalphRuns({ alone = false }: { alone?: boolean }) {

@@ -1,13 +1,14 @@
 /** One open question, and the box in which a person answers it. */
 
-import { type FormEvent, useId, useMemo, useState } from "react";
+import { type FormEvent, type ReactNode, useId, useMemo, useState } from "react";
 import type { InboxRow } from "../lib/answers";
-import { address, explained, post } from "../lib/api";
+import { address } from "../lib/api";
 import { keyOf } from "../lib/inbox";
 import { operator, remember } from "../lib/operator";
+import { answerSoon, usePending } from "../lib/pending";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
-import { briefly, duration } from "../lib/time";
+import { briefly, clock, duration } from "../lib/time";
 import { useAnswer, useNow } from "../lib/use";
 import { Text } from "./bits";
 
@@ -16,18 +17,24 @@ function Before({ question }: { question: InboxRow }) {
   const { family, run, asked_seq: seq } = question;
   const { data } = useAnswer(seq === null ? null : address("/api/why", { run: `${family}:${run}`, seq }), "never");
   const steps = (data?.back ?? []).filter((step) => step.words && step.seq !== question.asked_seq);
-  if (!steps.length) return null;
+  if (!steps.length) return <p className="soft small">Nothing before it was recorded.</p>;
   return (
-    <ol className="before small soft" aria-label="What led to it">
+    <ol className="before small" aria-label="What led to it">
       {steps
         .slice(0, 5)
         .reverse()
         .map((step) => (
-          <li key={step.seq} className="cut">
-            <a className="num" href={runHref(question.family, question.run, { seq: step.seq })}>
-              {step.seq}
+          <li key={step.seq}>
+            <a className="soft num" href={runHref(question.family, question.run, { seq: step.seq })}>
+              {clock(step.at ?? step.received)}
+              <span className="unseen"> record {step.seq}</span>
             </a>{" "}
-            <Text>{step.words}</Text>
+            <span className="soft">
+              <Text>{step.agent}</Text>
+            </span>
+            <div className="cut">
+              <Text>{step.words}</Text>
+            </div>
           </li>
         ))}
     </ol>
@@ -65,13 +72,27 @@ function parsed(text: string): unknown {
   }
 }
 
+/** Why a question cannot be answered any more. */
+export function lapse(question: InboxRow): string {
+  return question.state === "expired"
+    ? `lapsed at ${clock(question.lapses_at)}, nobody had answered`
+    : "lapsed: the run ended before somebody answered";
+}
+
 /** A question that somebody answered while it was looked at. */
 export function Settled({ question }: { question: InboxRow }) {
+  if (question.state === "expired" || question.state === "abandoned")
+    return (
+      <p className="lost" role="status">
+        {lapse(question)}
+      </p>
+    );
   const who = question.answered_by.join(", ") || "the agent itself";
   const said = inWords(question.answer);
+  const after = question.waiting_seconds === null ? "" : `, after ${duration(question.waiting_seconds)}`;
   return (
     <p className="done" role="status">
-      <Text>{`${question.state} by ${who}${said ? `: ${said}` : ""}`}</Text>
+      <Text>{`${question.state} by ${who}${said ? `: ${said}` : ""}${after}`}</Text>
     </p>
   );
 }
@@ -88,32 +109,51 @@ export function useDraft(key: string): [string, (text: string) => void] {
   return [text, keep];
 }
 
-export function Asked(props: { question: InboxRow; focus?: boolean; context?: boolean }) {
-  const { question, focus = false, context = false } = props;
-  const [text, setText] = useDraft(keyOf(question));
+/** Who asks, and in which run. */
+export function AgentInRun({ question }: { question: InboxRow }) {
+  const { agent, family, run, title, asked_seq: seq } = question;
+  return (
+    <>
+      {agent && (
+        <>
+          <Text>{agent}</Text> in{" "}
+        </>
+      )}
+      <a href={runHref(family, run, { seq: seq ?? "" })} title={inert(run)}>
+        <Text>{title ?? run}</Text>
+      </a>
+    </>
+  );
+}
+
+interface AskedProps {
+  readonly question: InboxRow;
+  readonly focus?: boolean;
+  /** With what led to it. */
+  readonly context?: boolean;
+  /** What stands beside what led to it. */
+  readonly children?: ReactNode;
+}
+
+export function Asked({ question, focus = false, context = false, children }: AskedProps) {
+  const key = keyOf(question);
+  const [text, setText] = useDraft(key);
   const [by, setBy] = useState(operator);
-  const [busy, setBusy] = useState(false);
-  const [said, setSaid] = useState<{ ok: boolean; text: string } | null>(null);
+  const pending = usePending().get(key);
   const id = useId();
   const { family, run, question_id: name } = question;
 
-  const send = async (answer: unknown) => {
-    setBusy(true);
-    try {
-      remember(by);
-      await post("/api/inbox/{question}/answer", { question: name, run: `${family}:${run}` }, { answer, by });
-      setText("");
-      setSaid({ ok: true, text: "answered; the agent goes on" });
-    } catch (error) {
-      setSaid({ ok: false, text: explained(error) });
-    } finally {
-      setBusy(false);
-    }
+  const send = (answer: unknown) => {
+    remember(by);
+    const words = inWords(answer);
+    answerSoon(key, words, { question: name, run: `${family}:${run}`, answer, by, done: () => setText("") });
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (text.trim()) void send(text);
+    if (text.trim()) send(text);
   };
+  const busy = pending?.state === "waits" || pending?.state === "sending";
+  const open = question.state === "open" && pending?.state !== "sent";
 
   return (
     <article className="card question" aria-labelledby={id}>
@@ -121,31 +161,41 @@ export function Asked(props: { question: InboxRow; focus?: boolean; context?: bo
         {question.state === "open" ? (
           <Waiting seconds={question.waiting_seconds} />
         ) : (
-          <span className="status done">{question.state}</span>
+          <span className={`status ${question.state === "answered" ? "done" : "lost"}`}>{question.state}</span>
         )}
         <span className="grow cut">
-          {question.agent && (
-            <>
-              <Text>{question.agent}</Text> in{" "}
-            </>
-          )}
-          <a href={runHref(family, run, { seq: question.asked_seq ?? "" })} title={inert(run)}>
-            <Text>{question.title ?? run}</Text>
-          </a>
+          <AgentInRun question={question} />
         </span>
-        {question.what && <span className="soft">{inert(question.what)}</span>}
+        <span className="soft">
+          {[question.what && inert(question.what), question.asked_seq && `#${question.asked_seq}`]
+            .filter(Boolean)
+            .join(", ")}
+        </span>
       </div>
       <h3 id={id}>
         <Text>{question.text ?? name}</Text>
       </h3>
-      {context && <Before question={question} />}
-      {question.state !== "open" && !said?.ok && <Settled question={question} />}
-      {said && (
-        <p role="status" className={said.ok ? "done" : "failed"}>
-          <Text>{said.text}</Text>
+      {context && (
+        <div className="reasons">
+          <section aria-label="Why it asks">
+            <h4>Why it asks</h4>
+            <Before question={question} />
+          </section>
+          {children}
+        </div>
+      )}
+      {question.state !== "open" && pending?.state !== "sent" && <Settled question={question} />}
+      {pending?.state === "sent" && (
+        <p role="status" className="done">
+          answered; the agent goes on
         </p>
       )}
-      {question.state !== "open" || said?.ok ? (
+      {pending?.state === "failed" && (
+        <p role="status" className="failed">
+          <Text>{pending.why}</Text>
+        </p>
+      )}
+      {!open ? (
         text && (
           <p className="soft small">
             not sent: <Text>{text}</Text>
@@ -153,6 +203,20 @@ export function Asked(props: { question: InboxRow; focus?: boolean; context?: bo
         )
       ) : (
         <form onSubmit={submit}>
+          {question.options.length > 0 && (
+            <div className="options">
+              {question.options.map((option, n) => (
+                <button key={n} type="button" data-choice={n + 1} disabled={busy} onClick={() => send(option)}>
+                  {context && n < 9 && (
+                    <span aria-hidden="true">
+                      <kbd>{n + 1}</kbd>
+                    </span>
+                  )}{" "}
+                  <Text>{inWords(option)}</Text>
+                </button>
+              ))}
+            </div>
+          )}
           <label className="unseen" htmlFor={`${id}-text`}>
             Your answer
           </label>
@@ -161,7 +225,11 @@ export function Asked(props: { question: InboxRow; focus?: boolean; context?: bo
             value={text}
             // biome-ignore lint/a11y/noAutofocus: only in a form that the person has just opened
             autoFocus={focus}
-            placeholder="Your answer"
+            placeholder={
+              context
+                ? `${question.options.length ? "Or say" : "Say"} it in words. The agent reads it as your answer.`
+                : "Your answer"
+            }
             rows={context ? 2 : 1}
             onChange={(event) => setText(event.target.value)}
             onKeyDown={(event) => {
@@ -169,18 +237,23 @@ export function Asked(props: { question: InboxRow; focus?: boolean; context?: bo
             }}
           />
           <div className="row">
-            {question.options.map((option, n) => (
-              <button key={n} type="button" disabled={busy} onClick={() => void send(option)}>
-                <Text>{inWords(option)}</Text>
-              </button>
-            ))}
-            <button className="first" disabled={busy || !text.trim()}>
-              Answer
-            </button>
             <label className="soft small row">
               as
               <input value={by} size={12} maxLength={256} onChange={(event) => setBy(event.target.value)} />
             </label>
+            <span className="soft small grow">
+              {pending?.state === "waits"
+                ? "It is sent in 5 seconds, unless you take it back."
+                : "Your answer is recorded; for 5 seconds it can be taken back."}
+            </span>
+            <button className="first" disabled={busy || !text.trim()}>
+              Answer{" "}
+              {context && (
+                <span aria-hidden="true">
+                  <kbd>⌘↵</kbd>
+                </span>
+              )}
+            </button>
           </div>
         </form>
       )}

@@ -1,11 +1,20 @@
 /** The table of runs, of which only a part is held and only what is in view is drawn. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type CSSProperties, memo, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import {
+  type CSSProperties,
+  memo,
+  type ReactNode,
+  useCallback,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from "react";
 import type { BoardAnswer, RunRow, TraceRow } from "../lib/answers";
 import { address } from "../lib/api";
 import { COLUMNS, type Column, type FleetView, HELD, natural, shown } from "../lib/fleet";
-import { runHref, setQuery } from "../lib/route";
+import { go, href, runHref, setQuery } from "../lib/route";
 import { inert } from "../lib/text";
 import { ago, briefly, cost, count, exact, short } from "../lib/time";
 import { useAnswer, useKeys, useLast, useNow } from "../lib/use";
@@ -42,7 +51,8 @@ export function itemAt(groups: readonly Group[], line: number): Item {
 const ATTENTION: Record<string, [RunRow["status"], string]> = {
   waiting: ["waiting", "Waiting"],
   working: ["working", "Working"],
-  broken: ["failed", "Failed or lost"],
+  broken: ["failed", "Failed or lost, not seen"],
+  seen: ["failed", "Failed or lost, seen"],
   done: ["done", "Done"],
 };
 
@@ -51,10 +61,27 @@ interface Props {
   readonly view: FleetView;
   readonly look: (after: number) => void;
   readonly close: (group: string) => void;
+  /** The keys of the runs that are selected. */
+  readonly selected: readonly string[];
+  /** Selects a run, or takes it out; several are selected together. */
+  readonly select: (keys: readonly string[]) => void;
+  /** Marks runs as seen. */
+  readonly see: (keys: readonly string[]) => void;
+  /** Marks every failure of the list as seen. */
+  readonly seeAll: () => void;
 }
 
-export function Runs({ board, view, look, close }: Props) {
-  const { runs, after, listed, groups } = board;
+/** The group of failures that were seen, where it is closed and is one line of the head of those that were not. */
+const isFolded = (group: Group, groups: readonly Group[]): boolean =>
+  group.key === "seen" && group.closed && groups.some((each) => each.key === "broken");
+
+const isUnseen = (run: RunRow): boolean => (run.status === "failed" || run.status === "lost") && !run.marks.seen;
+
+export function Runs({ board, view, look, close, selected, select, see, seeAll }: Props) {
+  const { runs, after, listed } = board;
+  const attention = view.group === "attention";
+  const folded = attention ? board.groups.find((each) => isFolded(each, board.groups)) : undefined;
+  const groups = folded ? board.groups.filter((each) => each !== folded) : board.groups;
   const now = useNow();
   const table = useRef<HTMLDivElement>(null);
   const scroller = useCallback(() => document.getElementById("main"), []);
@@ -95,6 +122,24 @@ export function Runs({ board, view, look, close }: Props) {
     });
     if (line !== undefined) list.scrollToIndex(line, { align: "auto" });
   };
+  const last = useRef("");
+  const choose = useCallback(
+    (key: string, range: boolean) => {
+      const keys = runs.map(keyOf);
+      const [from, to] = [keys.indexOf(last.current), keys.indexOf(key)].toSorted((a, b) => a - b) as [number, number];
+      select(range && from >= 0 ? keys.slice(from, to + 1) : [key]);
+      last.current = key;
+    },
+    [runs, select],
+  );
+  const seeMarked = () => {
+    const run = runs.find((each) => keyOf(each) === marked);
+    if (selected.length) see(selected);
+    else if (run && isUnseen(run)) {
+      step(runs.indexOf(run) + 1 < runs.length ? 1 : -1);
+      see([marked]);
+    }
+  };
   const sort = (column: Column | undefined) => {
     if (!column) return;
     const flip = column.sort === view.sort ? (view.dir === "asc" ? "desc" : "asc") : natural(column.sort);
@@ -110,6 +155,10 @@ export function Runs({ board, view, look, close }: Props) {
     ArrowUp: () => step(-1),
     s: () => sort(columns[(columns.findIndex((each) => each.sort === view.sort) + 1) % columns.length]),
     S: () => sort(columns.find((each) => each.sort === view.sort)),
+    x: () => marked && choose(marked, false),
+    X: () => marked && choose(marked, true),
+    e: seeMarked,
+    c: () => marked && go(href(["compare", marked])),
     Enter: () => {
       const run = runs.find((each) => keyOf(each) === marked);
       if (run) location.hash = runHref(run.family, run.run);
@@ -158,7 +207,18 @@ export function Runs({ board, view, look, close }: Props) {
               style={{ transform: `translateY(${each.start - margin}px)` }}
             >
               {"group" in item ? (
-                <GroupHead group={item.group} by={view.group} columns={columns.length + 1} close={close} />
+                <GroupHead group={item.group} by={view.group} columns={columns.length + 1} close={close}>
+                  {attention && item.group.key === "broken" && (
+                    <>
+                      {folded && (
+                        <button className="link" onClick={() => close("seen")}>
+                          {count(folded.count)} seen {folded.count === 1 ? "is" : "are"} folded away
+                        </button>
+                      )}
+                      <button onClick={seeAll}>Mark all seen</button>
+                    </>
+                  )}
+                </GroupHead>
               ) : run ? (
                 <Row
                   run={run}
@@ -166,6 +226,9 @@ export function Runs({ board, view, look, close }: Props) {
                   now={now}
                   line={each.index + 2}
                   here={keyOf(run) === marked}
+                  selected={selected.includes(keyOf(run))}
+                  select={choose}
+                  see={see}
                   trace={traces.get(keyOf(run))}
                 />
               ) : (
@@ -192,14 +255,22 @@ function useTraces(runs: readonly RunRow[]): Map<string, TraceRow> {
   return new Map(rows.map((row) => [`${row.family}:${row.run}`, row]));
 }
 
-function GroupHead(props: { group: Group; by: string; columns: number; close: (group: string) => void }) {
-  const { group, by, columns, close } = props;
+interface GroupProps {
+  readonly group: Group;
+  readonly by: string;
+  readonly columns: number;
+  readonly close: (group: string) => void;
+  /** What can be done with all of the group. */
+  readonly children: ReactNode;
+}
+
+function GroupHead({ group, by, columns, close, children }: GroupProps) {
   const [status, label] = (by === "attention" && ATTENTION[group.key ?? ""]) || [null, null];
   const name = label ?? (group.key === null ? `no ${by}` : shown(by, group.key));
   return (
     <div className={`group${group.closed ? " closed" : ""}`} role="row">
       <span role="cell" aria-colspan={columns}>
-        <button aria-expanded={!group.closed} onClick={() => close(group.key ?? "(none)")}>
+        <button className="fold" aria-expanded={!group.closed} onClick={() => close(group.key ?? "(none)")}>
           <Icon name="down" size={14} />
           {status && <StatusGlyph status={status} />}
           <strong title={inert(group.key ?? "")}>
@@ -207,6 +278,7 @@ function GroupHead(props: { group: Group; by: string; columns: number; close: (g
           </strong>
           <span className="soft"> {count(group.count)}</span>
         </button>
+        {children}
       </span>
     </div>
   );
@@ -236,19 +308,38 @@ interface RowProps {
   readonly now: number;
   readonly line: number;
   readonly here: boolean;
+  readonly selected: boolean;
+  readonly select: (key: string, range: boolean) => void;
+  readonly see: (keys: readonly string[]) => void;
   readonly trace: TraceRow | undefined;
 }
 
-const Row = memo(function Row({ run, columns, now, line, here, trace }: RowProps) {
+const Row = memo(function Row({ run, columns, now, line, here, selected, select, see, trace }: RowProps) {
   return (
-    <div className={here ? "run here" : "run"} role="row" aria-rowindex={line} aria-current={here ? "true" : undefined}>
+    <div
+      className={`run${here ? " here" : ""}${selected ? " selected" : ""}`}
+      role="row"
+      aria-rowindex={line}
+      aria-current={here ? "true" : undefined}
+    >
       <span role="cell" className="c-status" title={run.status}>
+        <input
+          type="checkbox"
+          aria-label={`Select ${inert(run.title ?? run.run)}`}
+          checked={selected}
+          onChange={({ nativeEvent }) => select(keyOf(run), nativeEvent instanceof MouseEvent && nativeEvent.shiftKey)}
+        />
         <StatusGlyph status={run.status} />
         <span className="unseen">{run.status}</span>
       </span>
       {columns.map((column) => (
         <span key={column.key} role="cell" className={`cut c-${column.key}${column.figure ? " num" : ""}`}>
           <Cell column={column.key} run={run} now={now} trace={trace} />
+          {column.key === "title" && isUnseen(run) && (
+            <button className="see" onClick={() => see([keyOf(run)])}>
+              <Icon name="tick" size={13} /> Seen <kbd>E</kbd>
+            </button>
+          )}
         </span>
       ))}
     </div>

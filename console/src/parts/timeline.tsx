@@ -2,61 +2,63 @@
 
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { Book } from "../lib/book";
-import type { Span } from "../lib/shape";
 import { inert, start } from "../lib/text";
 import { clock, duration } from "../lib/time";
-import { useKeys, useNow } from "../lib/use";
+import { useKeys } from "../lib/use";
+import type { Row } from "../lib/waterfall";
+import { useSpans } from "./waterfall";
 
 const WIDE = 1000; // columns of a drawing
-const LANES = 6; // lanes of a strip
 const HIGH = 18; // pixels of a row
 const ROWS = 12; // rows of a lane
 const BARS = 400; // bars that can be pressed; what is too small or too many is only drawn
-const KINDS = ["step", "sub-run", "call", "wait", "bad"] as const;
-type Kind = (typeof KINDS)[number];
+const KINDS = ["step", "sub-run", "tool", "wait"] as const;
+const DRAWN = [...KINDS, "bad"] as const;
+
+/** What a bar shows of a row. */
+export type Span = Pick<Row, "kind" | "name" | "agent" | "seq" | "begin" | "end" | "open" | "failed">;
+const laneOf = (span: Span): string => span.agent ?? "";
 
 export interface Window {
   readonly begin: number;
   readonly end: number;
 }
 
-/** From the first that began to the last that ended; what is open goes on until then. */
-export function extent(spans: readonly Span[], until = -Infinity): Window {
-  let [begin, end] = [Infinity, spans.some((span) => span.end === null) ? until : -Infinity];
+/** From the first that began to the last that ended. */
+export function extent(spans: readonly Span[]): Window {
+  let [begin, end] = [Infinity, -Infinity];
   for (const span of spans) {
     if (span.begin < begin) begin = span.begin;
-    const last = span.end ?? span.begin;
-    if (last > end) end = last;
+    if (span.end > end) end = span.end;
   }
   return { begin, end: Math.max(end, begin + 1) };
 }
 
 export interface Streaks {
   readonly name: string;
-  readonly paths: Partial<Record<Kind, string>>;
+  readonly paths: Partial<Record<(typeof DRAWN)[number], string>>;
 }
 
 /** One path per lane and kind; what falls on the same column is drawn once. */
-export function streaks(spans: readonly Span[], { begin, end }: Window, most = Infinity): Streaks[] {
-  const found = new Map<string, Map<Span["what"], Columns>>();
+export function streaks(spans: readonly Span[], { begin, end }: Window): Streaks[] {
+  const found = new Map<string, Map<Span["kind"], Columns>>();
   for (const span of spans) {
-    const last = span.end ?? end;
-    if (last < begin || span.begin > end) continue;
-    const name = found.has(span.lane) || found.size < most ? span.lane : "…";
-    const lane = found.get(name) ?? new Map<Span["what"], Columns>();
+    if (span.end < begin || span.begin > end) continue;
+    const name = laneOf(span);
+    const lane = found.get(name) ?? new Map<Span["kind"], Columns>();
     found.set(name, lane);
-    const columns = lane.get(span.what) ?? { all: new Uint32Array(WIDE), failed: new Uint32Array(WIDE) };
-    lane.set(span.what, columns);
+    const columns = lane.get(span.kind) ?? { all: new Uint32Array(WIDE), failed: new Uint32Array(WIDE) };
+    lane.set(span.kind, columns);
     const from = Math.max(Math.floor(((span.begin - begin) / (end - begin)) * WIDE), 0);
-    const to = Math.ceil(((last - begin) / (end - begin)) * WIDE);
+    const to = Math.ceil(((span.end - begin) / (end - begin)) * WIDE);
     for (let n = Math.min(from, WIDE - 1); n < Math.max(Math.min(to, WIDE), from + 1); n++) {
       columns.all[n] = (columns.all[n] ?? 0) + 1;
-      if (span.ok === false) columns.failed[n] = (columns.failed[n] ?? 0) + 1;
+      if (span.failed) columns.failed[n] = (columns.failed[n] ?? 0) + 1;
     }
   }
   return [...found].map(([name, kinds]) => {
-    const paths = [...kinds].map(([what, { all }]): [Kind, string] => [what, path(heights(all, all), topOf(what))]);
-    const bad = [...kinds].map(([what, { all, failed }]) => path(heights(failed, all), topOf(what))).join("");
+    const paths = [...kinds].map(([kind, { all }]): [string, string] => [kind, path(heights(all, all), topOf(kind))]);
+    const bad = [...kinds].map(([kind, { all, failed }]) => path(heights(failed, all), topOf(kind))).join("");
     return { name, paths: Object.fromEntries(bad ? [...paths, ["bad", bad]] : paths) };
   });
 }
@@ -68,7 +70,7 @@ interface Columns {
 }
 
 const FULL = 5; // the height of a bar in a drawing
-const topOf = (what: Span["what"]): number => (what === "step" ? 5 : 2);
+const topOf = (kind: Span["kind"]): number => (kind === "step" ? 5 : 2);
 
 /** The height of each column: the share that some have of all, in tenths; the smallest is still seen. */
 function heights(some: Uint32Array, all: Uint32Array): Uint8Array {
@@ -87,54 +89,14 @@ function path(tenths: Uint8Array, top: number): string {
 }
 
 export function nearest(spans: readonly Span[], at: number): Span | undefined {
-  const far = (span: Span) => Math.max(span.begin - at, at - (span.end ?? span.begin), 0);
+  const far = (span: Span) => Math.max(span.begin - at, at - (span.open ? span.begin : span.end), 0);
   let best = spans[0];
   for (const span of spans) if (best && far(span) < far(best)) best = span;
   return best;
 }
 
 function Drawn({ paths }: { paths: Streaks["paths"] }) {
-  return KINDS.map((kind) => paths[kind] && <path key={kind} d={paths[kind]} className={`streak ${kind}`} />);
-}
-
-/** The whole run in a few lines: where one is reading is marked, and a click leads there. */
-export function Strip(props: {
-  spans: readonly Span[];
-  version: number;
-  from: number;
-  to: number;
-  choose: (seq: number) => void;
-}) {
-  const { spans, version, from, to, choose } = props;
-  // The version is named because the spans grow.
-  const { begin, end } = useMemo(() => extent(spans), [spans, version]);
-  const drawn = useMemo(() => streaks(spans, { begin, end }, LANES), [spans, version, begin, end]);
-  if (!spans.length) return null;
-  const x = (at: number) => Math.min(Math.max(((at - begin) / (end - begin)) * WIDE, 0), WIDE);
-  const high = drawn.length * 10;
-  return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: j, k and the slider do the same by keyboard
-    <svg
-      className="strip"
-      viewBox={`0 0 ${WIDE} ${high}`}
-      style={{ height: Math.max(high, 20) }}
-      preserveAspectRatio="none"
-      role="img"
-      aria-label="The run from beginning to end; the timeline has it in detail"
-      onClick={(event) => {
-        const box = event.currentTarget.getBoundingClientRect();
-        const at = begin + ((event.clientX - box.left) / box.width) * (end - begin);
-        choose(nearest(spans, at)?.seq ?? 0);
-      }}
-    >
-      {drawn.map(({ name, paths }, n) => (
-        <g key={name} transform={`translate(0 ${n * 10})`}>
-          <Drawn paths={paths} />
-        </g>
-      ))}
-      <rect className="here" x={x(from)} width={Math.max(x(to) - x(from), 2)} y={0} height={high} />
-    </svg>
-  );
+  return DRAWN.map((kind) => paths[kind] && <path key={kind} d={paths[kind]} className={`streak ${kind}`} />);
 }
 
 interface Lane {
@@ -143,14 +105,14 @@ interface Lane {
 }
 
 /** Spans of one agent, in as few rows as keep them from covering each other. */
-export function lanes(spans: readonly Span[], end: number): Lane[] {
+export function lanes(spans: readonly Span[]): Lane[] {
   const found = new Map<string, Lane>();
   for (const span of spans) {
-    const lane = found.get(span.lane) ?? { name: span.lane, rows: [] };
-    found.set(span.lane, lane);
+    const lane = found.get(laneOf(span)) ?? { name: laneOf(span), rows: [] };
+    found.set(lane.name, lane);
     const free = lane.rows.find((row) => {
       const last = row.at(-1);
-      return last && (last.end ?? end) <= span.begin;
+      return last && last.end <= span.begin;
     });
     if (free) free.push(span);
     else if (lane.rows.length < ROWS) lane.rows.push([span]);
@@ -161,10 +123,9 @@ export function lanes(spans: readonly Span[], end: number): Lane[] {
 
 /** The spans that a person can press: those in view, the widest first where there are too many. */
 export function pressable(spans: readonly Span[], { begin, end }: Window): Span[] {
-  const seen = spans.filter((span) => span.begin <= end && (span.end ?? end) >= begin);
+  const seen = spans.filter((span) => span.begin <= end && span.end >= begin);
   if (seen.length <= BARS) return seen;
-  const weight = (span: Span) =>
-    (span.end ?? end) - span.begin + (span.ok === false || span.what === "wait" ? end - begin : 0);
+  const weight = (span: Span) => span.end - span.begin + (span.failed || span.kind === "wait" ? end - begin : 0);
   const chosen = new Set([...seen].sort((a, b) => weight(b) - weight(a)).slice(0, BARS));
   return seen.filter((span) => chosen.has(span));
 }
@@ -179,25 +140,23 @@ export function zoomed(whole: Window, times: number, at: number): Window {
 const CLOSEST = 4096;
 
 export function Timeline(props: {
+  family: string;
+  run: string;
   book: Book;
-  version: number;
-  /** Whether the run goes on no more: then nothing that is open does. */
-  over: boolean;
   /** The record that is chosen, and the one that was being read; 0 for none. */
   chosen: number;
   reading: number;
   at: number;
   choose: (seq: number) => void;
 }) {
-  const { book, version, over, chosen, reading, at, choose } = props;
+  const { family, run, book, chosen, reading, at, choose } = props;
+  const answer = useSpans(family, run, at);
   const spans = useMemo(
-    () => (at ? book.shaping.spans.filter((span) => span.seq <= at) : [...book.shaping.spans]),
-    [book, version, at],
+    () => (answer?.rows ?? []).filter((row) => KINDS.some((kind) => kind === row.kind)).sort((a, b) => a.seq - b.seq),
+    [answer],
   );
   const [times, setTimes] = useState(1);
-  const now = useNow(10_000);
-  const last = book.moments[at ? book.place(at) : book.moments.length - 1] ?? 0;
-  const whole = useMemo(() => extent(spans, over ? last : now), [spans, over, last, now]);
+  const whole = useMemo(() => extent(spans), [spans]);
   const cursor = book.moments[book.place(chosen || reading)] ?? whole.begin;
   const held = useRef(cursor);
   const view = useMemo(() => {
@@ -224,13 +183,14 @@ export function Timeline(props: {
     ArrowUp: () => step(-1),
   });
   const bars = useMemo(() => pressable(spans, view), [spans, view]);
-  const found = useMemo(() => lanes(bars, view.end), [bars, view]);
+  const found = useMemo(() => lanes(bars), [bars]);
   // What cannot be pressed is drawn behind what can.
   const drawn = useMemo(() => {
     const pressed = new Set(bars);
     const rest = bars.length < spans.length ? spans.filter((span) => !pressed.has(span)) : [];
     return new Map(streaks(rest, view).map((lane) => [lane.name, lane.paths]));
   }, [spans, bars, view]);
+  if (!answer) return <p className="soft">Loading …</p>;
   if (!spans.length) return <p className="soft">No steps, calls or waits were recorded.</p>;
   const x = (moment: number) => ((moment - view.begin) / (view.end - view.begin)) * 100;
   return (
@@ -260,7 +220,7 @@ export function Timeline(props: {
               const moment = view.begin + ((event.clientX - box.left) / box.width) * (view.end - view.begin);
               choose(
                 nearest(
-                  spans.filter((span) => span.lane === lane.name),
+                  spans.filter((span) => laneOf(span) === lane.name),
                   moment,
                 )?.seq ?? 0,
               );
@@ -272,11 +232,10 @@ export function Timeline(props: {
             {lane.rows.flatMap((row, n) =>
               row.map((span) => (
                 <Bar
-                  key={`${span.what}-${span.seq}-${span.name}`}
+                  key={`${span.kind}-${span.seq}-${span.name}`}
                   span={span}
                   row={n}
                   x={x}
-                  end={view.end}
                   chosen={chosen}
                   choose={choose}
                 />
@@ -289,7 +248,7 @@ export function Timeline(props: {
         </section>
       ))}
       <p className="legend small soft" aria-hidden="true">
-        {["step", "call", "wait", "sub-run", "bad"].map((kind) => (
+        {DRAWN.map((kind) => (
           <span key={kind}>
             <span className={`swatch ${kind}`} /> {kind === "bad" ? "failed" : kind}
           </span>
@@ -308,14 +267,14 @@ function Bar(props: {
   span: Span;
   row: number;
   x: (moment: number) => number;
-  end: number;
   chosen: number;
   choose: (seq: number) => void;
 }) {
-  const { span, row, x, end, chosen, choose } = props;
+  const { span, row, x, chosen, choose } = props;
+  const name = span.name ?? span.kind;
   const left = Math.max(x(span.begin), 0);
-  const wide = Math.max(Math.min(x(span.end ?? end), 100) - left, 0.2);
-  const took = span.end === null ? "still open" : duration((span.end - span.begin) / 1000);
+  const wide = Math.max(Math.min(x(span.end), 100) - left, 0.2);
+  const took = span.open ? "still open" : duration((span.end - span.begin) / 1000);
   const box = useRef<HTMLButtonElement>(null);
   const here = span.seq === chosen;
   useEffect(() => {
@@ -324,13 +283,13 @@ function Bar(props: {
   return (
     <button
       ref={box}
-      className={`span ${span.what} ${span.ok === false ? "bad" : ""} ${span.end === null ? "open" : ""}`}
+      className={`span ${span.kind} ${span.failed ? "bad" : ""} ${span.open ? "open" : ""}`}
       aria-pressed={here}
-      title={`${span.what} ${inert(start(span.name, 120))} · ${took}${span.ok === false ? " · failed" : ""}`}
+      title={`${span.kind} ${inert(start(name, 120))} · ${took}${span.failed ? " · failed" : ""}`}
       style={{ left: `${left}%`, width: `${wide}%`, top: row * (HIGH + 3) + 3, height: HIGH }}
       onClick={() => choose(span.seq)}
     >
-      {wide > 4 ? inert(start(span.name, 60)) : <span className="unseen">{inert(span.name)}</span>}
+      {wide > 4 ? inert(start(name, 60)) : <span className="unseen">{inert(name)}</span>}
     </button>
   );
 }

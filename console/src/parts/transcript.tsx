@@ -4,14 +4,19 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type RefObject, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { FindingRow } from "../lib/answers";
 import { lowerBound, type Reading } from "../lib/book";
+import { CHIPS, rowsOf, type Shown as ShownKind } from "../lib/kinds";
+import { reads } from "../lib/reading";
+import { useRoute } from "../lib/route";
 import { count } from "../lib/time";
+import { turnOf, useTurns } from "../lib/turns";
 import { useKeys } from "../lib/use";
 import { Empty } from "./bits";
 import { Entry, returns, type Where } from "./entry";
-import { Strip } from "./timeline";
+import { TranscriptBar } from "./transcript-bar";
 
-const GUESS = 50; // pixels of a row that was not drawn yet
+const GUESS = 40; // pixels of a row, until some were drawn
 const NEAR = 80; // pixels from the end that count as the end
+const AROUND = 20; // rows before and after those in view whose turns are asked for
 const NONE: readonly FindingRow[] = [];
 
 interface Props {
@@ -31,16 +36,24 @@ interface Props {
 export function Transcript({ where, read, findings, seq, at, opened, place }: Props) {
   const { version, reading } = read;
   const { book } = where;
+  const { query } = useRoute();
+  const kind: ShownKind = CHIPS.find((each) => each === query.get("kind")) ?? "all";
+  const withMoves = query.get("moves") === "1";
   const box = useRef<HTMLDivElement>(null);
-  const length = at ? lowerBound(book.rows, book.place(at + 1)) : book.rows.length;
+  // The version is named because the book grows.
+  const rows = useMemo(() => rowsOf(book, kind, withMoves), [book, version, kind, withMoves]);
+  const rowOf = useCallback((of: number) => lowerBound(rows, book.rows[book.row(of)] ?? Infinity), [book, rows]);
+  const length = at ? lowerBound(rows, book.place(at + 1)) : rows.length;
   const findingsOf = useMemo(() => bySeq(findings), [findings]);
+  // Rows that were not drawn are taken to be as high as those that were.
+  const mean = useRef(GUESS);
   const list = useVirtualizer({
     count: length,
     getScrollElement: () => box.current,
-    estimateSize: () => GUESS,
+    estimateSize: () => mean.current,
     overscan: 4,
     useFlushSync: false,
-    getItemKey: useCallback((row: number) => book.seqs[book.rows[row] ?? -1] ?? -1, [book]),
+    getItemKey: useCallback((row: number) => book.seqs[rows[row] ?? -1] ?? -1, [book, rows]),
   });
   const fresh = useFresh(reading, length, box);
   const toEnd = () => {
@@ -61,53 +74,61 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
     if (to > (book.seqs.at(-1) ?? 0)) return; // it was not read yet
     [shownFor.current, arrived.current] = [seq, 0];
     if (!to) return;
-    const row = book.row(to);
+    const row = rowOf(to);
     const there = list.getVirtualItems().some((item) => item.index === row);
     list.scrollToIndex(row, { align: !seq ? came : there ? "auto" : "center" });
-  }, [seq, version, book, list, came]);
+  }, [seq, version, book, list, came, rowOf]);
 
   // When all was read, what stood before the eyes stays there.
   const eyes = useRef({ book, seq: 0, above: 0 });
   useLayoutEffect(() => {
     if (eyes.current.book === book) return;
     eyes.current.book = book;
-    const row = list.measurementsCache[book.row(eyes.current.seq)];
+    const row = list.measurementsCache[rowOf(eyes.current.seq)];
     if (eyes.current.seq && row) list.scrollToOffset(row.start + eyes.current.above);
-  }, [book, list]);
+  }, [book, list, rowOf]);
 
   const step = (by: number) => {
     // Who has chosen nothing begins with what is seen first.
     const row = seq
-      ? book.row(seq) + by
+      ? rowOf(seq) + by
       : list.getVirtualItems().find((item) => item.end > (list.scrollOffset ?? 0))?.index;
-    const next = book.rows[Math.min(Math.max(row ?? 0, 0), length - 1)];
+    const next = rows[Math.min(Math.max(row ?? 0, 0), length - 1)];
     if (next !== undefined) where.choose(book.seqs[next] ?? 0);
   };
   useKeys({ j: () => step(1), k: () => step(-1), ArrowDown: () => step(1), ArrowUp: () => step(-1), n: toEnd });
 
   const shown = list.getVirtualItems();
   const top = list.scrollOffset ?? 0;
+  // In full pixels, as a browser scrolls: else what is before the eyes would move by one.
+  if (shown.length > 4) mean.current = Math.round(shown.reduce((sum, item) => sum + item.size, 0) / shown.length);
   const bottom = top + (box.current?.clientHeight ?? 0);
   const inView = shown.filter((item) => item.end > top && item.start < bottom);
-  const placeOf = (row: number | undefined) => book.rows[row ?? -1] ?? 0;
+  const placeOf = (row: number | undefined) => rows[row ?? -1] ?? 0;
   const first = placeOf(inView[0]?.index);
   useEffect(() => {
     const [item] = inView;
     if (!item) return;
     place.current = book.seqs[first] ?? 0;
     eyes.current = { book, seq: place.current, above: top - item.start };
+    reads({ from: book.moments[first] ?? 0, to: book.moments[placeOf(inView.at(-1)?.index)] ?? 0 });
   });
-  const chosen = seq ? book.row(seq) : -1;
+  useEffect(() => () => reads(null), []);
+  const nearby = rows.slice(near(shown[0]?.index ?? 0, -1), near(shown.at(-1)?.index ?? 0, 1));
+  const turns = useTurns(
+    where.family,
+    where.run,
+    nearby.map((of) => book.seqs[of] ?? 0),
+  );
+  const turnAt = (row: number) => {
+    const record = rows[row] === undefined ? undefined : book.held(book.seqs[rows[row]] ?? 0);
+    return record && turnOf(turns, record);
+  };
+  const chosen = seq ? rowOf(seq) : -1;
   if (!book.seqs.length) return reading ? <p className="soft">Loading …</p> : <Empty title="Nothing yet." run="" />;
   return (
     <div className="reader">
-      <Strip
-        spans={read.book.shaping.spans}
-        version={version}
-        from={book.moments[first] ?? 0}
-        to={book.moments[placeOf(inView.at(-1)?.index)] ?? 0}
-        choose={where.choose}
-      />
+      <TranscriptBar where={where} kind={kind} withMoves={withMoves} at={at} seq={seq} />
       <div
         ref={box}
         className="transcript"
@@ -119,7 +140,11 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
       >
         <div style={{ height: list.getTotalSize(), position: "relative" }}>
           {shown.map((item) => {
-            const record = book.record(placeOf(item.index));
+            const of = placeOf(item.index);
+            const record = book.record(of);
+            const turn = turnAt(item.index);
+            const begins = turn && turnAt(item.index - 1) !== turn;
+            const goesOn = turn && item.index + 1 < length && turnAt(item.index + 1) === turn;
             return (
               <div
                 key={item.key}
@@ -135,6 +160,9 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
                     returned={returns(record, book)}
                     findings={findingsOf.get(record.seq) ?? NONE}
                     chosen={item.index === chosen}
+                    turn={turn}
+                    begins={begins === true}
+                    ends={!goesOn}
                   />
                 )}
               </div>
@@ -150,6 +178,9 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
     </div>
   );
 }
+
+/** A row a little before or after another; that of a few neighbours is the same. */
+const near = (row: number, way: 1 | -1): number => Math.max((Math.round(row / AROUND) + 2 * way) * AROUND, 0);
 
 function bySeq(findings: readonly FindingRow[]): ReadonlyMap<number, readonly FindingRow[]> {
   const found = new Map<number, FindingRow[]>();

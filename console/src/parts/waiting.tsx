@@ -3,12 +3,12 @@
 import { type FormEvent, useId, useState } from "react";
 import type { InboxRow } from "../lib/answers";
 import { isOpen, keyOf } from "../lib/inbox";
-import { answerSoon, takeBack, usePending } from "../lib/pending";
-import { runHref } from "../lib/route";
+import { answerSoon, usePending } from "../lib/pending";
 import { inert } from "../lib/text";
+import { useToasts } from "../lib/toasts";
 import { Text } from "./bits";
 import { Icon, StatusGlyph } from "./icons";
-import { inWords, Settled, useDraft, useWaiting } from "./question";
+import { AgentInRun, inWords, Settled, useDraft, useWaiting } from "./question";
 
 const SHOWN = 3;
 
@@ -23,11 +23,7 @@ export function WaitStrip({ questions }: { questions: readonly InboxRow[] }) {
   return (
     <section className="waits" aria-label="Waiting for you">
       {shown.map((question) => (
-        <WaitRow
-          key={keyOf(question)}
-          question={question}
-          pending={pending.find((each) => each.key === keyOf(question))?.state}
-        />
+        <WaitRow key={keyOf(question)} question={question} pending={pending.has(keyOf(question))} />
       ))}
       <div className="waits-head">
         <StatusGlyph status="waiting" />
@@ -39,7 +35,7 @@ export function WaitStrip({ questions }: { questions: readonly InboxRow[] }) {
   );
 }
 
-function WaitRow({ question, pending }: { question: InboxRow; pending: string | undefined }) {
+function WaitRow({ question, pending }: { question: InboxRow; pending: boolean }) {
   const key = keyOf(question);
   const [text, setText] = useDraft(key);
   const [asked, ask] = useState(text !== "");
@@ -64,14 +60,7 @@ function WaitRow({ question, pending }: { question: InboxRow; pending: string | 
       <span className="since waiting">{waited}</span>
       <span className="cause soft cut">{question.what && inert(question.what)}</span>
       <span className="who cut">
-        {question.agent && (
-          <>
-            <Text>{question.agent}</Text> in{" "}
-          </>
-        )}
-        <a href={runHref(family, run, { seq: question.asked_seq ?? "" })} title={inert(run)}>
-          <Text>{question.title ?? run}</Text>
-        </a>
+        <AgentInRun question={question} />
       </span>
       {!isOpen(question) && <Settled question={question} />}
       {open && (
@@ -110,24 +99,15 @@ function WaitRow({ question, pending }: { question: InboxRow; pending: string | 
   );
 }
 
-/** What was answered here a moment ago, and can be taken back. */
+/** What was done here a moment ago, and can be taken back. */
 export function UndoToast() {
-  const pending = usePending();
+  const toasts = useToasts();
   return (
     <div className="toasts" role="status">
-      {pending.map((each) => (
-        <p key={each.key} className={`toast ${each.state}`}>
-          {each.state === "failed" ? (
-            <>
-              Not sent: <Text>{each.why}</Text>
-            </>
-          ) : (
-            <>
-              {each.state === "sent" ? "Answered" : "Answering"} “<Text>{each.words}</Text>”
-            </>
-          )}
-          {each.state === "waits" && <button onClick={() => takeBack(each.key)}>Undo</button>}
-          {each.state === "failed" && <button onClick={() => takeBack(each.key)}>Close</button>}
+      {toasts.map(({ key, words, failed, undo }) => (
+        <p key={key} className={`toast${failed ? " failed" : ""}`}>
+          <Text>{words}</Text>
+          {undo && <button onClick={undo}>{failed ? "Close" : "Undo"}</button>}
         </p>
       ))}
     </div>

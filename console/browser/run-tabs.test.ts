@@ -1,0 +1,253 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import AxeBuilder from "@axe-core/playwright";
+import { type Collector, expect, open, press, rowsOf, settled, start, test } from "./collector";
+
+const line = (run: string, n: number, seconds: number, fact: string, more: object) => ({
+  id: `${run}-${n}`,
+  run,
+  at: new Date(Date.now() - 3_600_000 + seconds * 1000).toISOString(),
+  fact,
+  agent: "coder",
+  origin: { writer: "t", fidelity: "observed" },
+  ...more,
+});
+
+/** A run of two turns: one call passes, one fails, a person is asked in between. */
+const story = (run: string) => [
+  line(run, 1, 0, "Began", { what: "run", task: `Repair ${run}` }),
+  line(run, 2, 1, "Said", { role: "user", blocks: [{ type: "text", text: "please repair the basket" }] }),
+  line(run, 3, 5, "Said", { role: "assistant", blocks: [{ type: "text", text: "I look at the basket" }] }),
+  line(run, 4, 5, "Spent", {
+    key: `${run}-s1`,
+    model: "claude-sonnet-4-5",
+    usage: { input_tokens: 10_000, cached_tokens: 5_000, output_tokens: 500 },
+  }),
+  line(run, 5, 6, "Called", { tool: "Read", call_id: `${run}-c1`, input: { path: "basket.py" } }),
+  line(run, 6, 8, "Returned", { call_id: `${run}-c1`, ok: true, output: "one\ntwo\nthree\nfour\nfive\nsix" }),
+  line(run, 7, 12, "Said", { role: "assistant", blocks: [{ type: "text", text: "Now the tests" }] }),
+  line(run, 8, 12, "Spent", {
+    key: `${run}-s2`,
+    model: "claude-opus-4-1",
+    usage: { input_tokens: 12_000, cached_tokens: 9_000, output_tokens: 700 },
+  }),
+  line(run, 9, 13, "Called", { tool: "Bash", call_id: `${run}-c2`, input: { command: "pytest" } }),
+  line(run, 10, 33, "Returned", { call_id: `${run}-c2`, ok: false, error: "warm up\nFAILED test_basket" }),
+  line(run, 11, 40, "Ended", { what: "run", outcome: "failed", passed: false }),
+];
+
+const summary = (collector: Collector, run: string) =>
+  JSON.parse(collector.cli("show", run, "--json")) as {
+    tool_calls: number;
+    tool_failures: number;
+    tokens: number;
+    computed_usd: number | null;
+  };
+
+test("a turn is a card with its tokens and its cost, a call one row with the lines that say why it failed", async ({
+  page,
+  collector,
+}) => {
+  await collector.post("tracklog", story("r"));
+  await open(page, collector, "#/run/tracklog/r");
+  const feed = page.getByRole("feed", { name: "Transcript" });
+  await expect(feed).toContainText("Turn 1");
+  await expect(feed).toContainText("Turn 2");
+  await expect(feed).toContainText("10K in, 50 % cached · 500 out");
+  await expect(feed.locator("#e9 .preview")).toHaveText(/^FAILED test_basket/);
+  await expect(feed.locator("#e5 .preview")).toContainText("2 more lines");
+  await page.getByRole("button", { name: /^Tools 2/ }).click();
+  await expect(feed).not.toContainText("Now the tests");
+  await expect(page).toHaveURL(/kind=tools/);
+  await page
+    .getByRole("button", { name: /^Failed/ })
+    .first()
+    .click();
+  await expect(feed.getByRole("article")).toHaveCount(2); // the call, and the end of the run
+  await page.getByRole("button", { name: /^All/ }).click();
+  await press(page, "f");
+  await page.keyboard.type("basket");
+  await expect(page.getByText(/\d found/)).toBeVisible();
+  await page.keyboard.press("Enter");
+  await expect(page.getByText(/1 of \d/)).toBeVisible();
+  await expect(page).toHaveURL(/seq=\d/);
+});
+
+test("header, tabs and command line say the same of a run, and its spends add up to its cost", async ({
+  page,
+  collector,
+}) => {
+  await collector.post("tracklog", story("native"));
+  await collector.post("kahn-agent", [start("live")]);
+  const file = join(collector.folder, "session.jsonl");
+  const session = (n: number, type: string, message: object) => ({
+    type,
+    timestamp: new Date(Date.now() - 86_400_000 + n * 1000).toISOString(),
+    sessionId: "imported",
+    uuid: `u-${n}`,
+    parentUuid: n ? `u-${n - 1}` : null,
+    cwd: "/home/me/shop",
+    gitBranch: "main",
+    version: "2.0.0",
+    message: { role: type, ...message },
+  });
+  const lines = [
+    session(0, "user", { content: "Repair it" }),
+    session(3, "assistant", {
+      id: "m",
+      model: "claude-sonnet-4-5-20250929",
+      content: [{ type: "text", text: "Done." }],
+      usage: { input_tokens: 1_000_000, output_tokens: 1000 },
+    }),
+  ];
+  writeFileSync(file, lines.map((each) => `${JSON.stringify(each)}\n`).join(""));
+  collector.cli("import", file);
+  const runs = JSON.parse(`[${collector.cli("runs", "--json").trim().split("\n").join(",")}]`) as {
+    family: string;
+    run: string;
+  }[];
+  expect(runs).toHaveLength(3);
+  for (const { family, run } of runs) {
+    const said = summary(collector, `${family}:${run}`);
+    await open(page, collector, `#/run/${family}/${run}/cost`);
+    const header = page.getByRole("region", { name: "Summary" });
+    await expect(header).toContainText(`tool calls${said.tool_calls}`);
+    if (said.tool_failures) await expect(header).toContainText(`${said.tool_failures}✕`);
+    if (said.computed_usd === null) continue;
+    const cost = `~$${said.computed_usd.toFixed(said.computed_usd < 0.1 ? 4 : 2)}`;
+    await expect(header).toContainText(cost);
+    await expect(page.getByRole("region", { name: "By model" }).getByRole("row", { name: /^Total/ })).toContainText(
+      cost,
+    );
+  }
+});
+
+test("the waterfall shows turns, calls and failures, folds, zooms, and leads to the record", async ({
+  page,
+  collector,
+}) => {
+  await collector.post("tracklog", story("r"));
+  await open(page, collector, "#/run/tracklog/r/waterfall");
+  const grid = page.getByRole("treegrid", { name: "Waterfall" });
+  const rows = grid.getByRole("row");
+  await expect(rows).toHaveCount(7); // the run, two turns, in each a model call and a tool call
+  await expect(grid.getByRole("row", { name: /Bash/ })).toContainText("20 s");
+  await expect(page.locator(".share-bar")).toContainText(/Tools and sub-runs \d+ %/);
+  await page.getByRole("button", { name: /^Critical path/ }).click();
+  await expect(rows).toHaveCount(5);
+  await page.getByRole("button", { name: /^Critical path/ }).click();
+  await page.getByRole("button", { name: "Failed 1" }).click();
+  await expect(rows).toHaveCount(2);
+  await page.getByRole("button", { name: "Failed 1" }).click();
+  await page.getByRole("button", { name: "Collapse" }).click();
+  await expect(rows).toHaveCount(3);
+  await grid.getByRole("button", { name: "Open" }).first().click();
+  await expect(rows).toHaveCount(5);
+  await grid.getByRole("button", { name: /^Read/ }).click();
+  await expect(page.getByRole("complementary", { name: "The chosen row" })).toContainText("record #5");
+  await page.keyboard.press("0");
+  await page.keyboard.press("1");
+  await expect(page.locator("#e5")).toHaveClass(/chosen/);
+});
+
+test("the topology shows agents, what passed between them, sub-runs and who is asked", async ({ page, collector }) => {
+  await collector.post("tracklog", [
+    ...story("r").slice(0, 6),
+    line("r", 20, 34, "Linked", { kind: "handoff", from: "coder", to: "critic" }),
+    line("r", 21, 35, "Asked", { question_id: "q", text: "May I?", agent: "critic" }),
+    line("r", 22, 36, "Linked", { kind: "sub-run", child: "below" }),
+    line("below", 1, 37, "Began", { what: "run", task: "Look below" }),
+  ]);
+  await open(page, collector, "#/run/tracklog/r/topology");
+  const nodes = page.locator(".node");
+  await expect(nodes).toHaveCount(5);
+  for (const name of ["Repair r", "coder", "critic", "Look below", "You"])
+    await expect(nodes.filter({ hasText: name })).toHaveCount(1);
+  await nodes.filter({ hasText: "coder" }).click();
+  const about = page.getByRole("complementary", { name: "The chosen agent" });
+  await expect(about).toContainText("critic handoff");
+  await nodes.filter({ hasText: "Look below" }).click();
+  await page.getByRole("complementary", { name: "The chosen run" }).getByRole("link", { name: "Open" }).click();
+  await expect(page.getByRole("region", { name: "Summary" })).toContainText("tracklog:below");
+});
+
+test("what people noted about a run stands in its header", async ({ page, collector }) => {
+  await collector.post("tracklog", story("native"));
+  collector.cli("mark", "native", "--tag", "flaky", "--score", "0.5", "--note", "look at the retry", "--seen");
+  await open(page, collector, "#/run/tracklog/native");
+  const marks = page.getByRole("list", { name: "Marks of people" }).getByRole("listitem");
+  await expect(marks).toHaveText(["flaky", "score 0.5", "1 note", /^seen by ./]);
+});
+
+test("why is a button; the keys step by record, by failure and back to live", async ({ page, collector }) => {
+  await collector.post("tracklog", story("r"));
+  await open(page, collector, "#/run/tracklog/r");
+  await settled(page);
+  await page.getByRole("button", { name: /^Why\?/ }).click();
+  await expect(page.getByRole("complementary", { name: "Record 11" })).toBeVisible();
+  await page.keyboard.press(",");
+  await expect(page.getByRole("complementary", { name: "Record 10" })).toBeVisible();
+  await page.keyboard.press("[");
+  await expect(page.getByRole("complementary", { name: "Record 9" })).toBeVisible();
+  await page.keyboard.press("a");
+  await expect(page.getByText("as it was at record 9")).toBeVisible();
+  await page.keyboard.press("l");
+  await expect(page).toHaveURL(/#\/run\/tracklog\/r$/);
+});
+
+test("two runs are chosen by their boxes and compared; another is chosen from a list", async ({ page, collector }) => {
+  await collector.post("tracklog", [...story("one"), ...story("two"), ...story("three")]);
+  await open(page, collector);
+  for (const name of ["Select Repair one", "Select Repair two"]) await page.getByRole("checkbox", { name }).check();
+  await page.getByRole("status").getByRole("link", { name: "Compare" }).click();
+  await expect(page).toHaveURL(/#\/compare\/tracklog%3Aone\/tracklog%3Atwo/);
+  await expect(page.getByRole("region", { name: "Figures" }).getByRole("row", { name: /^Tool calls/ })).toContainText(
+    "22",
+  );
+  await expect(page.getByRole("img", { name: /^Failed calls: A \d+ in \d+ steps, B \d+ in \d+ steps/ })).toBeVisible();
+  await page.getByRole("region", { name: "Run B" }).getByRole("button", { name: "Change" }).click();
+  await page.getByLabel("Find a run by its title").fill("three");
+  await page
+    .getByRole("dialog")
+    .getByRole("button", { name: /Repair three/ })
+    .click();
+  await expect(page).toHaveURL(/tracklog%3Athree/);
+  await page.keyboard.press("x");
+  await expect(page).toHaveURL(/#\/compare\/tracklog%3Athree\/tracklog%3Aone/);
+  await expect(rowsOf(page)).toHaveCount(0);
+});
+
+const PLACES = [
+  "#/run/tracklog/r",
+  "#/run/tracklog/r?seq=10",
+  "#/run/tracklog/r/waterfall?seq=9",
+  "#/run/tracklog/r/topology",
+  "#/run/tracklog/r/cost",
+  "#/run/tracklog/r/records",
+  "#/compare/tracklog:r/tracklog:s",
+  "#/inbox",
+  "#/search?q=basket",
+];
+
+for (const theme of ["light", "dark"] as const)
+  for (const [width, height] of [
+    [1440, 900],
+    [1024, 768],
+    [390, 844],
+  ] as const)
+    test(`the pages of a run, Compare, Inbox and Search have no fault in ${theme}, ${width} pixels wide`, async ({
+      page,
+      collector,
+    }) => {
+      await page.emulateMedia({ colorScheme: theme });
+      await page.setViewportSize({ width, height });
+      await collector.post("tracklog", [...story("r"), ...story("s")]);
+      for (const place of PLACES) {
+        await open(page, collector, place);
+        await settled(page);
+        const { violations } = await new AxeBuilder({ page }).analyze();
+        expect(violations.map((each) => `${place}: ${each.id}: ${each.nodes[0]?.html}`)).toEqual([]);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
+        expect(wide, place).toBe(false);
+      }
+    });

@@ -1,0 +1,69 @@
+/** The first lines of a call and its result: of an edit the difference, of a failure the lines that say why. */
+
+import type { StoryFact } from "../lib/answers";
+import { inert, start } from "../lib/text";
+import { plain } from "./blocks";
+
+const LINES = 4;
+const WIDE = 240; // characters of a line
+const WORSE = /fail|error|exception|denied|not found|cannot|✗|✕/i;
+
+export interface PreviewLine {
+  readonly kind: "" | "add" | "del" | "bad";
+  readonly text: string;
+}
+
+/** The lines of a preview, and how many more there are. */
+export function previewOf(
+  call: Readonly<Record<string, unknown>>,
+  result: StoryFact | undefined,
+  failed: boolean,
+): { lines: PreviewLine[]; more: number } {
+  const input = (call.input ?? {}) as Record<string, unknown>;
+  const [old, fresh] = [input.old_string ?? input.old_str, input.new_string ?? input.new_str];
+  if (!failed && typeof old === "string" && typeof fresh === "string") {
+    const [before, after] = [new Set(old.split("\n")), new Set(fresh.split("\n"))];
+    const lines: PreviewLine[] = [
+      ...old
+        .split("\n")
+        .filter((line) => !after.has(line))
+        .map((text) => ({ kind: "del" as const, text: `- ${text}` })),
+      ...fresh
+        .split("\n")
+        .filter((line) => !before.has(line))
+        .map((text) => ({ kind: "add" as const, text: `+ ${text}` })),
+    ];
+    return { lines: lines.slice(0, LINES), more: Math.max(lines.length - LINES, 0) };
+  }
+  const value = result?.error ?? result?.output ?? result?.status;
+  const text = typeof value === "string" ? value : value === undefined || value === null ? "" : plain(value);
+  const all = text.split("\n").filter((line) => line.trim());
+  const bad = failed ? all.filter((line) => WORSE.test(line)) : [];
+  const order = failed && bad.length ? [...bad, ...all.filter((line) => !bad.includes(line))] : all;
+  return {
+    lines: order.slice(0, LINES).map((line) => ({ kind: bad.includes(line) ? "bad" : "", text: line })),
+    more: Math.max(order.length - LINES, 0),
+  };
+}
+
+interface Props {
+  readonly call: StoryFact;
+  readonly result: StoryFact | undefined;
+  readonly failed: boolean;
+}
+
+export function Preview({ call, result, failed }: Props) {
+  const { lines, more } = previewOf(call, result, failed);
+  if (!lines.length) return null;
+  return (
+    <pre className="preview">
+      {lines.map((line, n) => (
+        <span key={n} className={line.kind}>
+          {inert(start(line.text, WIDE))}
+          {"\n"}
+        </span>
+      ))}
+      {more > 0 && <span className="soft">{more} more lines</span>}
+    </pre>
+  );
+}

@@ -1,0 +1,226 @@
+/** Who worked with whom: runs, their agents and people, and what was handed over. */
+
+import dagre from "@dagrejs/dagre";
+import {
+  Background,
+  Controls,
+  type Edge,
+  Handle,
+  MiniMap,
+  type Node,
+  type NodeProps,
+  Position,
+  ReactFlow,
+  ReactFlowProvider,
+} from "@xyflow/react";
+import "@xyflow/react/dist/style.css";
+import { useMemo, useState } from "react";
+import type { GraphEdge } from "../lib/answers";
+import { address } from "../lib/api";
+import { type Drawn, grouped } from "../lib/graph";
+import { runHref, setQuery, useRoute } from "../lib/route";
+import { inert } from "../lib/text";
+import { briefly, cost, count, duration, percent } from "../lib/time";
+import { useAnswer, useKeys, useLast } from "../lib/use";
+import { Model, Pairs, Sorry, Text } from "./bits";
+import { Icon, StatusGlyph } from "./icons";
+import { Segmented } from "./tools";
+import { Tree } from "./tree";
+
+const [WIDE, HIGH] = [176, 92];
+
+type RunNode = Node<Drawn & { readonly here: boolean; [key: string]: unknown }, "node">;
+
+const nameOf = (node: Drawn): string => (node.kind === "person" ? "You" : (node.name ?? node.id));
+const DASHED: readonly GraphEdge["kind"][] = ["resume", "question"];
+const VERBS: Partial<Record<GraphEdge["kind"], string>> = { acts: "", question: "asks" };
+
+/** Left to right, without crossings where possible. */
+function placed(nodes: readonly Drawn[], edges: readonly GraphEdge[]): Map<string, { x: number; y: number }> {
+  const graph = new dagre.graphlib.Graph();
+  graph.setGraph({ rankdir: "LR", nodesep: 26, ranksep: 110 });
+  graph.setDefaultEdgeLabel(() => ({}));
+  for (const node of nodes) graph.setNode(node.id, { width: WIDE, height: HIGH });
+  for (const edge of edges) graph.setEdge(edge.source, edge.target);
+  dagre.layout(graph);
+  return new Map(
+    nodes.map(({ id }) => {
+      const at = graph.node(id) as { x: number; y: number };
+      return [id, { x: at.x - WIDE / 2, y: at.y - HIGH / 2 }];
+    }),
+  );
+}
+
+function NodeCard({ data, selected }: NodeProps<RunNode>) {
+  const { kind, status, model, times, failures, seconds, share, here } = data;
+  const asks = kind === "person" && status === "waiting";
+  return (
+    <div
+      className={`node ${kind}${selected || here ? " here" : ""}${status === "failed" ? " bad" : ""}${asks ? " asks" : ""}`}
+    >
+      <Handle type="target" position={Position.Left} isConnectable={false} />
+      <div className="node-name">
+        {kind === "agent" ? <Icon name="robot" size={13} /> : <StatusGlyph status={status ?? "lost"} />}
+        <b className="cut">
+          <Text>{nameOf(data)}</Text>
+        </b>
+        {times > 1 && <span>×{count(times)}</span>}
+        {failures > 0 && <span className="failed">{failures}✕</span>}
+      </div>
+      <div className="soft cut">{model ? <Model name={model} /> : aboutOf(data)}</div>
+      <div className="node-figures">
+        <b>{kind === "person" ? "" : cost(data)}</b>
+        <span className="soft">{seconds === null ? "" : briefly(seconds)}</span>
+      </div>
+      <i className="node-share">
+        <i style={{ width: `${(share ?? 0) * 100}%` }} />
+      </i>
+      <Handle type="source" position={Position.Right} isConnectable={false} />
+    </div>
+  );
+}
+
+/** What stands on a node without a model. */
+function aboutOf({ kind, status }: Drawn): string {
+  if (kind === "person") return status === "waiting" ? "to answer" : "asked";
+  return kind === "agent" ? "no model" : status === null ? "not recorded" : "a run, no model";
+}
+
+const TYPES = { node: NodeCard };
+
+export default function Topology({ family, run }: { family: string; run: string }) {
+  const { query } = useRoute();
+  const listed = query.get("list") === "1" || query.get("view") === "tree";
+  const asked = { family, run };
+  const tree = useAnswer(listed ? address("/api/runs/{family}/{run}/tree", { ...asked, around: true }) : null);
+  const rows = useLast(tree.data);
+  const { data, trouble, again } = useAnswer(listed ? null : address("/api/runs/{family}/{run}/graph", asked));
+  const graph = useLast(data);
+  const show = (as: "graph" | "list") => setQuery({ list: as === "list" ? "1" : "", view: "" });
+  useKeys({ t: () => show(listed ? "graph" : "list") });
+  const [chosen, choose] = useState<string | null>(null);
+  const key = `${family}:${run}`;
+  const drawn = useMemo(() => {
+    const { nodes, edges } = grouped(graph ?? { nodes: [], edges: [] });
+    const places = placed(nodes, edges);
+    return {
+      nodes: nodes.map(
+        (node): RunNode => ({
+          id: node.id,
+          type: "node",
+          position: places.get(node.id) ?? { x: 0, y: 0 },
+          data: { ...node, here: node.id === key },
+          width: WIDE,
+          height: HIGH,
+          ariaLabel: inert(`${nameOf(node)}, ${node.kind === "run" ? (node.status ?? "not recorded") : node.kind}`),
+        }),
+      ),
+      edges: edges.map(
+        (edge): Edge => ({
+          id: `${edge.source} ${edge.kind} ${edge.target}`,
+          source: edge.source,
+          target: edge.target,
+          label: [VERBS[edge.kind] ?? edge.kind, edge.count > 1 ? `×${count(edge.count)}` : ""].join(" ").trim(),
+          className: edge.kind === "question" ? "asks" : "",
+          ...(DASHED.includes(edge.kind) ? { style: { strokeDasharray: "5 4" } } : {}),
+        }),
+      ),
+    };
+  }, [graph, key]);
+  const failed = listed ? tree.trouble : trouble;
+  if (failed && !(listed ? rows : graph)) return <Sorry trouble={failed} again={listed ? tree.again : again} />;
+  if (!(listed ? rows : graph)) return <p className="soft pad">Loading …</p>;
+  const node = drawn.nodes.find((each) => each.id === (chosen ?? key))?.data;
+  return (
+    <div className="topology">
+      <div className="topology-view">
+        <Segmented
+          label="Shown as"
+          value={listed ? "list" : "graph"}
+          options={[
+            ["graph", "Graph"],
+            ["list", "List"],
+          ]}
+          onChange={show}
+        />
+        {listed ? (
+          <Tree rows={rows ?? []} family={family} run={run} />
+        ) : (
+          <ReactFlowProvider>
+            <ReactFlow
+              nodes={drawn.nodes}
+              edges={drawn.edges}
+              nodeTypes={TYPES}
+              fitView
+              fitViewOptions={{ maxZoom: 1, padding: 0.15 }}
+              minZoom={0.1}
+              nodesDraggable={false}
+              nodesConnectable={false}
+              deleteKeyCode={null}
+              proOptions={{ hideAttribution: true }}
+              onNodeClick={(_, each) => choose(each.id)}
+            >
+              <Background gap={22} />
+              <Controls showInteractive={false} />
+              {drawn.nodes.length > 3 && <MiniMap pannable zoomable ariaLabel="Map of the graph" />}
+            </ReactFlow>
+          </ReactFlowProvider>
+        )}
+      </div>
+      {!listed && node && <About node={node} nodes={drawn.nodes} edges={drawn.edges} />}
+    </div>
+  );
+}
+
+interface AboutProps {
+  readonly node: RunNode["data"];
+  readonly nodes: readonly RunNode[];
+  readonly edges: readonly Edge[];
+}
+
+function About({ node, nodes, edges }: AboutProps) {
+  const [family = "", ...rest] = node.id.split(":");
+  const next = edges.filter((edge) => edge.source === node.id);
+  const facts: [string, string][] = [
+    ["Cost", `${cost(node)}${node.share ? `, ${percent(node.share)} of all` : ""}`],
+    ["Time", duration(node.seconds)],
+    ["Tool calls", `${count(node.calls)}${node.failures ? `, ${count(node.failures)} failed` : ""}`],
+  ];
+  return (
+    <aside className="topology-about" aria-label={`The chosen ${node.kind}`}>
+      <header>
+        {node.status && <StatusGlyph status={node.status} />}
+        <strong className="cut">
+          <Text>{nameOf(node)}</Text>
+        </strong>
+        {node.kind === "run" && node.times === 1 && (
+          <a className="button" href={runHref(family, rest.join(":"))}>
+            Open
+          </a>
+        )}
+      </header>
+      <Pairs pairs={facts} />
+      {next.length > 0 && (
+        <section>
+          <h2>Leads to</h2>
+          <ul>
+            {next.map((edge) => {
+              const target = nodes.find((each) => each.id === edge.target)?.data;
+              return (
+                target && (
+                  <li key={edge.id}>
+                    {target.status && <StatusGlyph status={target.status} />}
+                    <span className="cut">
+                      <Text>{nameOf(target)}</Text> <span className="soft">{edge.label}</span>
+                    </span>
+                    <span className="num">{target.kind === "person" ? "" : cost(target)}</span>
+                  </li>
+                )
+              );
+            })}
+          </ul>
+        </section>
+      )}
+    </aside>
+  );
+}

@@ -1,0 +1,401 @@
+/** A run as rows over time: turns, model calls, tool calls, waits and sub-runs. */
+
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type CSSProperties, useMemo, useRef, useState } from "react";
+import type { Shares, ShowAnswer, TurnRow } from "../lib/answers";
+import { address } from "../lib/api";
+import { type Axis, axisOf, gapsOf } from "../lib/axis";
+import type { Book } from "../lib/book";
+import { setQuery } from "../lib/route";
+import { inert } from "../lib/text";
+import { clock, cost, duration, percent } from "../lib/time";
+import { tokensOf, useTurns } from "../lib/turns";
+import { useAnswer, useKeys, useLast } from "../lib/use";
+import { isFrame, type Row, timed, unfolded } from "../lib/waterfall";
+import { Text } from "./bits";
+import { Icon } from "./icons";
+import { MiniMap } from "./mini-map";
+
+const HIGH = 23;
+const FEW = 40; // turns that are open at first
+const MOST = 20_000; // rows that are asked for at once
+
+interface Props {
+  readonly family: string;
+  readonly run: string;
+  readonly book: Book;
+  readonly shown: ShowAnswer | undefined;
+  readonly seq: number;
+  readonly at: number;
+  readonly choose: (seq: number) => void;
+}
+
+const NONE: readonly Row[] = [];
+type Filter = "all" | "failed" | "waits";
+
+/** The rows of a run; of one with too many, those of a range of time. */
+export function useSpans(family: string, run: string, at: number, range?: readonly [number, number]) {
+  const asked = { family, run, limit: MOST, ...(at ? { at } : {}) };
+  const fresh = at ? "never" : { family, run };
+  const all = useLast(useAnswer(address("/api/runs/{family}/{run}/spans", asked), fresh).data);
+  const [t0, t1] = (range ?? []).map((each) => new Date(each).toISOString());
+  const some = useLast(
+    useAnswer(all?.cut && t0 && t1 ? address("/api/runs/{family}/{run}/spans", { ...asked, t0, t1 }) : null, fresh)
+      .data,
+  );
+  const answer = (all?.cut && range && some) || all;
+  return useMemo(() => answer && { ...answer, rows: timed(answer.rows) }, [answer]);
+}
+
+export function Waterfall({ family, run, book, shown, seq, at, choose }: Props) {
+  const [range, setRange] = useState<readonly [number, number]>();
+  const spans = useSpans(family, run, at, range);
+  const rows = spans?.rows ?? NONE;
+  const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set());
+  const [filter, setFilter] = useState<Filter>("all");
+  const [onPath, setOnPath] = useState(false);
+  const [text, setText] = useState("");
+  const [[low, high], setShare] = useState<readonly [number, number]>([0, 1]);
+  const axis = useMemo(() => {
+    const [begin, end] = [Date.parse(spans?.begin ?? ""), Date.parse(spans?.end ?? "")];
+    const moments = rows.flatMap((row) => [row.begin, row.end]);
+    return axisOf(gapsOf(moments, begin, end), begin, Math.max(end, begin + 1));
+  }, [rows, spans?.begin, spans?.end]);
+  const setWindow = ([from, to]: readonly [number, number]) => {
+    setShare([from, to]);
+    setRange(from > 0 || to < 1 ? [axis.time(from), axis.time(to)] : undefined);
+  };
+  const parents = useMemo(() => new Set(rows.map((row) => row.parent)), [rows]);
+  const closedAtFirst = rows.filter((row) => row.kind === "turn").length > FEW;
+  const isOpen = (row: Row) => row.kind === "run" || !parents.has(row.id) || toggled.has(row.id) !== !closedAtFirst;
+  /** What is behind the name of a row: of a turn, what was said in it. */
+  const detailOf = (row: Row): string => {
+    if (row.kind !== "turn") return row.depth === 1 ? (row.agent ?? "") : "";
+    const record = book.held(row.seq);
+    return record?.facts.some((fact) => fact.fact === "Said") ? record.words : "";
+  };
+  const wanted = (row: Row) =>
+    (filter === "all" || (filter === "failed" ? row.failed : row.wait)) &&
+    (!onPath || row.on_path) &&
+    (!text || `${nameOf(row)} ${detailOf(row)}`.toLowerCase().includes(text.toLowerCase()));
+  const narrowed = filter !== "all" || onPath || text !== "";
+  const visible = narrowed
+    ? rows.filter((row) => row.kind === "run" || (wanted(row) && (!isFrame(row) || (row.kind === "step" && !onPath))))
+    : unfolded(rows, isOpen);
+  const before = visible.filter((row) => row.depth > 0 && axis.x(row.end) < low).length;
+  const inWindow = visible.filter((row) => row.depth === 0 || (axis.x(row.end) >= low && axis.x(row.begin) <= high));
+  const behind = visible.length - inWindow.length - before;
+  const box = useRef<HTMLDivElement>(null);
+  const list = useVirtualizer({
+    count: inWindow.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => HIGH,
+    overscan: 10,
+    useFlushSync: false,
+  });
+  const zoom = (factor: number, middle = (low + high) / 2) => {
+    const half = Math.min(((high - low) / 2) * factor, 0.5);
+    const begin = Math.min(Math.max(middle - half, 0), 1 - 2 * half);
+    setWindow([begin, begin + 2 * half]);
+  };
+  const pan = (by: number) => {
+    const wide = high - low;
+    const begin = Math.min(Math.max(low + by * wide, 0), 1 - wide);
+    setWindow([begin, begin + wide]);
+  };
+  const here = inWindow.findIndex((row) => row.seq === seq && row.kind !== "run");
+  const step = (by: number) => {
+    const next = inWindow[Math.min(Math.max(here + by, 0), inWindow.length - 1)];
+    if (!next) return;
+    choose(next.seq);
+    list.scrollToIndex(inWindow.indexOf(next));
+  };
+  const toggle = (row: Row) =>
+    setToggled((old) => {
+      const next = new Set(old);
+      if (!next.delete(row.id)) next.add(row.id);
+      return next;
+    });
+  useKeys({
+    "+": () => zoom(0.5),
+    "-": () => zoom(2),
+    "0": () => setWindow([0, 1]),
+    ArrowLeft: () => pan(-0.2),
+    ArrowRight: () => pan(0.2),
+    j: () => step(1),
+    k: () => step(-1),
+    ArrowDown: () => step(1),
+    ArrowUp: () => step(-1),
+  });
+  const drawn = list.getVirtualItems().map((item) => ({ row: inWindow[item.index], top: item.start }));
+  const models = drawn.flatMap(({ row }) => (row?.kind === "model" ? [row.seq] : []));
+  const turns = useTurns(family, run, models);
+  if (!spans) return <p className="soft pad">Loading …</p>;
+  if (rows.length < 2) return <p className="soft pad">No turn, call, wait or step was recorded.</p>;
+  const chosen = inWindow[here];
+  const failed = rows.filter((row) => row.failed && row.depth > 0).length;
+  const waits = rows.filter((row) => row.wait).length;
+  const place: Placed = { axis, low, high };
+  return (
+    <div className="waterfall">
+      <ShareBar shares={spans.shares} />
+      <div className="toolbar">
+        <span className="box">
+          <Icon name="search" size={14} />
+          <input
+            type="search"
+            aria-label="Filter rows"
+            placeholder="Filter rows"
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+          />
+        </span>
+        <button className={onPath ? "chip on" : "chip"} aria-pressed={onPath} onClick={() => setOnPath(!onPath)}>
+          Critical path {duration(spans.path_seconds)}
+        </button>
+        {(
+          [
+            ["failed", `Failed ${failed}`],
+            ["waits", `Waits ${waits}`],
+          ] as const
+        ).map(([key, words]) => (
+          <button
+            key={key}
+            className={filter === key ? "chip on" : "chip"}
+            aria-pressed={filter === key}
+            onClick={() => setFilter(filter === key ? "all" : key)}
+          >
+            {words}
+          </button>
+        ))}
+        <span className="grow" />
+        <span className="soft keys-hint">
+          <kbd>+</kbd> <kbd>-</kbd> zoom <kbd>←</kbd> <kbd>→</kbd> pan <kbd>0</kbd> all
+        </span>
+        <button
+          onClick={() =>
+            setToggled(new Set(closedAtFirst ? [] : rows.filter((row) => parents.has(row.id)).map((row) => row.id)))
+          }
+        >
+          Collapse
+        </button>
+        <button aria-label="Closer" onClick={() => zoom(0.5)}>
+          +
+        </button>
+        <button aria-label="Further away" onClick={() => zoom(2)}>
+          −
+        </button>
+      </div>
+      <div className="wf-head">
+        <span>Step</span>
+        <span className="num">Took</span>
+        <span className="num">Cost</span>
+        <MiniMap rows={rows} axis={axis} low={low} high={high} onWindow={(from, to) => setWindow([from, to])} />
+      </div>
+      <div
+        className="wf-rows"
+        ref={box}
+        role="treegrid"
+        aria-label="Waterfall"
+        aria-rowcount={inWindow.length}
+        tabIndex={0}
+        onWheel={(event) => {
+          if (!event.ctrlKey && !event.metaKey) return;
+          const area = event.currentTarget.getBoundingClientRect();
+          const share = (event.clientX - area.left) / area.width;
+          zoom(event.deltaY > 0 ? 1.25 : 0.8, low + share * (high - low));
+        }}
+      >
+        {before > 0 && (
+          <button className="link wf-fold" onClick={() => setWindow([0, high])}>
+            {before} rows before {clock(new Date(axis.time(low)).toISOString()).slice(0, 5)}
+          </button>
+        )}
+        <div style={{ height: list.getTotalSize(), position: "relative" }} role="rowgroup">
+          {drawn.map(
+            ({ row, top }) =>
+              row && (
+                <RowView
+                  key={row.id}
+                  row={row}
+                  name={row.kind === "run" ? (shown?.title ?? shown?.run ?? run) : nameOf(row)}
+                  detail={row.kind === "model" ? wordsOf(turns, row) : detailOf(row)}
+                  top={top}
+                  place={place}
+                  open={parents.has(row.id) ? isOpen(row) : null}
+                  spent={cost(row.kind === "run" && shown ? (shown.cost_with_sub_runs ?? shown) : row)}
+                  chosen={row === chosen}
+                  choose={choose}
+                  toggle={toggle}
+                />
+              ),
+          )}
+        </div>
+        {behind > 0 && (
+          <button className="link wf-fold" onClick={() => setWindow([low, 1])}>
+            {behind} rows after {clock(new Date(axis.time(high)).toISOString()).slice(0, 5)}
+          </button>
+        )}
+      </div>
+      {chosen && (
+        <aside className="wf-dock" aria-label="The chosen row">
+          <div>
+            <strong className={chosen.failed ? "failed" : ""}>
+              <Text>{nameOf(chosen)}</Text>
+            </strong>{" "}
+            <span className="soft cut">
+              <Text>{detailOf(chosen)}</Text>
+            </span>
+            <p className="soft">
+              record #{chosen.seq}, {clock(new Date(chosen.begin).toISOString())}
+            </p>
+          </div>
+          <dl>
+            <dt>Took</dt>
+            <dd>{duration(chosen.seconds)}</dd>
+            <dt>On the path</dt>
+            <dd>
+              {chosen.on_path ? `yes, ${percent(chosen.seconds / Math.max(spans.path_seconds, 0.001), 1)} of it` : "no"}
+            </dd>
+          </dl>
+          <div className="row">
+            <button onClick={() => setQuery({ why: "1" })}>
+              Why? <kbd>W</kbd>
+            </button>
+          </div>
+        </aside>
+      )}
+    </div>
+  );
+}
+
+/** The name of a row; that of a sub-run without its family. */
+function nameOf(row: Row): string {
+  const name =
+    row.name ?? { wait: "a question", model: row.agent ?? "model", tool: "a tool" }[row.kind as string] ?? "";
+  if (row.kind === "sub-run") return name.slice(name.indexOf(":") + 1);
+  return row.kind === "turn" ? `Turn${name.slice(4)}` : name;
+}
+
+const wordsOf = (turns: readonly TurnRow[], row: Row): string => {
+  const turn = turns.find((each) => each.seq === row.seq);
+  return turn ? tokensOf(turn) : "";
+};
+
+interface Placed {
+  readonly axis: Axis;
+  readonly low: number;
+  readonly high: number;
+}
+
+interface RowProps {
+  readonly row: Row;
+  readonly name: string;
+  readonly detail: string;
+  readonly top: number;
+  readonly place: Placed;
+  readonly open: boolean | null;
+  readonly spent: string;
+  readonly chosen: boolean;
+  readonly choose: (seq: number) => void;
+  readonly toggle: (row: Row) => void;
+}
+
+const ICONS = {
+  run: "robot",
+  turn: "reply",
+  model: "thought",
+  tool: "tool",
+  wait: "person",
+  "sub-run": "sub",
+  step: "right",
+} as const;
+
+function RowView({
+  row,
+  name,
+  detail,
+  top,
+  place: { axis, low, high },
+  open,
+  spent,
+  chosen,
+  choose,
+  toggle,
+}: RowProps) {
+  const share = (at: number) => ((axis.x(at) - low) / (high - low)) * 100;
+  const [left, right] = [Math.max(share(row.begin), -1), Math.min(share(row.end), 101)];
+  const took = duration(row.seconds);
+  const style = { left: `${left}%`, width: `max(${right - left}%, 2px)` };
+  const late = right > 82;
+  return (
+    <div
+      className={`wf-row ${row.kind}${row.failed ? " bad" : ""}${chosen ? " chosen" : ""}`}
+      role="row"
+      aria-level={row.depth + 1}
+      aria-selected={chosen}
+      {...(open === null ? {} : { "aria-expanded": open })}
+      style={{ transform: `translateY(${top}px)`, "--depth": row.depth } as CSSProperties}
+    >
+      <span role="gridcell" className="wf-name">
+        {open !== null && row.kind !== "run" ? (
+          <button className="quiet" aria-label={open ? "Close" : "Open"} onClick={() => toggle(row)}>
+            <Icon name={open ? "down" : "right"} size={12} />
+          </button>
+        ) : (
+          <i className="wf-pad" />
+        )}
+        <Icon name={ICONS[row.kind]} size={13} />
+        <button className="quiet cut" title={inert(`${name} ${detail}`)} onClick={() => choose(row.seq)}>
+          <b>
+            <Text>{name}</Text>
+          </b>{" "}
+          <span className="soft">
+            <Text>{detail}</Text>
+          </span>
+        </button>
+      </span>
+      <span role="gridcell" className="num">
+        {took}
+      </span>
+      <span role="gridcell" className="num">
+        {spent.replace("–", "")}
+      </span>
+      <span role="gridcell" className="wf-track">
+        <i className={row.on_path ? "bar path" : "bar"} style={style} />
+        <small
+          className={late ? "soft late" : "soft"}
+          style={late ? { right: `${100 - left}%` } : { left: `${right}%` }}
+        >
+          {row.failed && <b className="failed">✕ </b>}
+          {row.kind !== "run" && took}
+        </small>
+      </span>
+    </div>
+  );
+}
+
+function ShareBar({ shares }: { shares: Shares }) {
+  const parts = [
+    ["model", "Model", shares.model],
+    ["tool", "Tools and sub-runs", shares.tools],
+    ["waiting", "Waiting for a person", shares.waiting],
+    ["nothing", "Nothing recorded", shares.nothing],
+  ] as const;
+  const all = parts.reduce((sum, [, , each]) => sum + each, 0) || 1;
+  return (
+    <div className="share-bar">
+      <span className="bars" aria-hidden="true">
+        {parts.map(([key, , each]) => each > 0 && <i key={key} className={key} style={{ flexGrow: each }} />)}
+      </span>
+      <ul>
+        {parts.map(([key, label, each]) => (
+          <li key={key}>
+            <i className={key} /> {label} <strong>{percent(each / all)}</strong>{" "}
+            <span className="soft">{duration(each)}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
