@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -28,6 +29,13 @@ for name in list(os.environ):  # what a person may have set for programs that ar
 # A job in the background of a shell ignores interrupts, and so would all that is started here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Tests of crashes leave the files of the stores open that they give up, as a crash would not.
+FILES = 8192
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+if soft != resource.RLIM_INFINITY and soft < FILES:
+    most = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 if (node := Path(sys.prefix) / "node").is_dir():  # set-up found none on this machine that fits
     os.environ["PATH"] = f"{node}:{os.environ.get('PATH', os.defpath)}"

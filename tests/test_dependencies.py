@@ -12,6 +12,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MADE_TO_BE_EXTENDED = {
     "pydantic.BaseModel",
     "pydantic.RootModel",
+    "grpc.GenericRpcHandler",
     "typing_extensions.TypedDict",
 }
 OVERRIDDEN = {

@@ -13,15 +13,22 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 import derive
+import site_build as site
 from support.collecting import collector, lasting_port
 from tracklog.cli import tracklog as group
 from tracklog.home import registry
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "contracts/README.md",
+]
 
 
 def sessions(page: Path) -> list[str]:
@@ -248,6 +255,16 @@ def test_every_command_of_a_page_is_in_a_session_that_is_run(page):
     assert not re.findall(r"^```(?:sh|bash|shell|zsh)$", page.read_text(), re.MULTILINE)
 
 
+SET_BY_THE_SHELL = r"(?:LINES|COLUMNS|SECONDS|RANDOM|GROUPS|UID|EUID|PPID|HOSTNAME|REPLY|OPTARG)"
+"""Variables that an interactive shell sets by itself, also after a page has set them."""
+
+
+@pytest.mark.parametrize("page", TRIED, ids=lambda page: page.name)
+def test_a_page_sets_no_variable_that_an_interactive_shell_sets(page):
+    commands = [command for session in sessions(page) for command, _ in steps(session)]
+    assert [each for each in commands if re.search(rf"\b{SET_BY_THE_SHELL}=", each)] == []
+
+
 @pytest.mark.parametrize("page", TRIED, ids=lambda page: page.name)
 def test_a_page_keeps_its_record_in_a_folder_that_can_be_thrown_away(page):
     """Nobody who follows a page writes into the record that is their own."""
@@ -266,6 +283,50 @@ def test_every_link_leads_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page: its headings, as GitHub and the site write them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title) for title in titles]
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_to_a_section_leads_to_a_heading(page):
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
+        there = page.parent / target if target else page
+        assert anchor in anchors(there), f"{target}#{anchor}"
+
+
+def test_the_site_has_every_page_of_the_docs_once_and_is_strict():
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+
+    def paths(entry) -> list[str]:
+        if isinstance(entry, str):
+            return [entry]
+        inner = entry.values() if isinstance(entry, dict) else entry
+        return [path for each in inner for path in paths(each)]
+
+    docs = ROOT / "docs"
+    pages = sorted(str(path.relative_to(docs)) for path in docs.rglob("*.md"))
+    assert sorted(paths(settings["nav"])) == pages
+    assert settings["strict"] is True
+    assert settings["theme"]["font"] is False  # nothing is loaded from elsewhere
+
+
+def test_what_a_page_of_the_site_loads_from_elsewhere_is_replaced_or_named(tmp_path):
+    (tmp_path / "how-to").mkdir()
+    page = tmp_path / "how-to" / "a.html"
+    page.write_text(f'<script src="{site.SHIM}"></script><a href="https://example.org">x</a>')
+    assert site.local(tmp_path) == []
+    assert page.read_text().startswith(f'<script src="../{site.OWN}">')
+    assert (ROOT / "docs" / site.OWN).exists()
+    page.write_text(
+        '<img src="https://example.org/x.png"><link rel=stylesheet href=//example.org/x>'
+    )
+    assert len(site.local(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -292,13 +353,41 @@ def test_every_verb_and_every_dialect_is_documented():
         assert f"`{name}`" in readme
 
 
+def test_every_page_can_be_reached_from_the_readme():
+    seen: set[Path] = set()
+    left = [ROOT / "README.md"]
+    while left:
+        page = left.pop()
+        seen.add(page)
+        for target in re.findall(r"\]\(([^)#]+\.md)[^)]*\)", page.read_text()):
+            path = (page.parent / target).resolve()
+            left += [path] if path not in seen else []
+    assert set(PAGES) - seen == set()
+
+
+def test_every_variable_of_the_environment_is_documented():
+    page = (ROOT / "docs/reference/environment.md").read_text()
+    sources = [*(ROOT / "src/tracklog").rglob("*.py"), *(ROOT / "contracts/source").glob("*.py")]
+    texts = "\n".join(path.read_text() for path in sources)
+    name = re.compile(r"\bTRACKLOG_[A-Z_]+\b")
+    assert set(name.findall(page)) == set(name.findall(texts))
+
+
+def test_every_finding_of_a_sample_is_documented():
+    page = (ROOT / "docs/reference/dialects.md").read_text()
+    samples = (ROOT / "tests/samples/dialects").glob("*/odd/*.jsonl")
+    assert {f"| `{path.stem.rpartition('@')[2]}` |" for path in samples} <= set(
+        re.findall(r"^\| `[a-z-]+` \|", page, re.MULTILINE)
+    )
+
+
 def test_every_runtime_dependency_has_its_line_in_the_readme():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     del extras["dev"]
     python = {
         re.match(r"[\w.-]+", each)[0] for each in chain(project["dependencies"], *extras.values())
-    }
+    } - {"tracklog"}  # the extra `all` names the others
     node = {
         name
         for folder in ("console", "contracts/ts")

@@ -10,13 +10,18 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
+from promises.command import Serving
 from support import fleets
+from support.rights import modes_bind
 from support.waiting import eventually
 from tracklog.home.home import Home
 from tracklog.journal.archive.objects import FolderObjects
 from tracklog.journal.archive.reader import ArchiveReader
-from tracklog.journal.archive.shipping import Archiver
+from tracklog.journal.archive.shipping import NAME, Archiver
+from tracklog.journal.archive.shipping import archive as archive_record
+from tracklog.journal.archive.verify import verify_archive
 from tracklog.journal.backup import restore
 
 
@@ -72,13 +77,123 @@ def test_a_changed_archive_is_not_intact_and_an_empty_one_is_none(tmp_path):
     (data,) = Path(archive / "v1").glob("*.zst")
     packed = data.read_bytes()
     data.write_bytes(packed[:-3])
-    tracklog("verify", archive, code=1)
+    said = tracklog("verify", archive, code=1)
+    assert "record 1: records 1 to 1 cannot be read: v1/0000000001.jsonl.zst" in said
+    assert "NOT intact" in said
     (tmp_path / "nothing").mkdir()
     assert "there is no archive" in tracklog("verify", tmp_path / "nothing", code=2)
     assert "there is no archive" in tracklog(
         "restore", tmp_path / "nothing", tmp_path / "x", code=2
     )
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("kind", ["jsonl.zst", "chain"])
+@pytest.mark.parametrize("how", ["missing", "cut", "garbage"])
+def test_damage_of_an_archive_is_named_by_every_command_that_relies_on_it(tmp_path, kind, how):
+    home, archive = tmp_path / "home", tmp_path / "archive"
+    with Home(home, clock=lambda: 1_700_000_000.0, segment_size=100) as old:
+        for number in range(4):
+            old.intake.admit([fleets._line(f"t{number}", f"run-{number}")], "kahn-agent")
+            Archiver(old.storage, FolderObjects(archive)).ship()
+    path = archive / "v1" / f"0000000002.{kind}"
+    content = path.read_bytes()
+    path.unlink()
+    if how != "missing":
+        path.write_bytes(content[:-5] if how == "cut" else b"#" * len(content))
+    prune = ("prune", "--home", home, "--older-than", "7d", "--open-too", "--archive", archive)
+    wanted = {
+        ("verify", archive): "record 2: ",
+        ("verify", archive, "--json"): '"seq":2',
+        (*prune, "--dry-run"): "nothing was deleted",
+        prune: "nothing was deleted",
+        ("restore", archive, tmp_path / "restored"): "",
+    }
+    if kind == "chain" or how != "garbage":  # of the same size
+        wanted["archive", archive, "--home", home] = ""
+        wanted["archive", archive, "--home", home, "--behind"] = ""
+    before = files(home)
+    for command, words in wanted.items():
+        said = tracklog(*command, code=1)
+        assert words in said
+        assert "0000000002" in said or (kind, how) == ("chain", "missing")
+        assert "Traceback" not in said
+    assert files(home) == before
+    path.write_bytes(content)
+    for command in wanted:
+        tracklog(*command)
+
+
+def files(home: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in (home / "journal").iterdir()}
+
+
+def test_a_dry_run_says_what_would_be_archived_first(tmp_path):
+    home, archive = tmp_path / "home", tmp_path / "archive"
+    with Home(home, clock=lambda: 1_700_000_000.0, segment_size=100) as old:
+        for number in range(3):
+            old.intake.admit([fleets._line(f"t{number}", "run-1")], "kahn-agent")
+    prune = ("prune", "--home", home, "--older-than", "7d", "--open-too", "--archive", archive)
+    said = tracklog(*prune, "--dry-run")
+    assert "3 records would be archived first" in said
+    assert "3 records would be deleted" in said
+    assert not archive.exists()
+    said = tracklog(*prune, "--archive-too")
+    assert "3 records deleted from the archive" in said
+    assert "proven" in tracklog("verify", archive)
+    assert "needs --archive" in tracklog(*prune[:-2], "--archive-too", code=2)
+
+
+@pytest.mark.parametrize("leased", [True, False])
+def test_a_home_that_cannot_be_written_is_archived_unless_a_collector_does(tmp_path, leased):
+    home, archive = tmp_path / "home", tmp_path / "archive"
+    with Home(home) as opened:
+        opened.intake.admit([fleets._line("one", "run-1")], "kahn-agent")
+        if leased:  # as a collector that archived leaves it
+            opened.storage.leases().close()
+    if leased:  # by a process that may write there
+        holder = subprocess.Popen(
+            [sys.executable, "-c", _HOLDS, home / "hosts" / "leases"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        assert holder.stdout.read(1) == b"x"
+        (home / "hosts" / "leases").chmod(0o400)
+    for folder in (home, *(each for each in home.rglob("*") if each.is_dir())):
+        folder.chmod(0o500)
+    with modes_bind(), Home(home, readonly=True) as reading:
+        assert not (home / "hosts").exists() or leased
+        if leased:
+            assert not reading.storage.leases().take(NAME)
+            holder.communicate()
+        with reading.storage.leases() as leases:
+            assert leases.take(NAME)
+        assert archive_record(reading.storage, str(archive))[1] == 1
+    assert verify_archive(FolderObjects(archive)).verdict == "proven"
+    for folder in (home, *(each for each in home.rglob("*") if each.is_dir())):
+        folder.chmod(0o700)
+
+
+_HOLDS = """
+import fcntl, os, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("x", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_collector_goes_on_archiving_and_logs_what_is_lost(tmp_path):
+    home, archive = tmp_path / "home", tmp_path / "archive"
+    with Home(home) as opened:
+        opened.intake.admit([fleets._line("one", "run-1")], "kahn-agent")
+        Archiver(opened.storage, FolderObjects(archive)).ship()
+        (archive / "v1" / "0000000001.jsonl.zst").unlink()
+        opened.intake.admit([fleets._line("two", "run-1")], "kahn-agent")
+    with Serving(home, "--archive", archive) as server:
+        assert eventually(lambda: "tracklog_archive_behind 0\n" in server.get("/metrics").text)
+        assert eventually(
+            lambda: any("0000000001.jsonl.zst is missing" in each for each in server.said)
+        )
 
 
 def test_old_records_are_deleted_only_when_the_archive_has_them(tmp_path):
@@ -95,7 +210,7 @@ def test_old_records_are_deleted_only_when_the_archive_has_them(tmp_path):
         Archiver(other.storage, FolderObjects(archive)).ship()
     assert "another journal" in tracklog(*prune, code=2)  # nothing is deleted
     shutil.rmtree(archive)
-    assert "dropped" in tracklog(*prune)
+    assert "2 records deleted" in tracklog(*prune)
     with Home(home, readonly=True) as pruned:
         assert pruned.store.first > 1
     reader = ArchiveReader(FolderObjects(archive))

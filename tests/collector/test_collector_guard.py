@@ -552,3 +552,45 @@ def test_a_full_disk_is_503_and_nothing_is_acknowledged(tmp_path):
         process.stdout.close()
     with Home(tmp_path, readonly=True) as home:
         assert home.journal.last == acknowledged
+
+
+def test_a_mark_is_recorded_with_the_name_of_the_token_and_a_typed_name_is_a_claim(guarded):
+    own = {"Authorization": f"Bearer {TOKEN}"}
+    guarded.post([start("marked")], headers=own)
+    body = {"run": "kahn:marked", "tag": "flaky", "by": "ann"}
+    recorded = guarded.http.post("/api/marks", json=body, headers=own)
+    assert recorded.status_code == 200
+    [mark] = recorded.json()
+    [row] = guarded.get("/api/marks", params={"run": "kahn:marked"}, headers=own).json()
+    assert (row["by"], row["claimed_by"], row["mark"]) == ("token", "ann", mark["mark"])
+    [run] = guarded.get("/api/runs", params={"tag": "flaky"}, headers=own).json()
+    assert (run["run"], run["marks"]["tags"]) == ("marked", ["flaky"])
+    last = guarded.get("/api/events", headers=own).json()["last"]
+    assert last == mark["seq"]
+    elsewhere = {"Origin": "https://evil.example"}
+    refused = [
+        (401, {"json": body}),
+        (401, {"json": body, "headers": {"Authorization": "Bearer wrong"}}),
+        (403, {"json": body, "headers": own | elsewhere}),
+        (421, {"json": body, "headers": own | {"Host": "evil.example"}}),
+        (415, {"content": b"{}", "headers": own | {"Content-Type": "text/plain"}}),
+        (400, {"json": {"run": "kahn:marked"}, "headers": own}),
+        (400, {"json": {"tag": "flaky"}, "headers": own}),
+        (400, {"json": body | {"tag": ""}, "headers": own}),
+        (400, {"json": body | {"seen": "yes"}, "headers": own}),
+        (400, {"json": body | {"score": "high"}, "headers": own}),
+        (400, {"json": body | {"record": 0}, "headers": own}),
+        (400, {"json": body | {"status": "done"}, "headers": own}),
+        (404, {"json": body | {"run": ["kahn:marked", "kahn:none"]}, "headers": own}),
+        (404, {"json": body | {"record": 99}, "headers": own}),
+        (404, {"json": {"run": "kahn:marked", "withdraw": "none"}, "headers": own}),
+    ]
+    for status, request in refused:
+        answer = guarded.http.post("/api/marks", **request)
+        assert (answer.status_code, "hint" in answer.json()) == (status, True), request
+    assert guarded.get("/api/events", headers=own).json()["last"] == last
+    taken = guarded.http.post(
+        "/api/marks", json={"run": "kahn:marked", "withdraw": mark["mark"]}, headers=own
+    )
+    assert taken.status_code == 200
+    assert guarded.get("/api/marks", headers=own).json() == []

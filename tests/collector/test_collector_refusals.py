@@ -1,6 +1,7 @@
 """What an exporter is told by a collector that has no room, no time or no use for what it sends."""
 
 import asyncio
+import fcntl
 import re
 import threading
 from collections.abc import Iterator
@@ -347,3 +348,25 @@ def test_the_sdk_exports_metrics_and_they_are_counted(server):
         counter.add(1, {"tool": tool})
     provider.shutdown()
     assert points(server) == before + 2
+
+
+def test_lines_that_are_not_stored_in_time_are_a_503_and_each_is_stored_once_by_its_retry(tmp_path):
+    """The first had begun, and is stored when the disk answers; the second had not, and is not."""
+    with collector(tmp_path, limits={"append_seconds": 0.2}, durability="sync") as server:
+
+        def post(run: str):
+            return server.post([start(run)], params={"batch": run})
+
+        assert post("before").status_code == 200
+        with (tmp_path / "journal" / "lock").open("rb+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for run in ("begun", "waiting"):
+                answer = post(run)
+                assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+                assert "not stored yet" in answer.json()["error"]
+        assert eventually(lambda: post("begun").status_code == 200)
+        assert post("begun").json()["replayed"]
+        assert "replayed" not in post("waiting").json()
+        runs = [row["run"] for row in server.get("/api/runs").json()]
+        assert sorted(runs) == ["before", "begun", "waiting"]
+        assert eventually(lambda: "tracklog_held_bytes 0" in server.get("/metrics").text)

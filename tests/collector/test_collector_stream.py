@@ -47,6 +47,18 @@ def test_a_watcher_receives_the_frames_of_the_journal(server):
             assert event["data"].encode() == home.store.read(seq - 1, 1)[0]
 
 
+def test_streams_are_counted_while_they_are_connected(server):
+    server.post([start("counted")])
+
+    def count() -> str:
+        return server.get("/metrics").text.partition("\ntracklog_streams ")[2].partition("\n")[0]
+
+    assert eventually(lambda: count() == "0")
+    with Events(server), Events(server, path="/api/export/agui/kahn/counted/live"):
+        assert eventually(lambda: count() == "2")
+    assert eventually(lambda: count() == "0")
+
+
 class _Line:
     """What a watcher is told goes here; a line that was closed says so by raising."""
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tracklog.collector.openapi import document
+from tracklog.collector.openapi import HEADER, document
 from tracklog.collector.routes import ROUTES
 
 OPEN = {"/components/schemas/JsonObject"}
@@ -30,6 +30,20 @@ def bare(value: Any, path: str = "") -> Iterator[str]:
 
 def test_no_object_is_left_without_its_keys():
     assert set(bare(document(ROUTES))) == OPEN
+
+
+def test_every_answer_names_the_header_of_the_protocol():
+    made = document(ROUTES)
+    answers = [
+        answer
+        for path in made["paths"].values()
+        for operation in path.values()
+        for answer in operation["responses"].values()
+    ]
+    assert HEADER in made["components"]["headers"]
+    assert all(
+        each["headers"] == {HEADER: {"$ref": f"#/components/headers/{HEADER}"}} for each in answers
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """Collectors on PostgreSQL while servers and collectors are killed: nothing acknowledged is lost."""
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,10 +15,15 @@ import httpx
 import pytest
 
 from support import fleets, servers
+from support.cutting import Relay
+from support.disks import small_disk
 from support.fleets import Load, Node, check_exactly_once, stored
 from support.soaking import SOAK
 from support.waiting import eventually
 from tracklog.cli._local_postgres import LocalPostgres
+from tracklog.collector.app import Collector
+from tracklog.home.home import Home
+from tracklog.model.errors import TracklogError
 
 pytestmark = pytest.mark.long
 
@@ -105,6 +112,64 @@ def test_nothing_is_lost_or_doubled_when_a_collector_is_killed(
     tally.done("collector on PostgreSQL killed")
 
 
+def test_nothing_is_lost_or_doubled_when_the_network_is_cut(nodes, tmp_path, tally):
+    """Nobody is told of the cut; afterwards what was under way arrives, or is dropped."""
+    url = servers.store_url(tmp_path)
+    relay = Relay(servers.postgres().port)
+    try:
+        cut = url.replace(f":{servers.postgres().port}/", f":{relay.port}/")
+        nodes += [Node(cut, tmp_path / "a"), Node(cut, tmp_path / "b")]
+        load = Load(nodes)
+        for turn in range(2 * SOAK):
+            assert load.grows()
+            relay.freeze()
+            known = len(load.acknowledged) + 3  # each sender may have an answer under way
+            time.sleep(1)
+            assert len(load.acknowledged) <= known
+            relay.thaw(drop=turn % 2 == 0)
+        assert load.grows()
+        lines = check_exactly_once(load.finish(), url, tmp_path)
+        tally.add(faults=2 * SOAK, acknowledged=lines)
+        tally.done("network to PostgreSQL cut")
+        assert [node.stop() for node in nodes] == [0, 0]
+    finally:
+        relay.close()
+
+
+def test_nothing_is_lost_or_doubled_when_the_disk_of_postgresql_is_full(
+    servers_made, nodes, tmp_path, tally
+):
+    database = server(servers_made)
+    database.make()
+    with small_disk(database.folder / "disk", "96m") as disk:
+        subprocess.run(["cp", "-a", database.data / "base", disk / "base"], check=True)
+        shutil.rmtree(database.data / "base")
+        (database.data / "base").symlink_to(disk / "base")
+        disk.chmod(0o755)
+        database.start()
+        nodes += [Node(database.url, tmp_path / "a"), Node(database.url, tmp_path / "b")]
+        load = Load(nodes)
+        assert load.grows()
+        with (disk / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(bytes(1 << 16)):
+                pass
+        line = fleets._line(os.urandom(1 << 20).hex(), "run-9")  # more than the free pages hold
+        headers = {"Content-Type": "application/x-ndjson"}
+        for node in nodes:
+            answer = httpx.post(
+                f"{node.url}/api/events/kahn-agent", content=line, headers=headers, timeout=60
+            )
+            assert answer.status_code == 503
+            assert answer.headers["retry-after"]
+        (disk / "filler").unlink()
+        assert load.grows()
+        lines = check_exactly_once(load.finish(), database.url, tmp_path)
+        tally.add(faults=1, acknowledged=lines)
+        tally.done("disk of PostgreSQL full")
+        assert [node.stop() for node in nodes] == [0, 0]
+        database.stop()
+
+
 def test_a_line_sent_to_one_collector_is_streamed_by_the_other(nodes, tmp_path):
     url = servers.store_url(tmp_path)
     nodes += [Node(url, tmp_path / "a"), Node(url, tmp_path / "b")]
@@ -163,6 +228,44 @@ def _timeless(answer: object) -> object:
     return [_timeless(each) for each in answer] if isinstance(answer, list) else answer
 
 
+def test_processes_with_one_role_each_do_the_work_of_one(nodes, tmp_path):
+    url, archive = servers.store_url(tmp_path), tmp_path / "archive"
+    nodes += [
+        Node(url, tmp_path / "a", "--role", "collect"),
+        Node(url, tmp_path / "b", "--role", "index"),
+        Node(url, tmp_path / "c", "--role", "archive", "--archive", str(archive), "--hot", "0m"),
+    ]
+    collects, indexes, archives = nodes
+
+    def send(task: str) -> int:
+        headers = {"Content-Type": "application/x-ndjson"}
+        path, body = f"{collects.url}/api/events/kahn-agent", fleets._line(task, task)
+        return httpx.post(path, content=body, headers=headers, timeout=60).json()["last_seq"]
+
+    def metric(node: Node, name: str) -> bool:
+        return f"tracklog_{name} 0\n" in httpx.get(f"{node.url}/metrics", timeout=60).text
+
+    send("first")
+    assert eventually(lambda: [row["run"] for row in _answer(collects, "runs")] == ["first"])
+    for node in (indexes, archives):
+        assert httpx.get(f"{node.url}/healthz", timeout=60).status_code == 200
+        assert httpx.get(f"{node.url}/api/runs", timeout=60).status_code == 404
+        answer = httpx.post(f"{node.url}/api/events", content=b"{}", timeout=60)
+        assert answer.status_code in (404, 415)
+    assert eventually(lambda: metric(collects, "index_behind"))
+    assert eventually(lambda: metric(archives, "archive_behind"))
+    indexes.kill()
+    last = send("second")
+    answer = httpx.get(f"{collects.url}/api/runs", timeout=60)  # who collects does not index
+    assert int(answer.headers["tracklog-as-of"]) < last
+    indexes.start()
+    assert eventually(lambda: metric(collects, "index_behind"))
+    assert {row["run"] for row in _answer(collects, "runs")} == {"first", "second"}
+    for folder, role in ((tmp_path / "a", "index"), (tmp_path / "b", "archive")):
+        with Home(folder / "home") as home, pytest.raises(TracklogError, match=role):
+            Collector(home, role=role)  # a folder belongs to one process that does all
+
+
 def test_a_question_waits_for_the_record_that_its_sender_names(nodes, tmp_path):
     url = servers.store_url(tmp_path)
     nodes += [Node(url, tmp_path / "a")]
@@ -213,12 +316,24 @@ def test_collectors_ask_to_wait_while_the_synchronous_standby_is_away(
         params = {"batch": key}
         answers.append(httpx.post(path, params=params, content=body, headers=headers, timeout=60))
 
+    def export(node: Node) -> None:
+        """Spans by OTLP, as an exporter sends them."""
+        span = {"traceId": "1" * 32, "spanId": "2" * 16, "name": "chat m", "kind": 1}
+        span |= {
+            "startTimeUnixNano": "1750000000000000000",
+            "endTimeUnixNano": "1750000001000000000",
+        }
+        span |= {"attributes": [{"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}}]}
+        body = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+        answers.append(httpx.post(f"{node.url}/v1/traces", json=body, timeout=60))
+
     threads = [threading.Thread(target=send, args=(nodes[n % 2], f"9-{n}")) for n in range(4)]
+    threads += [threading.Thread(target=export, args=(node,)) for node in nodes]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [answer.status_code for answer in answers] == [503] * 4
+    assert [answer.status_code for answer in answers] == [503] * 6
     assert all(int(answer.headers["retry-after"]) > 0 for answer in answers)
     assert any("standby is not there" in each for each in status(primary.url)["warnings"])
     standby.start()
@@ -226,6 +341,9 @@ def test_collectors_ask_to_wait_while_the_synchronous_standby_is_away(
     for n in range(4):
         send(nodes[n % 2], f"9-{n}")
     assert [answer.json()["accepted"] for answer in answers] == [fleets.BATCH] * 4
+    for node in nodes:
+        export(node)
+    assert [(each.status_code, each.json()) for each in answers[4:]] == [(200, {})] * 2
     keys = [*load.finish(), *(f"9-{n}" for n in range(4))]
     check_exactly_once(keys, primary.url, tmp_path)
 

@@ -179,7 +179,7 @@ def test_serve(tmp_path, tally, durability):
 )
 @pytest.mark.promise("`follow` and `record FILE` store their offset")
 @pytest.mark.promise(
-    "`record --key KEY` does the same for a pipe",
+    "With `record --key KEY` a pipe continues where it stopped",
 )
 def test_a_file(tmp_path, tally, verb):
     """Killed in the middle, begun again until it ends, and once more after that."""

@@ -9,7 +9,6 @@ import resource
 import signal
 import socket
 import struct
-import subprocess
 import threading
 import time
 import zlib
@@ -21,6 +20,7 @@ import zstandard
 
 from promises.command import NDJSON, Serving, head, heard, run, status_of
 from support.collecting import asks, start, tool
+from support.disks import small_disk
 from support.waiting import eventually
 
 TOKEN = "0123456789abcdef"
@@ -359,20 +359,6 @@ def test_when_file_descriptors_run_out_the_listener_survives(tmp_path, left):
     assert not [line for line in server.said if "Traceback" in line]
 
 
-@contextlib.contextmanager
-def small_disk(path):
-    """A disk of its own, which only root can have; a limit on the size of files elsewhere."""
-    path.mkdir()
-    size = ["-o", "size=8m"]
-    mount = ["mount", "-t", "tmpfs", *size, "none", path]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("no file system can be mounted here")
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "-l", path], check=True)
-
-
 def _check_reads(server, last: int) -> None:
     for path in ("/healthz", "/metrics", "/api/events", "/api/export/jsonl/kahn/a", "/"):
         assert server.get(path).status_code in (200, 503 if path == "/" else 200), path
@@ -411,11 +397,7 @@ def _check_full(server, fill, free) -> None:
 )
 @pytest.mark.promise("After such an error no half-written record")
 @pytest.mark.promise("The next append works again")
-@pytest.mark.promise(
-    "If the index cannot be updated",
-    "The header `Tracklog-As-Of` then names",
-    "If there is no index yet, the answer is 503",
-)
+@pytest.mark.promise("If the index cannot be updated", "The header `Tracklog-As-Of` then names")
 def test_a_full_disk_is_read_from_and_recovers_without_a_restart(tmp_path):
     with small_disk(tmp_path / "disk") as disk, Serving(disk / "home") as server:
         filler = disk / "filler"
@@ -435,17 +417,38 @@ def test_a_full_disk_is_read_from_and_recovers_without_a_restart(tmp_path):
     assert not [line for line in server.said if "Traceback" in line]
 
 
+@pytest.mark.promise("On a full disk, a failed write or a failed sync")
+@pytest.mark.promise("After such an error no half-written record")
+@pytest.mark.promise("The next append works again")
+def test_commands_on_a_full_disk_leave_a_record_that_verifies(tmp_path):
+    with small_disk(tmp_path / "disk") as disk:
+        home, filler = disk / "home", disk / "filler"
+        lines = [start("a"), *(tool("a", step=n) for n in range(20))]
+        assert run("record", "--home", home, input=b"\n".join(lines)).returncode == 0
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+        long = tool("a", output="x" * 100_000) + b"\n"
+        erase = ("erase", "a", 5, "--reason", "r", "--yes", "--home", home)
+        for words, given in ((("record", "--home", home), long), (erase, b""), (erase, b"")):
+            done = run(*words, input=given)
+            assert (done.returncode, b"No space left" in done.stderr) == (2, True), done.stderr
+            done = run("verify", "--home", home)
+            assert (done.returncode, b"21 records: proven" in done.stdout) == (0, True), done.stdout
+        filler.unlink()
+        assert run(*erase).returncode == 0
+        assert run("record", "--home", home, input=long).returncode == 0
+        report = orjson.loads(run("verify", "--home", home, "--json").stdout)
+        assert (report["ok"], report["erased"]) == (True, [5])
+
+
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs a limit that can be changed")
 @pytest.mark.promise(
     "On a full disk, a failed write or a failed sync",
 )
 @pytest.mark.promise("After such an error no half-written record")
 @pytest.mark.promise("The next append works again")
-@pytest.mark.promise(
-    "If the index cannot be updated",
-    "The header `Tracklog-As-Of` then names",
-    "If there is no index yet, the answer is 503",
-)
+@pytest.mark.promise("If the index cannot be updated", "The header `Tracklog-As-Of` then names")
 def test_where_files_cannot_grow_they_are_read_from_all_the_same(tmp_path):
     with Serving(tmp_path / "home") as server:
 
@@ -456,11 +459,7 @@ def test_where_files_cannot_grow_they_are_read_from_all_the_same(tmp_path):
         _check_full(server, lambda: limit(1), lambda: limit(resource.RLIM_INFINITY))
 
 
-@pytest.mark.promise(
-    "If the index cannot be updated",
-    "The header `Tracklog-As-Of` then names",
-    "If there is no index yet, the answer is 503",
-)
+@pytest.mark.promise("If there is no index yet, the answer is 503")
 def test_on_a_disk_that_was_full_before_the_first_question_no_answer_is_empty(tmp_path):
     with small_disk(tmp_path / "disk") as disk, Serving(disk / "home") as server:
         filler, home = disk / "filler", disk / "home"
@@ -486,11 +485,7 @@ def test_on_a_disk_that_was_full_before_the_first_question_no_answer_is_empty(tm
         assert [row["run"] for row in server.get("/api/runs").json()] == ["a"]
 
 
-@pytest.mark.promise(
-    "If the index cannot be updated",
-    "The header `Tracklog-As-Of` then names",
-    "If there is no index yet, the answer is 503",
-)
+@pytest.mark.promise("If there is no index yet, the answer is 503")
 def test_while_another_process_makes_the_first_index_no_answer_is_empty(tmp_path):
     with Serving(tmp_path / "home") as server:
         assert server.post([start("a")]).status_code == 200
@@ -503,11 +498,7 @@ def test_while_another_process_makes_the_first_index_no_answer_is_empty(tmp_path
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs a limit that can be changed")
-@pytest.mark.promise(
-    "If the index cannot be updated",
-    "The header `Tracklog-As-Of` then names",
-    "If there is no index yet, the answer is 503",
-)
+@pytest.mark.promise("If there is no index yet, the answer is 503")
 def test_where_there_is_no_room_for_a_first_index_that_is_the_answer(tmp_path):
     """And not an empty list, which would say that nothing was recorded."""
     with Serving(tmp_path / "home") as server:
@@ -520,11 +511,7 @@ def test_where_there_is_no_room_for_a_first_index_that_is_the_answer(tmp_path):
         assert [row["run"] for row in answer.json()] == ["a"]
 
 
-@pytest.mark.promise(
-    "If the index cannot be updated",
-    "The header `Tracklog-As-Of` then names",
-    "If there is no index yet, the answer is 503",
-)
+@pytest.mark.promise("If the index cannot be updated", "The header `Tracklog-As-Of` then names")
 @pytest.mark.promise("An answer of 200 to a `POST` means")
 def test_while_another_process_indexes_an_answer_says_how_far_it_goes(tmp_path):
     with Serving(tmp_path / "home") as server:

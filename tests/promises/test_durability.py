@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from promises.command import TRACKLOG, Serving, environment, lines_of, run
+from promises.command import TRACKLOG, Serving, environment, head, lines_of, run
 from promises.power import Syncs
 from support.collecting import ends, start, tool
 from support.waiting import eventually
@@ -35,11 +35,13 @@ def syncs(tmp_path):
 class Recording:
     """`tracklog record --json` on a pipe."""
 
-    def __init__(self, home: Path, durability: str, syncs: Syncs) -> None:
+    def __init__(
+        self, home: Path, durability: str, syncs: Syncs, dialect: str = "kahn-agent"
+    ) -> None:
         words = [TRACKLOG, "record", "--home", str(home), "--json", "--durability", durability]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self.process = subprocess.Popen(
-            [*words, "--dialect", "kahn-agent"], env=environment(**syncs.env), **pipes
+            [*words, "--dialect", dialect], env=environment(**syncs.env), **pipes
         )
 
     def acknowledged(self, line: bytes) -> int:
@@ -54,8 +56,8 @@ class Recording:
 
 
 @contextlib.contextmanager
-def recording(home: Path, durability: str, syncs: Syncs):
-    process = Recording(home, durability, syncs)
+def recording(home: Path, durability: str, syncs: Syncs, dialect: str = "kahn-agent"):
+    process = Recording(home, durability, syncs, dialect)
     try:
         yield process
     finally:
@@ -90,6 +92,43 @@ def test_no_number_is_printed_before_the_sync_has_returned(tmp_path, syncs):
         syncs.wait(on=False)
         waiting.join(60)
         assert numbers == [2]
+
+
+APPEND = """
+import sys, tracklog
+with tracklog.open(sys.argv[1]) as log:
+    for line in sys.stdin.buffer:
+        print(log.append(line.rstrip(), "kahn-agent").seq, flush=True)
+"""
+
+
+@pytest.mark.promise("`tracklog record --json` prints the number of a record, and `Log.append`")
+def test_no_number_is_returned_to_a_program_before_the_sync_has_returned(tmp_path, syncs):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(
+        [sys.executable, "-c", APPEND, str(tmp_path / "home")],
+        env=environment(**syncs.env),
+        **pipes,
+    ) as process:
+
+        def append(line: bytes) -> int:
+            process.stdin.write(line + b"\n")
+            process.stdin.flush()
+            return int(process.stdout.readline())
+
+        assert append(BEGAN) == 1
+        syncs.wait()
+        before, numbers = syncs.begun(), []
+        waiting = threading.Thread(target=lambda: numbers.append(append(CALLED)))
+        waiting.start()
+        assert eventually(lambda: syncs.begun() > before)
+        assert numbers == []
+        syncs.wait(on=False)
+        waiting.join(60)
+        assert numbers == [2]
+        left = syncs.after_power_loss(tmp_path / "home", tmp_path / "left")
+        process.stdin.close()
+    assert lines_of(left, "r") == [BEGAN, CALLED]
 
 
 def held(server: Serving) -> int:
@@ -127,10 +166,15 @@ def test_interval(tmp_path, syncs):
         segment = home / "journal" / f"{1:020d}.jsonl"
         assert eventually(lambda: syncs.sizes().get(segment) == segment.stat().st_size)
         left = syncs.after_power_loss(home, tmp_path / "left")
-    assert lines_of(home, "r") == lines_of(left, "r") == [BEGAN, CALLED]
+        syncs.wait()
+        assert process.acknowledged(ENDED) == 3, "no line waits for a sync"
+        syncs.wait(on=False)
+    assert lines_of(home, "r") == [BEGAN, CALLED, ENDED], "after a kill"
+    assert lines_of(left, "r") == [BEGAN, CALLED], "after power loss"
 
 
 @pytest.mark.promise("`lifecycle` (a Recorder's default) |")
+@pytest.mark.promise("With `lifecycle`, a journal syncs at")
 def test_lifecycle(tmp_path, syncs):
     home = tmp_path / "home"
     with recording(home, "lifecycle", syncs) as process:
@@ -141,6 +185,30 @@ def test_lifecycle(tmp_path, syncs):
     assert lines_of(home, "r") == [BEGAN, CALLED, ENDED, CALLED], "after a kill"
     assert lines_of(early, "r") == [BEGAN]
     assert lines_of(late, "r") == [BEGAN, CALLED, ENDED]
+
+
+FACTS = [
+    ({"fact": "Began", "what": "run"}, True),
+    ({"fact": "Said", "role": "user", "blocks": [{"type": "text", "text": "hello"}]}, False),
+    ({"fact": "Began", "what": "agent", "agent": "a"}, True),
+    ({"fact": "Called", "tool": "Read", "call_id": "c", "input": {}}, False),
+    ({"fact": "Began", "what": "step", "step": "s"}, True),
+    ({"fact": "Noted", "label": "x"}, False),
+    ({"fact": "Ended", "what": "step", "step": "s"}, True),
+    ({"fact": "Returned", "tool": "Read", "call_id": "c", "ok": True}, False),
+    ({"fact": "Ended", "what": "agent", "agent": "a"}, True),
+    ({"fact": "Ended", "what": "run"}, True),
+]
+
+
+@pytest.mark.promise("With `lifecycle`, a journal syncs at each line")
+def test_the_lines_that_cause_a_sync_of_a_journal(tmp_path, syncs):
+    with recording(tmp_path / "home", "lifecycle", syncs, "tracklog") as process:
+        for number, (fact, expected) in enumerate(FACTS, 1):
+            before, origin = syncs.begun(), {"writer": "test", "fidelity": "observed"}
+            line = {"id": f"{number}", "run": "r", "at": "2026-05-05T09:00:00Z", "origin": origin}
+            assert process.acknowledged(orjson.dumps(line | fact)) == number
+            assert (fact, syncs.begun() > before) == (fact, expected)
 
 
 @pytest.mark.promise("`os` |")
@@ -165,21 +233,23 @@ text = {"role": "assistant", "blocks": [
 for kind, payload in (
     ("run.started", {"name": "review", "kind": "workflow"}), ("step.started", step),
     ("message.assistant", text), ("step.started", step), ("step.completed", step),
+    ("step.started", step), ("run.completed", {"name": "review", "kind": "workflow"}),
 ):
-    recorder.record(kind, payload, path="" if kind == "run.started" else "build")
+    recorder.record(kind, payload, path="" if kind.startswith("run.") else "build")
     print(json.dumps([kind, recorder.durable_seq, str(recorder.path)]), flush=True)
     sys.stdin.readline()
 """
 DURABLE = {
-    (): [1, 1, 3, 3, 5],
-    ("lifecycle",): [1, 1, 3, 3, 5],
-    ("sync",): [1, 2, 3, 4, 5],
-    ("os",): [0, 0, 0, 0, 0],
+    (): [1, 1, 3, 3, 5, 5, 7],
+    ("lifecycle",): [1, 1, 3, 3, 5, 5, 7],
+    ("sync",): [1, 2, 3, 4, 5, 6, 7],
+    ("os",): [0, 0, 0, 0, 0, 0, 0],
 }
 
 
 @pytest.mark.promise("`Recorder.durable_seq` is")
 @pytest.mark.promise("`lifecycle` (a Recorder's default) |")
+@pytest.mark.promise("With `lifecycle`, a Recorder syncs at")
 @pytest.mark.parametrize("word", DURABLE, ids=lambda word: word[0] if word else "default")
 def test_a_recorder_says_how_much_of_its_file_is_synced(tmp_path, syncs, word):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -206,20 +276,24 @@ def test_the_same_four_words_are_taken_everywhere(tmp_path):
         assert f"--durability [{words}]".encode() in run(verb, "--help").stdout
     code = """
 import sys, uuid
-from tracklog.home.home import Home
-from tracklog.recording.recorder import Recorder
+import tracklog
+from tracklog import Recorder
 for word in sys.argv[2].split("|"):
-    Home(f"{sys.argv[1]}/{word}", durability=word).close()
+    tracklog.open(f"{sys.argv[1]}/{word}", durability=word).close()
     Recorder.open(str(uuid.uuid4()), sys.argv[1], durability=word).close()
-try:
-    Recorder.open(str(uuid.uuid4()), sys.argv[1], durability="never")
-except ValueError as error:
-    print(error)
+for call in (
+    lambda: Recorder.open(str(uuid.uuid4()), sys.argv[1], durability="never"),
+    lambda: tracklog.open(sys.argv[1], durability="never"),
+):
+    try:
+        call()
+    except ValueError as error:
+        print(error)
 """
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path), words], capture_output=True, check=True
     )
-    assert b"one of" in done.stdout
+    assert done.stdout.count(b"one of") == 2
 
 
 @pytest.mark.promise(
@@ -282,12 +356,28 @@ def test_nobody_reads_a_record_before_it_is_synced(tmp_path, syncs):
     with Serving(home, **syncs.env) as writer, Serving(home) as reader:
         writer.post([BEGAN])
         syncs.wait()
+        streams = [each.raw(head("GET", "/api/stream?after=0")) for each in (writer, reader)]
+        texts = [b"", b""]
+
+        def read(until: bytes, seconds: float) -> list[bool]:
+            """Whether each stream has sent this within a time."""
+            for number, stream in enumerate(streams):
+                stream.settimeout(seconds)
+                with contextlib.suppress(TimeoutError):
+                    while until not in texts[number]:
+                        texts[number] += stream.recv(1 << 16)
+            return [until in text for text in texts]
+
+        assert read(b"\nid: 1\n", 60) == [True, True]
         before = syncs.begun()
         sender = threading.Thread(target=writer.post, args=([CALLED],))
         sender.start()
         assert eventually(lambda: syncs.begun() > before)
+        early = read(b"\nid: 2\n", 1)
         seen = [each.get("/api/events").json()["last"] for each in (writer, reader)]
         syncs.wait(on=False)
         sender.join(60)
-        assert seen == [1, 1]
-        assert eventually(lambda: reader.get("/api/events").json()["last"] == 2)
+        assert (early, seen) == ([False, False], [1, 1])
+        assert read(b"\nid: 2\n", 60) == [True, True]
+        for stream in streams:
+            stream.close()

@@ -428,6 +428,9 @@ def test_what_an_earlier_program_left_comes_first(tmp_path):
         url = gone.url
     for number in range(3):
         ended(program(f"with native() as each:\n emit(each, {number})", url, tmp_path))
+    assert len(files(tmp_path, "*.spool")) == 3
+    for path in files(tmp_path, "*"):
+        assert (path.stat().st_mode | path.parent.stat().st_mode) & 0o077 == 0
     with Rude(port=gone.server_port) as back:
         ended(program("with native() as each:\n emit(each, 3)", url, tmp_path, deadline=30.0))
         assert numbers(back.lines()) == [0, 1, 2, 3]
@@ -461,6 +464,32 @@ def test_lines_wait_for_a_collector_that_is_too_old_to_name_its_protocol_and_it_
         ended(program("assert native()._shared.sink.flush(60)", before.url, tmp_path))
         assert numbers(upgraded.lines()) == list(range(20))
     assert files(tmp_path, "*") == []
+
+
+@pytest.mark.promise(
+    "A line is removed from the file only when the collector itself",
+    "Any other answer, such as that of a proxy",
+)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda lines: (200, {}, {"accepted": len(lines) - 1, **GOOD}),
+        lambda lines: (200, {}, {"accepted": len(lines) + 1, **GOOD}),
+        lambda lines: (200, {}, {"accepted": str(len(lines)), **GOOD}),
+        lambda _: (200, {}, b"ok"),
+        lambda _: (200, {}, []),
+        lambda lines: (202, {}, {"accepted": len(lines), **GOOD}),
+    ],
+    ids=["one too few", "one too many", "no number", "no JSON", "no object", "another status"],
+)
+def test_an_answer_whose_counts_do_not_add_up_takes_nothing(tmp_path, answer):
+    with Rude(*[answer] * 99) as strange:
+        ended(program(BATCH, strange.url, tmp_path))
+        assert strange.asked
+    assert len(files(tmp_path, "*.spool")) == 1
+    with Rude(port=strange.server_port) as real:
+        ended(program("assert native()._shared.sink.flush(60)", strange.url, tmp_path))
+        assert numbers(real.lines()) == list(range(20))
 
 
 @pytest.mark.promise(
@@ -592,7 +621,7 @@ def test_only_the_line_that_is_too_large_for_a_proxy_is_set_aside_in_the_end(tmp
     assert "lines were refused: " in err
 
 
-@pytest.mark.promise("So is a line that fails again and again")
+@pytest.mark.promise("A line that fails again and again while")
 @pytest.mark.parametrize(
     "mood", ["reset", (500, {}, {}), (200, FOREIGN, b""), (403, FOREIGN, b""), (413, FOREIGN, b"")]
 )
@@ -622,19 +651,28 @@ def test_a_failure_that_passes_sets_nothing_aside(tmp_path):
     assert files(tmp_path, "*") == []
 
 
-def test_lines_in_a_dialect_that_the_collector_does_not_have_hold_up_no_others(tmp_path):
+@pytest.mark.promise(
+    "Only the collector itself can refuse a line; it is then moved to `refused.jsonl`"
+)
+def test_lines_that_the_collector_refuses_are_set_aside_and_hold_up_no_others(tmp_path):
     with collector(tmp_path / "home", "--durability", "os") as server:
         left_behind(
             tmp_path / "spool",
             server.url,
-            [b'klingon {"n":1}', b"tracklog " + noted(0), b"tracklog " + noted(1)],
-        )
+            [
+                b'klingon {"n":1}', b"tracklog " + noted(0), b'tracklog {"no":"fact"}',
+                b"tracklog " + noted(1),
+            ],
+        )  # fmt: skip  # one list
         ended(program(FORWARD, server.url, tmp_path / "spool"))
         server.stop()
     with Home(tmp_path / "home", readonly=True) as opened:
         assert numbers(record.line for record in opened.journal.records()) == [0, 1]
-    (put,) = aside(tmp_path / "spool")
+    put, refused = aside(tmp_path / "spool")
     assert (put["status"], put["dialect"], put["line"]) == (404, "klingon", '{"n":1}')
+    assert (refused["dialect"], refused["line"]) == ("tracklog", '{"no":"fact"}')
+    assert "fact" in str(refused)
+    assert files(tmp_path / "spool", "*.spool") == []
 
 
 # Bounded, and counted.

@@ -1,10 +1,12 @@
 """The section "Recorded once": identities, batch keys, offsets of files and of pipes."""
 
+import json
 import os
 import subprocess
 import threading
 import time
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from uuid import UUID
 
@@ -14,6 +16,8 @@ import pytest
 from promises.command import TRACKLOG, Serving, environment, lines_of, run
 from support.collecting import start, tool
 from support.forking import tracklog
+from support.sessions import SESSION, claude
+from support.waiting import eventually
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "dialects"
 WITH_IDENTITY = {
@@ -83,13 +87,15 @@ def test_an_event_with_an_identity_is_recorded_once(server, dialect):
 
 
 @pytest.mark.promise(
-    "If a different line has the same identity, it is refused",
-    "Only in `awf` it is recorded, with a finding",
+    "If an event with other content has the same identity",
+    "`awf` is the exception: there it is recorded, with a finding",
 )
 @pytest.mark.parametrize("dialect", WITH_IDENTITY)
 def test_the_same_identity_with_a_different_line(server, dialect):
     line = of_another_run(sample(dialect)[0])
     assert counts(server.post([line], dialect)) == (1, 0, 0)
+    respelled = json.dumps(dict(reversed(orjson.loads(line).items()))).encode()
+    assert counts(server.post([respelled], dialect)) == (0, 1, 0)
     changed = other(line)
     assert changed != line
     if dialect != "awf":
@@ -253,6 +259,25 @@ def test_the_last_100_000_keys_are_remembered(tmp_path):
 
 
 @pytest.mark.promise("The last 100,000 keys and file offsets are remembered")
+def test_the_offset_of_a_file_is_one_of_the_last_100_000(tmp_path):
+    """The journal is continued as its format is documented; opening it gives it its chain."""
+    home, path, line = tmp_path / "home", tmp_path / "run.jsonl", tool("r")
+    path.write_bytes(line + b"\n")
+    assert record(home, path).startswith(b"1 accepted")
+    segment = home / "journal" / f"{1:020d}.jsonl"
+    digest = sha256(b"kahn-agent\n" + line).hexdigest().encode()
+    frame = (
+        b'{"seq":%d,"received":"2026-05-05T09:00:00.000Z","dialect":"kahn-agent","family":"kahn",'
+        b'"run":"r","mark":["batch:k%d",1,"%b","a1"],"event":%b}\n'
+    )
+    with segment.open("ab") as file:
+        file.writelines(frame % (n, n, digest, line) for n in range(2, 100_001))
+    assert record(home, path).startswith(b"0 accepted, 1 duplicate")
+    assert record(home, "--key", "one more", given=line + b"\n").startswith(b"1 accepted")
+    assert record(home, path).startswith(b"1 accepted"), "it is not among the last any more"
+
+
+@pytest.mark.promise("The last 100,000 keys and file offsets are remembered")
 @pytest.mark.promise(
     "`tracklog prune` deletes the oldest segments",
 )
@@ -283,20 +308,45 @@ def record(home: Path, *arguments: object, given: bytes = b"") -> bytes:
 
 @pytest.mark.parametrize("verb", ["import", "follow --once"])
 @pytest.mark.promise("`import` and `follow --once` record a last line without a line end")
+@pytest.mark.promise("If it is not, the line is *torn*")
 def test_a_last_line_without_a_line_end_is_recorded_when_it_is_complete(tmp_path, verb):
     home, path = tmp_path / "home", tmp_path / "run.jsonl"
     lines = [tool("r", step=n) for n in range(4)]
     whole = b"\n".join(lines)
-    states = {whole[:-20]: (1, 3), whole: (0, 4), whole + b"\n": (0, 4)}
+    states = {lines[0][:-20]: (1, 0), whole[:-20]: (1, 3), whole: (0, 4), whole + b"\n": (0, 4)}
     for content, (code, number) in states.items():
         path.write_bytes(content)
         done = tracklog(home, *verb.split(), path)
         assert (done.returncode, b"not stored" in done.stderr) == (code, bool(code))
-        recorded = [line for line in lines_of(home, "r") if b'"imported"' not in line]
-        assert recorded == lines[:number]
+        place = b"run.jsonl, line %d: " % (content.count(b"\n") + 1)
+        assert (place in done.stderr) == bool(code)
+        there = lines_of(home, "r") if number else []
+        assert [line for line in there if b'"imported"' not in line] == lines[:number]
+
+
+@pytest.mark.promise("If it is not, the line is *torn*")
+def test_a_torn_record_of_an_agent_is_reported_and_recorded_when_it_is_complete(tmp_path):
+    home, path = tmp_path / "home", tmp_path / f"{SESSION}.jsonl"
+    whole = b"".join(orjson.dumps(each) + b"\n" for each in islice(claude(), 6))
+    for content, code in ((whole[:-20], 1), (whole[:-1], 0)):
+        path.write_bytes(content)
+        done = tracklog(home, "import", path)
+        assert (done.returncode, b"line 6: the last record is torn" in done.stderr) == (
+            code,
+            bool(code),
+        )
+    assert tracklog(tmp_path / "whole", "import", path).returncode == 0
+    rows = tracklog(tmp_path / "whole", "runs", "--json").stdout.splitlines()
+    runs = {orjson.loads(row)["run"] for row in rows}
+    assert runs
+    for name in runs:
+        assert set(lines_of(tmp_path / "whole", name)) <= set(lines_of(home, name))
 
 
 @pytest.mark.promise("`follow` and `record FILE` store their offset in the journal")
+@pytest.mark.promise(
+    "A line that is sent again is recognised only by its batch key, or by its offset"
+)
 @pytest.mark.promise("`record --again` records the lines of a file once more")
 @pytest.mark.promise(
     "A file that was replaced by another one is read from its start",
@@ -412,7 +462,33 @@ def test_a_running_follow_notices_another_file(tmp_path, way):
 
 
 @pytest.mark.promise(
-    "`record --key KEY` does the same for a pipe",
+    "All these bytes are compared when a command starts and when the file has a new inode"
+)
+def test_a_running_follow_compares_all_bytes_of_a_file_with_a_new_inode(tmp_path):
+    """The last 4 KiB before the offset are the same."""
+    home, path, other = tmp_path / "home", tmp_path / "run.jsonl", tmp_path / "other"
+    same = [tool("r", step=n, output="x" * 500) for n in range(12)]
+    old, new = ([tool("r"), tool("r", output=word), *same] for word in ("old", "new"))
+    assert sum(map(len, same)) > 4096
+    path.write_bytes(b"\n".join(old) + b"\n")
+    words = [TRACKLOG, "follow", path, "--home", home]
+    follow = subprocess.Popen(words, env=environment(), stderr=subprocess.DEVNULL)
+
+    def recorded(expected: list[bytes]) -> bool:
+        return tracklog(home, "events", "r", "--raw").stdout.split(b"\n")[:-1] == expected
+
+    try:
+        assert eventually(lambda: recorded(old))
+        other.write_bytes(b"\n".join(new) + b"\n")
+        other.rename(path)
+        assert eventually(lambda: recorded([*old, *new]))
+    finally:
+        follow.terminate()
+        follow.wait(60)
+
+
+@pytest.mark.promise(
+    "With `record --key KEY` a pipe continues where it stopped",
 )
 @pytest.mark.promise(
     "Without a key, lines that have no identity are recorded again",
@@ -431,6 +507,24 @@ def test_a_pipe_is_continued_when_it_has_a_key(tmp_path):
     assert pipe(2).startswith(b"2 accepted")
     assert pipe(2).startswith(b"2 accepted")
     assert lines_of(tmp_path, "r") == [*lines, *lines[:2], *lines[:2]]
+
+
+@pytest.mark.promise(
+    "A pipe that does not begin with all bytes that were read under its key",
+    "None of its lines is recorded, and none is called a duplicate",
+)
+@pytest.mark.parametrize("others", [[9], [9, 1, 2], [0, 9, 2], [0, 1], [0, 9, 2, 3, 4], [9] * 5000])
+def test_another_pipe_under_the_same_key_is_refused(tmp_path, others):
+    lines = [tool("r", step=n) for n in range(10)]
+    key = ("--key", "nightly")
+    assert record(tmp_path, *key, given=b"\n".join(lines[:3]) + b"\n").startswith(b"3 accepted")
+    given = b"".join(lines[n] + b"\n" for n in others)
+    for more in ((), ("--json",)):
+        done = tracklog(tmp_path, "record", *key, *more, given=given)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"duplicate" not in done.stderr.replace(b"0 duplicate", b"")
+        assert b"give a new stream a key of its own" in done.stderr
+    assert lines_of(tmp_path, "r") == lines[:3]
 
 
 @pytest.mark.promise("Two processes that read one file into one home at the same time")

@@ -1,5 +1,6 @@
 """What differs if the record is in PostgreSQL, with a server that is killed and one that is away."""
 
+import orjson
 import pytest
 
 from promises.command import NDJSON, Serving, run
@@ -50,6 +51,45 @@ def test_acknowledged_lines_survive_a_kill_of_the_database_and_no_other_is_ackno
         answer = server.http.post("/api/events", content=tool("r", step=98), headers=NDJSON)
         assert answer.json()["accepted"] == 1
     assert run("verify", "--store", url).returncode == 0
+
+
+@pytest.mark.promise("The promises above hold for a record in PostgreSQL")
+def test_numbers_keys_identities_offsets_bytes_and_the_proof_are_the_same(tmp_path):
+    url, path = servers.store_url(tmp_path), tmp_path / "run.jsonl"
+    spaced = start("r").replace(b":", b" : ", 1)
+    lines, noted = (
+        [spaced, tool("r"), tool("r")],
+        '{"id":"1","run":"n","fact":"Noted","label":"%s",',
+    )
+    noted += '"at":"2026-05-05T09:00:00Z","origin":{"writer":"test","fidelity":"observed"}}'
+    with (
+        Serving(tmp_path / "one", "--store", url) as one,
+        Serving(tmp_path / "other", "--store", url) as other,
+    ):
+        first = one.post([*lines, b"{}"], Idempotency_Key="k").json()
+        assert (first["accepted"], first["refused"], first["last_seq"]) == (3, 1, 3)
+        for server in (one, other):
+            again = server.post([*lines, b"{}"], Idempotency_Key="k").json()
+            assert again == first | {"replayed": True}
+            assert server.post(lines, Idempotency_Key="k").status_code == 409
+        for server, label, expected in (
+            (one, "a", (1, 0, 0)),
+            (other, "a", (0, 1, 0)),
+            (other, "b", (0, 0, 1)),
+        ):
+            answer = server.post([(noted % label).encode()], "tracklog").json()
+            counts = (answer["accepted"], answer["duplicate"], answer["refused"])
+            assert counts == expected
+        path.write_bytes(b"\n".join(lines) + b"\n")
+        for expected in (b"3 accepted", b"0 accepted, 3 duplicate"):
+            assert run("record", path, "--store", url).stderr.startswith(expected)
+        events = other.get("/api/events?after=0").json()["events"]
+        assert [each["seq"] for each in events] == list(range(1, 8))
+    assert lines_of(url, "r") == lines * 2
+    head = orjson.loads(run("verify", "--json", "--store", url).stdout)["head"]
+    assert run("record", "--store", url, input=tool("r") + b"\n").returncode == 0
+    assert run("verify", "--anchor", head, "--store", url).returncode == 0
+    assert run("verify", "--anchor", f"7:{'0' * 64}", "--store", url).returncode == 1
 
 
 @pytest.mark.promise("`erase` removes the bytes from the tables, and not from")

@@ -94,7 +94,7 @@ def check(seen: str, *, colours: bool) -> None:
 
 
 @pytest.mark.parametrize("words", VERBS, ids=name)
-@pytest.mark.promise("On a terminal control characters are printed as escapes")
+@pytest.mark.promise("Control characters of a record are printed as escapes")
 def test_no_verb_prints_what_drives_a_terminal(home, tmp_path, words):
     env = {"HOME": str(tmp_path)}
     if words[0] == "erase":  # on a record of its own
@@ -108,7 +108,7 @@ def test_no_verb_prints_what_drives_a_terminal(home, tmp_path, words):
 
 
 @pytest.mark.parametrize("words", FILES, ids=name)
-@pytest.mark.promise("On a terminal control characters are printed as escapes")
+@pytest.mark.promise("Control characters of a record are printed as escapes")
 def test_no_file_name_drives_a_terminal(tmp_path, words):
     folder = tmp_path / f"in-{EVIL.replace('/', '')}"
     folder.mkdir()
@@ -124,7 +124,17 @@ def test_no_file_name_drives_a_terminal(tmp_path, words):
             check(on_terminal(100, home, *words, there, NO_COLOR=no_colour), colours=True)
 
 
-@pytest.mark.promise("On a terminal control characters are printed as escapes")
+@pytest.mark.promise("Where the output of `--json`, `--raw` or an export goes to a pipe")
+def test_a_pipe_gets_the_bytes_of_a_line_as_they_are(home):
+    path = home / "journal" / f"{1:020d}.jsonl"
+    frames = path.read_bytes().splitlines()
+    stored = [frame.partition(b',"event":')[2][:-1] for frame in frames if b'"other"' not in frame]
+    assert b"\xc2\x9b" in stored[0]
+    for words in (["events", EVIL, "--raw"], ["export", "jsonl", EVIL]):
+        assert tracklog(home, *words).stdout.split(b"\n")[:-1] == stored
+
+
+@pytest.mark.promise("Where the output of `--json`, `--raw` or an export goes to a pipe")
 def test_json_on_a_terminal_means_the_same(home):
     piped = tracklog(home, "runs", "--json").stdout.decode()
     shown = on_terminal(100, home, "runs", "--json").replace("\r\n", "\n")

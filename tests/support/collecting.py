@@ -28,9 +28,11 @@ ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.starts
 
 def _with_limits() -> None:
     """Of those limits that the command line has no word for."""
-    home, limits, console = sys.argv[1:]
+    home, limits, console, durability = sys.argv[1:]
     bound = server.listen("127.0.0.1", 0)
-    collector = app.Collector(Home(home, durability="os"), limits=Limits(**orjson.loads(limits)))
+    collector = app.Collector(
+        Home(home, durability=durability), limits=Limits(**orjson.loads(limits))
+    )
     collector.console = Console(Path(console))
     url = f"http://127.0.0.1:{bound.getsockname()[1]}"
     server.serve(collector, bound, lambda: print(url, flush=True))
@@ -46,12 +48,13 @@ class Collector:
         port: int = 0,
         limits: dict | None = None,
         console: str = "",
+        durability: str = "os",
         **environment: str,
     ) -> None:
         self.home = home
         verb, run = ["serve", "--home", home, "--port", port, *arguments], {}
         if limits is not None:
-            verb = [home, orjson.dumps(limits).decode(), console or home / "none"]
+            verb = [home, orjson.dumps(limits).decode(), console or home / "none", durability]
             run = {"run": _with_limits}
         self.process = Tracklog(
             *verb,
@@ -65,7 +68,7 @@ class Collector:
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
         line = self.process.stdout.readline()
-        found = re.search(r"http://\S+:(\d+)", line)
+        found = re.search(r"https?://\S+:(\d+)", line)
         if found is None:
             self.process.wait(10)
             self._listener.join(5)

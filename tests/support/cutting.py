@@ -19,9 +19,26 @@ class Relay:
         self._threads: list[threading.Thread] = []
         self._open: list[socket.socket] = []
         self._mute: set[socket.socket] = set()
+        self._flows = threading.Event()
+        self._flows.set()
+        self._lost: set[socket.socket] = set()
         self._start(self._accept)
 
+    def freeze(self) -> None:
+        """Hand on nothing more, as a network that is cut: nobody is told, and nothing arrives."""
+        self._flows.clear()
+
+    def thaw(self, *, drop: bool = False) -> None:
+        """Hand on again what waits; or drop it with its connections, as a firewall would."""
+        if drop:
+            self._lost |= set(self._open)
+        self._flows.set()
+        if drop:
+            for each in self._lost:
+                _end(each)
+
     def close(self) -> None:
+        self._flows.set()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -41,6 +58,7 @@ class Relay:
                 client, _ = self._socket.accept()
             except OSError:
                 return
+            self._flows.wait()
             server = socket.create_connection(("127.0.0.1", self._target))
             self._open += [client, server]
             self._start(self._to_server, client, server)
@@ -49,6 +67,9 @@ class Relay:
     def _to_server(self, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := client.recv(1 << 16):
+                self._flows.wait()
+                if client in self._lost:
+                    break
                 word = self.cut_at
                 if word is not None and word in data:
                     self.cut_at = None
@@ -65,6 +86,9 @@ class Relay:
     def _to_client(self, server: socket.socket, client: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := server.recv(1 << 16):
+                self._flows.wait()
+                if client in self._lost:
+                    break
                 if client not in self._mute:
                     client.sendall(data)
         _end(client)

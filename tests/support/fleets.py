@@ -21,8 +21,8 @@ BATCH = 10
 class Node:
     """A collector in a process of its own; started again it has the same address."""
 
-    def __init__(self, store: str, folder: Path) -> None:
-        self.store, self.folder = store, folder
+    def __init__(self, store: str, folder: Path, *options: str) -> None:
+        self.store, self.folder, self.options = store, folder, options
         self.port, self.url = 0, ""
         self.process: subprocess.Popen[str] | None = None
         self.start()
@@ -31,6 +31,7 @@ class Node:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("TRACKLOG")}
         environment |= {"TRACKLOG_STORE": self.store, "TRACKLOG_HOME": str(self.folder)}
         command = [sys.executable, "-m", "tracklog", "serve", "--port", str(self.port)]
+        command += self.options
         self.folder.mkdir(exist_ok=True)
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -146,7 +147,8 @@ def stored(url: str, folder: Path) -> tuple[Counter[str], object]:
         counts: Counter[str] = Counter()
         after = 0
         while found := records(storage.store.read(after, 1000)):
-            counts.update(orjson.loads(each.line)["task"] for each in found if each.line)
+            tasks = (orjson.loads(each.line).get("task") for each in found if each.line)
+            counts.update(filter(None, tasks))  # spans have none
             assert [each.seq for each in found] == list(range(after + 1, after + 1 + len(found)))
             after = found[-1].seq
         return counts, report

@@ -18,6 +18,7 @@ import uvicorn
 
 from support.collecting import ENVIRONMENT
 from support.forking import Tracklog
+from support.openwop_v2 import SNAPSHOT as SNAPSHOT_V2
 from support.openwop_v2 import check_v2
 from support.waiting import eventually
 from tracklog import Log
@@ -238,6 +239,7 @@ class Host(Client):
                 continue
             for line, event in zip(log.lines, log.events, strict=True):
                 check_v2(wire.event(line, event, log))
+            SNAPSHOT_V2.validate(wire.snapshot(log.as_json(), log))
 
     def __enter__(self) -> "Host":
         return self

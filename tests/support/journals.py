@@ -41,8 +41,8 @@ calls = st.sampled_from(["c1", "c2", "c3"])
 copied = st.booleans().filter(bool) | st.just(False) | st.just(False)
 
 
-def said(role, text):
-    return Said(role=role, blocks=({"type": "text", "text": text},), model="gpt-5")
+def said(role, text, **more):
+    return Said(role=role, blocks=({"type": "text", "text": text},), model="gpt-5", **more)
 
 
 facts = st.one_of(

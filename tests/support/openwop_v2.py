@@ -2,7 +2,8 @@
 compared with them.
 
 Only the types of events are here that the host writes, without the descriptions. The source is
-`schemas/v2` of the published specification: `run-event`, `run-event-payloads`, `suspend-request`.
+`schemas/v2` of the published specification: `run-event`, `run-event-payloads`, `suspend-request`,
+`run-snapshot`, `effect-ledger-projection`, `agent-ref`, `subject`.
 """
 
 import jsonschema_rs
@@ -47,7 +48,9 @@ def hatched(required: str, /, **properties: dict) -> dict:
 
 SUBJECT = closed(
     "issuer subjectId tenant lane kind",
-    issuer=SOME, subjectId=SOME, tenant=SOME, lane=SOME, kind=SOME,
+    issuer=SOME, subjectId={"type": "string", "pattern": r"^[^\s/]{1,256}$"},
+    tenant={"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,128}$"},
+    lane=enum("api-key"), kind=enum("user", "agent", "workload"),
 )  # fmt: skip
 OWNER = closed("tenant subject", tenant=SOME, workspace=SOME, subject=SUBJECT)
 ERROR = hatched("code message", code=SOME, message=SOME, details=OBJECT, retryable=FLAG)
@@ -208,6 +211,48 @@ _VALIDATORS = {
     )
     for kind, shape in SHAPES.items()
 }
+
+
+NODE, RUN_STATUS = {"type": "string", "pattern": r"^[A-Za-z0-9._~:-]{1,128}$"}, enum(
+    "pending", "running", "paused", "waiting-approval", "waiting-input", "waiting-external",
+    "completed", "failed", "cancelling", "cancelled",
+)  # fmt: skip
+AGENT_REF = closed(
+    "agentId",
+    agentId=AGENT, name=TEXT, memoryRef=SOME, version=TEXT, channel=SOME, sourceManifestId=TEXT,
+    modelClass=enum("reasoning", "tool-using", "chat", "code", "vision", "multimodal",
+                    "embedding", "classification", "retrieval"),
+)  # fmt: skip
+SNAPSHOT = jsonschema_rs.Draft202012Validator(
+    closed(
+        "runId workflowId status owner eventLogSchemaVersion",
+        runId=BOUND, workflowId=SOME, status=RUN_STATUS, owner=OWNER, currentNodeId=NODE,
+        startedAt=TIME, completedAt=TIME, agent=AGENT_REF, runOrchestrator=AGENT_REF,
+        nodeStates=OBJECT, variables=OBJECT, channels=OBJECT, engineVersion=COUNT, metadata=OBJECT,
+        error=closed("code message", code=SOME, message=SOME, details=OBJECT),
+        eventLogSchemaVersion={"type": "integer", "minimum": 2}, configurable=OBJECT,
+        tags={"type": "array", "maxItems": 100, "items": {"type": "string", "maxLength": 256}},
+        parentRunId=BOUND, parentNodeId=NODE, interrupt=OBJECT,
+        extensions={
+            "type": "object", "additionalProperties": False,
+            "patternProperties": {r"^[a-z][a-z0-9]*(-[a-z0-9]+)*\.[a-z][a-z0-9]*$": OBJECT},
+        },
+    ),
+    validate_formats=True,
+)  # fmt: skip
+EFFECTS = jsonschema_rs.Draft202012Validator(
+    closed(
+        "runId effects",
+        runId=BOUND,
+        effects={"type": "array", "items": closed(
+            "effectId nodeId attempt keying state at",
+            effectId=BOUND, nodeId=NODE, attempt=FIRST, invocationId=TEXT, providerKey=TEXT,
+            keying=enum("business-identity", "activity-recipe"), at=TIME,
+            state=enum("claimed", "completed", "released", "escaped"),
+        )},
+    ),
+    validate_formats=True,
+)  # fmt: skip
 
 
 def check_v2(raw: bytes) -> None:

@@ -32,7 +32,11 @@ def reachable(bin: Path) -> Path:
     libraries = package.with_name(f"{package.name}.libs")  # where a wheel puts them
     if libraries.exists():
         shutil.copytree(libraries, copy / libraries.name)
-    return Path(shutil.copytree(bin.parent, copy / package.name / bin.parent.name)) / "bin"
+    copied = Path(shutil.copytree(bin.parent, copy / package.name / bin.parent.name))
+    for path in copy.rglob("*"):  # which have the modes that the installing user's umask left
+        mode = path.stat().st_mode
+        path.chmod(mode | (0o055 if mode & 0o100 else 0o044))
+    return copied / "bin"
 
 
 def wheel_programs() -> Path:

@@ -1,8 +1,12 @@
 """Spans and log records as tests write them, and a home that takes them."""
 
 import json
+from base64 import b64encode
 
 import orjson
+from google.protobuf import json_format
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from support.asking import ask
 from support.failing import HastyDisk
@@ -77,6 +81,27 @@ def chat(number, said, answer, parent=1, **attributes):
 
 def message(role, content):
     return {"role": role, "parts": [{"type": "text", "content": content}]}
+
+
+def as_protobuf(signal, document):
+    """A request as the reference implementation writes it."""
+
+    def rebased(given):
+        # Its JSON has ids in base64, as protobuf has it; OTLP has them in hex.
+        if isinstance(given, list):
+            return [rebased(each) for each in given]
+        if isinstance(given, dict):
+            return {
+                key: b64encode(bytes.fromhex(each)).decode()
+                if key in ("traceId", "spanId", "parentSpanId")
+                else rebased(each)
+                for key, each in given.items()
+            }
+        return given
+
+    request = ExportTraceServiceRequest() if signal == "traces" else ExportLogsServiceRequest()
+    json_format.ParseDict(rebased(document), request)
+    return request.SerializeToString()
 
 
 class Door:

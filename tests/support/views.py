@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
+from functools import cached_property
 from inspect import get_annotations, signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +26,7 @@ from tracklog.answers import Question
 from tracklog.answers.duplicates import same_conversation
 from tracklog.answers.registry import questions
 from tracklog.collector.results import shapes_of
-from tracklog.folds import moment
+from tracklog.folds import epoch_ms
 from tracklog.folds import runs as runs_fold
 from tracklog.formats import registry as formats
 from tracklog.formats.convert import convert
@@ -50,6 +51,9 @@ OTHER_NAMES = {"calls": "calls", "failures": "failures", "tokens": "total_tokens
 NUMBERS = {"calls", "failures", "total_tokens", *SUMMARY.values()}
 """What a field is called that holds a number of the law."""
 OTHER_NUMBERS = {
+    "SpanRow": "the cost of a part of a run",
+    "TurnRow": "the cost of a turn",
+    "GraphNode": "the numbers of an agent, or of a sub-run in the graph of another run",
     "TraceRow": "the calls in each slice of a run's time",
     "AgentNowRow": "the status of an agent",
     "TopAgentRow": "the status of an agent",
@@ -80,6 +84,12 @@ class Look:
         keys = [f"{family}:{run}" for family, run in sorted(self.home.runs())]
         return [key for key in keys if self.index.state("runs", key).run]
 
+    @cached_property
+    def rows(self) -> dict[str, Said]:
+        """What the list of runs says of each."""
+        rows = ask(self.home, "runs", now=self.now, limit=None)
+        return {f"{row['family']}:{row['run']}": summary(row) for row in rows}
+
     def run(self, key: str) -> tuple[str, str]:
         family, _, run = key.partition(":")
         return family, run
@@ -93,7 +103,7 @@ def _row(rows: list[dict[str, Any]], key: str) -> dict[str, Any]:
 
 
 def runs(look: Look, key: str) -> Said:
-    return summary(_row(ask(look.home, "runs", now=look.now, limit=None), key))
+    return look.rows[key]
 
 
 def show_at(look: Look, key: str) -> Said:
@@ -128,18 +138,21 @@ def asked(question: Question) -> "View":
 
     def view(look: Look, key: str) -> Said:
         given: dict[str, Any] = {
-            each.python: value
+            each.argument: value
             for each in question.params
             for name, value in {"run": key, "limit": 10_000, "around": True}.items()
             if each.name == name
         }
         if "now" in signature(question.ask).parameters:
             given["now"] = look.now
-        [row] = {
+        rows = {
             orjson.dumps(summary(asdict(row)))
             for row in rows_of_runs(question.ask(look.home, **given))
             if key_of(row) == key
         }
+        if question.name == "hits" and not rows:
+            return {}  # there is no text in the run
+        [row] = rows
         return orjson.loads(row)
 
     return view
@@ -160,6 +173,21 @@ def _cost_of(look: Look, key: str, rows: list[dict[str, Any]]) -> Said:
     found = [row for row in rows if row["of"] == key]
     row = found[0] if found else {"total_tokens": None, "cost_usd": None}
     return {"tokens": row["total_tokens"], "cost": row["cost_usd"]}
+
+
+def run_spends(look: Look, key: str) -> Said:
+    return _spent(look, key, ask(look.home, "run-spends", run=key))
+
+
+def _spent(look: Look, key: str, rows: list[dict[str, Any]]) -> Said:
+    if key in same_conversation(look.index):
+        return {}  # another run has the same conversation, and is counted
+    tokens = [row["total_tokens"] for row in rows if row["total_tokens"] is not None]
+    costs = [row["cost_usd"] for row in rows if row["cost_usd"] is not None]
+    return {
+        "tokens": sum(tokens) if tokens else None,
+        "cost": round(math.fsum(costs), 9) if costs else None,
+    }
 
 
 def story(look: Look, key: str) -> Said:
@@ -265,7 +293,7 @@ def jsonl(look: Look, key: str) -> Said:
     assert lines == [each.line for each in records]
     if not lines:
         return {}
-    with TemporaryDirectory() as folder, Home(folder, durability="os") as home:
+    with Home("memory:") as home:
         for record in records:
             home.intake.admit([record.line], record.dialect)
         return _alone(look, key, home, ALL)
@@ -295,7 +323,7 @@ def exported_as(format: str) -> "View":
 
 
 def _imported(look: Look, key: str, content: bytes, suffix: str, fields: tuple[str, ...]) -> Said:
-    with TemporaryDirectory() as folder, Home(Path(folder) / "h", durability="os") as home:
+    with TemporaryDirectory() as folder, Home("memory:") as home:
         path = Path(folder) / f"run{suffix}"
         path.write_bytes(content)
         Importing(home).bring([path])
@@ -306,7 +334,7 @@ def _imported(look: Look, key: str, content: bytes, suffix: str, fields: tuple[s
 
 def _as_spelled(said: Said, first: Said) -> Said:
     """The same with the times as the run spells them, where they are the same: formats have UTC."""
-    same = [name for name in ("first", "last") if moment(said.get(name)) == moment(first[name])]
+    same = [name for name in ("first", "last") if epoch_ms(said.get(name)) == epoch_ms(first[name])]
     return {**said, **{name: first[name] for name in same if name in said}}
 
 
@@ -331,14 +359,13 @@ def converted(name: str) -> "View":
 def _there_and_back(look: Look, key: str, lines: list[bytes], name: str, first: str) -> Said:
     """The view of a home with the lines of a run in another dialect, converted back."""
     dialects = look.home.dialects
-    with TemporaryDirectory() as folder:
-        with Home(Path(folder) / "there", durability="os") as there:
-            verdicts = there.intake.admit(lines, name)
-            assert all(each.seq for each in verdicts), verdicts
-            back = list(convert(there.journal.records(), dialects, dialects[first]))
-        with Home(Path(folder) / "back", durability="os") as home:
-            home.intake.admit(back, first)
-            return _alone(look, key, home, ALL)
+    with Home("memory:") as there:
+        verdicts = there.intake.admit(lines, name)
+        assert all(each.seq for each in verdicts), verdicts
+        back = list(convert(there.journal.records(), dialects, dialects[first]))
+    with Home("memory:") as home:
+        home.intake.admit(back, first)
+        return _alone(look, key, home, ALL)
 
 
 def log_runs(look: Look, key: str) -> Said:
@@ -385,7 +412,7 @@ QUESTIONS: Mapping[str, View] = {
         for each in questions()
         if any(map(shows_runs, shapes_of([each.result])))
     },
-    "diff": diff, "costs": costs, "story": story, "query": query,
+    "diff": diff, "costs": costs, "run-spends": run_spends, "story": story, "query": query,
 }  # fmt: skip  # by the question's name
 EXPORTS: Mapping[str, View] = {
     **{name: exported_as(name) for name in formats.exporter_names()},
@@ -481,6 +508,10 @@ def served_story(served: Served, look: Look, key: str) -> Said:
     return _calls_of(records)
 
 
+def served_spends(served: Served, look: Look, key: str) -> Said:
+    return _spent(look, key, served.json(f"/api/runs/{_path(key)}/spends"))
+
+
 def served_costs(served: Served, look: Look, key: str) -> Said:
     return _cost_of(look, key, served.json("/api/costs", by="run"))
 
@@ -518,6 +549,12 @@ def served_convert(served: Served, look: Look, key: str) -> Said:
     return _there_and_back(look, key, lines, "tracklog", first)
 
 
+def served_hits(served: Served, look: Look, key: str) -> Said:
+    """What the runs with hits say; nothing of a run without any text."""
+    rows = [each["run"] for each in served.json("/api/hits", limit=10_000)["runs"]]
+    return next((summary(row) for row in rows if f"{row['family']}:{row['run']}" == key), {})
+
+
 def served_rows(path: str) -> Callable[[Served, Look, str], Said]:
     """What the rows of a route say of a run; nothing where it is not among them."""
 
@@ -537,7 +574,9 @@ WRITTEN: Mapping[str, Callable[[Served, Look, str], Said]] = {
     "/api/runs/{family}/{run}?at": served_past,
     "/api/runs/{family}/{run}/tree": served_tree,
     "/api/runs/{family}/{run}/story": served_story,
+    "/api/runs/{family}/{run}/spends": served_spends,
     "/api/top": served_top,
+    "/api/hits": served_hits,
     "/api/diff": served_diff,
     "/api/costs": served_costs,
     "/api/export/{format}/{family}/{run}": served_export,
@@ -555,6 +594,9 @@ OTHER_ROUTES = {
     "/api/inbox/{question}/answer": "one answer",
     "/api/hosts": "programs",
     "/healthz": "the collector itself",
+    "/checkpoint": "the journal itself",
+    "/api/sources/found": "the logs on this machine",
+    "/api/views": "filters that people saved",
     "/metrics": "the collector itself",
     "/api/openapi.json": "the routes",
     "/": "the console, which asks the other routes",
@@ -654,8 +696,8 @@ LONG = 24 * 31 * 8
 
 def _hours(look: Look) -> list[dict[str, Any]] | None:
     """The last hours; None where something happened before them or, by its own clock, later."""
-    now = moment(look.now) or 0
-    times = [moment(runs(look, key)[name]) for key in look.keys for name in ("first", "last")]
+    now = epoch_ms(look.now) or 0
+    times = [epoch_ms(runs(look, key)[name]) for key in look.keys for name in ("first", "last")]
     if any(at is not None and not 0 <= now - at < (LONG - 1) * 3_600_000 for at in times):
         return None
     return ask(look.home, "hours", count=LONG, now=look.now)

@@ -16,7 +16,7 @@ for name in ("rich.console", "rich.table", "uvloop"):  # read when they are need
     import_module(name)
 registry.dialects()
 for group in ("tools", "steps"):
-    router.outside(group)
+    router.entry_point_functions(group)
 for kind in KINDS:
     FORMS[kind]
 gc.freeze()  # what is there is shared for good

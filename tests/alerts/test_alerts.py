@@ -1,0 +1,221 @@
+"""Alerts: the rules that are refused, when an incident fires and ends, and the replay of a record."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracklog.alerts import RUN
+from tracklog.alerts.history import replay
+from tracklog.alerts.incidents import step
+from tracklog.alerts.rules import BadRules, parse
+from tracklog.alerts.tables import FIELDS, TABLES, Row
+from tracklog.cli import tracklog
+from tracklog.folds import epoch_ms
+from tracklog.home.home import Home
+from tracklog.journal.frame import stamp
+from tracklog.log import Log
+from tracklog.model.fact import Asked, Began, Ended, Noted
+
+NOW = 1_780_000_000.0
+READY = Path(__file__).parents[2] / "src/tracklog/alerts/ready.yaml"
+
+
+def rules(*lines: str, head: str = "version: 1\nto: {desk: {bell: true}}\n"):
+    return parse(head + "rules:\n" + "".join(f"  - {{{line}}}\n" for line in lines), FIELDS)
+
+
+def alerts(*arguments):
+    return CliRunner().invoke(tracklog, ["alerts", *map(str, arguments)])
+
+
+def test_the_ready_rules_are_ten_and_valid(tmp_path):
+    path = tmp_path / "alerts.yaml"
+    path.write_text(alerts("ready").output)
+    assert alerts("check", path).output == f"{path}: 10 rules, no fault\n"
+    assert len({rule.of for rule in parse(path.read_text(), FIELDS).rules}) == len(TABLES)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [", "not YAML"),
+        ("[]", "the file has no `rules:`"),
+        ("", "the file is empty"),
+        ("version: 2\nto: {}\nrules: []", "version"),
+        ("version: 1\nto: {x: {}}\nrules: []", "say how"),
+        ("version: 1\nto: {x: {post: ftp://y}}\nrules: []", "http"),
+        (
+            "version: 1\nto: {x: {bell: true}}\nrules: [{name: a, of: run, when: {x: 1}, to: [x]}]",
+            "rules.0.of",
+        ),
+        (
+            "version: 1\nto: {x: {bell: true}}\nrules: [{name: a, of: runs, when: {statu: x}, to: [x]}]",
+            "did you mean status",
+        ),
+        (
+            "version: 1\nto: {x: {bell: true}}\nrules: [{name: a, of: runs, when: {cost: '> x'}, to: [x]}]",
+            "no number",
+        ),
+        (
+            "version: 1\nto: {x: {bell: true}}\nrules: [{name: a, of: runs, when: {cost: 1}, to: [y]}]",
+            "no target 'y'",
+        ),
+        (
+            "version: 1\nto: {x: {bell: true}}\nrules: [{name: a, of: runs, when: {cost: 1}}]",
+            "names no target",
+        ),
+        (
+            "version: 1\nto: {x: {bell: true}}\nrules: [{name: a, of: runs, when: {cost: 1}, for: soon, to: [x]}]",
+            "a duration such as",
+        ),
+    ],
+)
+def test_a_fault_of_a_file_is_named_with_its_place(text, words, tmp_path):
+    with pytest.raises(BadRules, match=words):
+        parse(text, FIELDS)
+    path = tmp_path / "alerts.yaml"
+    path.write_text(text)
+    assert alerts("check", path).exit_code != 0
+
+
+looks = st.lists(
+    st.tuples(st.integers(1, 100), st.sets(st.sampled_from(["a", "b"]))), min_size=1, max_size=30
+)
+
+
+@given(looks, st.integers(0, 150), st.integers(0, 150), st.none() | st.integers(1, 200))
+@settings(max_examples=150, deadline=None)
+def test_an_incident_fires_once_after_its_time_repeats_and_ends_once(looks, wait, keep, repeat):
+    again = "never" if repeat is None else f"{repeat}s"
+    (rule,) = rules(
+        f"name: r, of: runs, when: {{cost: '> 0'}}, for: {wait}s, keep_firing_for: {keep}s, "
+        f"repeat: {again}, to: [desk]"
+    ).rules
+    now, incidents = NOW, {}
+    begun: dict[str, float] = {}  # when the row appeared, for good or until it was gone
+    gone: dict[str, float] = {}
+    notified: dict[str, float] = {}
+    for seconds, keys in looks:
+        now += seconds
+        rows = {"r": [Row(key, {"cost": 1.0}) for key in sorted(keys)]}
+        incidents, changes = step([rule], rows, incidents, now)
+        states = {change.key: change.state for change in changes}
+        assert len(states) == len(changes)
+        for key in ("a", "b"):
+            if key in keys:
+                begun.setdefault(key, now)
+                gone.pop(key, None)
+                if key not in notified:
+                    expected = "firing" if now - begun[key] >= wait else None
+                else:
+                    due = repeat is not None and now - notified[key] >= repeat
+                    expected = "repeated" if due else None
+            elif key in notified:
+                expected = "resolved" if now - gone.setdefault(key, now) >= keep else None
+            else:
+                begun.pop(key, None)
+                expected = None
+            assert states.get(key) == expected, key
+            if expected in ("firing", "repeated"):
+                notified[key] = now
+            elif expected == "resolved":
+                del notified[key], begun[key], gone[key]
+
+
+def test_what_is_there_at_the_start_and_what_arrives_late_is_never_reported():
+    (rule,) = rules("name: r, of: runs, when: {status: failed}, repeat: 1m, to: [desk]").rules
+    row = Row("old", {"status": "failed"})
+    late = Row("late", {"status": "failed"}, stamp(NOW - 8000))
+    fresh = Row("fresh", {"status": "failed"}, stamp(NOW - 10))
+    incidents, changes = step([rule], {"r": [row]}, {}, NOW, baseline=True)
+    assert changes == []
+    incidents, changes = step([rule], {"r": [row, late, fresh]}, incidents, NOW + 100)
+    assert [change.key for change in changes] == ["fresh"]
+    incidents, changes = step([rule], {"r": []}, incidents, NOW + 200)
+    assert [(change.key, change.state) for change in changes] == [("fresh", "resolved")]
+    assert incidents == {}
+
+
+def test_a_silence_is_on_record_and_nobody_is_notified_until_it_is_over():
+    head = (
+        "version: 1\nto: {desk: {bell: true}}\n"
+        f"silences: [{{match: {{agent: 'nightly-*'}}, until: {stamp(NOW + 100)}, by: ada, because: test}}]\n"
+    )
+    file = rules("name: r, of: runs, when: {status: lost}, repeat: 60s, to: [desk]", head=head)
+    rows = {"r": [Row(name, {"status": "lost", "agent": name}) for name in ("nightly-1", "day")]}
+    incidents, changes = step(file.rules, rows, {}, NOW, file.silences)
+    assert {(each.key, each.to, each.silenced) for each in changes} == {
+        ("nightly-1", (), "ada: test"),
+        ("day", ("desk",), None),
+    }
+    _, changes = step(file.rules, rows, incidents, NOW + 120, file.silences)
+    assert {each.to for each in changes} == {("desk",)}
+
+
+@pytest.fixture
+def history(tmp_path):
+    """A run that asks at 100 and is answered at 1000 seconds; one that fails at 2000."""
+    clock = [NOW]
+    with Home(tmp_path / "home", durability="os", clock=lambda: clock[0]) as home:
+        log = Log(home)
+
+        def put(at, run, fact):
+            clock[0] = NOW + at
+            log.append(log.fact_line(("tracklog", run), fact, at=stamp(clock[0])), "tracklog")
+
+        put(0, "asker", Began(what="run", task="Deploy"))
+        put(100, "asker", Asked(question_id="q", text="Now?"))
+        put(1000, "asker", Ended(what="run", passed=True))
+        put(1500, "loser", Began(what="run", task="Try"))
+        put(2000, "loser", Ended(what="run", passed=False, outcome="broken"))
+        put(2100, RUN[1], Noted(label="alert", data={}))
+        clock[0] = NOW + 4000
+        yield home
+
+
+def test_a_replay_says_what_would_have_fired_and_changes_nothing(history):
+    file = rules(
+        "name: waiting, of: questions, when: {status: open}, for: 5m, to: [desk]",
+        "name: failed, of: runs, when: {status: failed}, repeat: never, to: [desk]",
+        "name: any, of: runs, when: {run: alerts}, to: [desk]",
+    )
+    before = history.journal.last
+    changes = list(replay(history, file, NOW - 1, NOW + 4000))
+    assert [(each.rule, each.state) for each in changes] == [
+        ("waiting", "firing"),
+        ("waiting", "resolved"),
+        ("failed", "firing"),
+    ]
+    first, last, failed = (each.at - NOW for each in changes)
+    assert 400 <= first <= 600
+    assert 1000 <= last <= 1500
+    assert 2000 <= failed <= 2300
+    assert history.journal.last == before
+    assert list(replay(history, file, NOW + 3000, NOW + 4000)) == []  # known at the start
+
+
+def test_try_prints_the_alerts_of_a_home(history, tmp_path):
+    path = tmp_path / "alerts.yaml"
+    path.write_text(READY.read_text())
+    home = tmp_path / "home"
+    done = alerts("try", path, "--home", home, "--since", stamp(NOW - 1), "--json")
+    assert done.exit_code == 0, done.output
+    rows = [orjson.loads(line) for line in done.output.splitlines()]
+    assert {"waiting", "failed-run"} <= {row["rule"] for row in rows}
+    assert all(epoch_ms(row["at"]) for row in rows)
+    text = alerts("try", path, "--home", home, "--since", stamp(NOW - 1)).output
+    assert "asks: Now?" in text
+    assert "nothing was sent" in text
+
+
+def test_every_table_has_the_fields_that_it_says(history):
+    (rule,) = rules("name: r, of: runs, when: {cost: 1}, to: [desk]").rules
+    history.index.catch_up()
+    for table in TABLES.values():
+        for row in table.rows(history, rule, NOW + 4000):
+            assert set(row.values) == set(table.fields)
+            assert row.key
