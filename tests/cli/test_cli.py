@@ -347,3 +347,10 @@ def test_no_help_text_holds_a_mark_of_its_layout():
         if "\b" in (text := command.get_help(click.Context(command, root, " ".join(names))))
     }
     assert found == {}
+
+
+@pytest.mark.parametrize("verb", [(), ("store",)])
+def test_a_group_without_a_command_prints_its_help_and_no_error(verb):
+    done = tracklog(*verb)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.strip() == tracklog(*verb, "--help").stdout.strip()

@@ -175,6 +175,9 @@ def _exit_code(action: Callable[[], object]) -> int:
         code = action()
     except click.exceptions.Exit as stop:
         code = stop.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True, color=colour())
+        code = USAGE
     except click.UsageError as error:
         _print_usage(error)
         code = USAGE
