@@ -464,5 +464,10 @@ AIDER = ".aider."
 """The beginning of the names of Aider's files, whose suffixes are those of any text."""
 
 
+RESET = ".jsonl.reset."
+"""In the names of sessions that OpenClaw has put aside."""
+
+
 def _may_be_source(path: Path) -> bool:
-    return (path.suffix in SUFFIXES or path.name.startswith(AIDER)) and path.is_file()
+    named = path.suffix in SUFFIXES or path.name.startswith(AIDER) or RESET in path.name
+    return named and path.is_file()

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from tracklog.formats.importers import DAMAGED, Form, LineWriter, Raw, Reader, word
-from tracklog.formats.importers._sqlite import MAGIC, WAL, Unreadable, connected
+from tracklog.formats.importers._records import beginning_of
+from tracklog.formats.importers._sqlite import MAGIC, WAL, Unreadable, columns, connected
 from tracklog.formats.providers import is_text
 from tracklog.model.event import Body
 from tracklog.model.fact import Began, Fact, Linked, Noted
@@ -164,6 +165,21 @@ def stored(
     return records
 
 
+def ids_of(databases: Iterable[Path], table: str, column: str = "id") -> set[str]:
+    """The ids of the conversations of some databases; none of one that cannot be read now."""
+    known: set[str] = set()
+    for path in databases:
+        try:
+            with connected(path) as connection:
+                if column in columns(connection).get(table, ()):
+                    query = f"SELECT DISTINCT {column} FROM {table}"  # noqa: S608  # our own names
+                    rows_of = connection.execute(query).fetchall()
+                    known |= {str(row[0]) for row in rows_of}
+        except OSError:
+            continue  # reported when it is read
+    return known
+
+
 def log_beside(path: Path) -> Iterator[Path]:
     """The write-ahead log of a database, where its newest rows are."""
     yield path.with_name(path.name + WAL)
@@ -201,11 +217,16 @@ def parsed(value: Any) -> Any:
 
 
 def read_json(path: Path) -> Any:
-    """The JSON value of a file beside a source; None where there is none."""
+    """The JSON value of a file beside a source, as far as it was written; None where there is none."""
     try:
-        return orjson.loads(path.read_bytes())
-    except (OSError, orjson.JSONDecodeError):
+        data = path.read_bytes()
+    except OSError:
         return None
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        value = beginning_of(data) if data.lstrip()[:1] in (b"[", b"{") else None
+        return None if value is DAMAGED else value
 
 
 def database_lines_or_document(path: Path, head: bytes) -> Form:

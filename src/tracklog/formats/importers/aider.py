@@ -30,7 +30,7 @@ NAME = "aider"
 CHAT, LLM = ".aider.chat.history.md", ".aider.llm.history"
 STARTED = "# aider chat started at "
 SESSION = re.compile(
-    r"^# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[ \t]*$", re.MULTILINE
+    r"^# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[ \t]*\r?$", re.MULTILINE
 )
 TOKENS = re.compile(
     r"Tokens: ([\d.,]+k?) sent(?:, ([\d.,]+k?) cache write)?(?:, ([\d.,]+k?) cache hit)?"
@@ -40,6 +40,7 @@ MODEL = re.compile(r"(?:Main model|Models?): (\S+)")
 VERSION = re.compile(r"Aider v(\S+)")
 RESULT = re.compile(r"(?:Applied edit to |Commit [0-9a-f]{7})")
 ERROR = re.compile(r"(?:\S*(?:Error|Exception)\b|The API provider|Unable to)")
+FORWARDED = re.compile(r"(/[a-z-]+ (.+))\n+\2", re.DOTALL)
 QUARTER = 900
 
 
@@ -69,13 +70,15 @@ class ChatReader(Reader):
         model, version = MODEL.search(head), VERSION.search(head)
         self._model = model[1] if model else None
         self.out.about_revised("start")
+        path = self.source.path
         open_run(self.out, NAME, f"{started}/{number}" if number else started, at=at,
-                 model=self._model, version=version[1] if version else None)  # fmt: skip
+                 cwd=str(path.absolute().parent) if path.name == CHAT else None, model=self._model, version=version[1] if version else None)  # fmt: skip
         self.out.report.mapped["session"] += 1
         for place, block in enumerate(blocks):
             self.out.about_revised(f"block/{place}")
             self.out.report.mapped[block.kind] += 1
-            text = self.out.lift.text(block.text)
+            typed = self._once(block.text) if block.kind == "typed" else block.text
+            text = self.out.lift.text(typed)
             if block.kind == "typed":
                 self.out.write(Said(role="user", blocks=(text_block(text),)))
             elif block.kind == "answer":
@@ -83,6 +86,14 @@ class ChatReader(Reader):
                 self.out.write(fact)
             else:
                 self._printed(place, block.text)
+
+    def _once(self, text: str) -> str:
+        """What a person typed; a command that passes a text on stands there twice: as typed, as sent."""
+        twice = FORWARDED.fullmatch(text)
+        if twice is None:
+            return text
+        self.out.report.ignored["a prompt: compared, a copy"] += 1
+        return twice[1]
 
     def _printed(self, place: int, text: str) -> None:
         """What the program printed: notes, and the counts of a request."""
@@ -96,7 +107,7 @@ class ChatReader(Reader):
             sent, written, hit, received, cost = fields.groups()
             known = usage(
                 {"printed": fields[0]},
-                input_tokens=_amount(sent),
+                input_tokens=_whole(_amount(sent), _amount(hit)),
                 cached_tokens=_amount(hit),
                 cache_write_tokens=_amount(written),
                 output_tokens=_amount(received),
@@ -128,7 +139,7 @@ def sessions(text: str) -> Iterator[tuple[str, int, str]]:
 def blocks_of(text: str) -> Iterator[Block]:
     """The pieces of a session, in order; the text after a commit is its message, no answer."""
     kind, lines = "", list[str]()
-    for line in [*text.split("\n"), None]:
+    for line in [*(each.removesuffix("\r") for each in text.split("\n")), None]:
         if line is None:
             next_kind = ""
         elif line.startswith("#### "):
@@ -154,6 +165,11 @@ def blocks_of(text: str) -> Iterator[Block]:
 
 def _last(lines: list[str]) -> str:
     return next((each for each in reversed(lines) if each.startswith("Commit ")), "")
+
+
+def _whole(sent: int | None, hit: int | None) -> int | None:
+    """The whole input: some backends count what the cache had beside what was sent."""
+    return sent + hit if sent is not None and hit and hit > sent else sent
 
 
 def _amount(text: str | None) -> int | None:
@@ -246,7 +262,10 @@ EVENT = Signs({"event": str, "properties": dict, "user_id": str, "time": int})
 
 def recognise(path: Path, head: bytes) -> float:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if text.startswith(STARTED.encode()) and SESSION.search(head.decode("utf-8", "replace")):
+    named = path.name == CHAT  # its beginning may have been cut off
+    if (named or text.startswith(STARTED.encode())) and SESSION.search(
+        head.decode("utf-8", "replace")
+    ):
         return 0.95
     exact = [each for each in beginning(path, head).objects if len(each) == 4]
     return score(path, head, [EVENT]) if exact else 0.0

@@ -1,5 +1,6 @@
 """amp: the threads of Amp, one document each."""
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,7 @@ class AmpReader(SnapshotReader):
 
     def _spent(self, key: str, fields: Body, model: str | None, at: str | None) -> None:
         fresh, output = count(fields.get("inputTokens")), count(fields.get("outputTokens"))
-        if fresh is None and output is None:
+        if not any(map(count, fields.values())):
             return
         read = count(fields.get("cacheReadInputTokens")) or 0
         written = count(fields.get("cacheCreationInputTokens")) or 0
@@ -129,7 +130,7 @@ def _ran(block: Body) -> Returned:
 
 
 SIGNS = (
-    Signs({"v": int, "id": str, "created": int, "messages": list}),
+    Signs({"v": int, "id": re.compile("T-"), "created": int, "messages": list}),
     Signs({"id": str, "messages": list, "env.initial": dict}),
 )
 

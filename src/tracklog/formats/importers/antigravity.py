@@ -17,6 +17,7 @@ from tracklog.formats.importers import (
     by_signs,
     inside,
     run_id,
+    score,
     utc_time,
     word,
 )
@@ -37,6 +38,8 @@ from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Called, Linked, Noted, Returned, Said, Spent
 
 NAME = "antigravity"
+ENCRYPTED = ".pb"
+"""The end of the name of a conversation of older versions."""
 LOG = (".system_generated", "logs", "transcript.jsonl")
 REQUEST = re.compile(r"<USER_REQUEST>\n?(.*?)\n?</USER_REQUEST>", re.DOTALL)
 CHOSEN = re.compile(r"`Model Selection` from .*? to (.+?)\.(?:\s|$)")
@@ -44,6 +47,7 @@ FAILED = re.compile(r"failed with exit code: (-?\d+)")
 CHILD = re.compile(r'"conversationId":\s*"([^"]+)"')
 STEP = ("step_index", "source", "type", "status", "created_at", "content", "thinking", "tool_calls")
 QUIET = ("CONVERSATION_HISTORY", "EPHEMERAL_MESSAGE", "SYSTEM_MESSAGE")
+CANCELLED = ("CANCELED", "CANCELLED")
 TYPED, PLANNED = 14, 15
 """The types of steps in a database that hold a prompt and an answer."""
 
@@ -55,7 +59,12 @@ class AntigravityReader(SnapshotReader):
         return run_id(NAME, conversation_of(self.source.path))
 
     def conversation(self, value: Body) -> None:
-        if "steps" in value:
+        if "encrypted" in value:
+            self._open(None, None)
+            text = "the conversation is encrypted: only the program itself can read it"
+            self.put(Noted(label="finding", kind="unreadable", text=text,
+                           data={"name": "unreadable", "bytes": value["encrypted"]}))  # fmt: skip
+        elif "steps" in value:
             self._steps(value)
         else:
             self._database(value)
@@ -121,7 +130,7 @@ class AntigravityReader(SnapshotReader):
                 fact = Said(role="user", blocks=(text_block(content),), injected=True)
                 self.put(fact, at, extra)
         else:
-            self._result(key, kind, content, at, extra)
+            self._result(key, kind, content, at, extra, value.get("status"))
 
     def _planned(self, key: str, value: Body, at: str | None, extra: Body) -> None:
         blocks = []
@@ -130,6 +139,7 @@ class AntigravityReader(SnapshotReader):
         if value.get("content"):
             blocks.append(text_block(value["content"]))
         calls = [obj(each) for each in items(value.get("tool_calls"))]
+        self._waiting = []  # what was not answered before the next response never is
         if blocks or not calls:
             fact = Said(role="assistant", blocks=tuple(blocks), message_id=key, model=self.model)
             self.put(fact, at, extra)
@@ -139,12 +149,16 @@ class AntigravityReader(SnapshotReader):
             self._waiting.append((id, name))
             self.put(Called(tool=name, call_id=id, input=given, synthetic_id=True), at)
 
-    def _result(self, key: str, kind: str, content: Any, at: str | None, extra: Body) -> None:
+    def _result(
+        self, key: str, kind: str, content: Any, at: str | None, extra: Body, status: Any
+    ) -> None:
         """A result follows its call in the order of steps; neither has an id."""
-        id, name = self._waiting.pop(0) if self._waiting else (key, kind.lower())
+        place = next((n for n, each in enumerate(self._waiting) if each[1] == kind.lower()), 0)
+        id, name = self._waiting.pop(place) if self._waiting else (key, kind.lower())
         failed = FAILED.search(content) if isinstance(content, str) else None
         code = int(failed[1]) if failed else None
-        back = Returned(call_id=id, tool=name, ok=not code, output=content, exit_code=code,
+        ok = None if status in CANCELLED else not code and status != "ERROR"
+        back = Returned(call_id=id, tool=name, ok=ok, output=content, exit_code=code,
                         status=kind, synthetic_id=True)  # fmt: skip
         self.put(back, at, extra)
         children = (
@@ -265,6 +279,10 @@ def records(path: Path, state: dict[str, Any]) -> Iterator[Raw]:
             )
             yield from database_records(path, state)
             return
+    if path.suffix == ENCRYPTED:
+        size = path.stat().st_size
+        yield Raw(0, b"", {"encrypted": size}, through=size)
+        return
     data, steps, odd = path.read_bytes(), [], []
     *lines, tail = data.split(b"\n")
     for line in [*lines, tail]:
@@ -284,8 +302,25 @@ def records(path: Path, state: dict[str, Any]) -> Iterator[Raw]:
     yield from odd
 
 
+PROMPT = Signs({"conversationId": str, "workspace": str})
 SIGNS = (Signs({"step_index": int, "source": str, "type": str, "created_at": str}),)
 TABLES = {"steps": ("idx", "step_type", "step_payload"), "gen_metadata": ("idx", "data")}
+
+
+def recognise(path: Path, head: bytes) -> float:
+    """By its records; an encrypted conversation by its place, unless its transcript is there."""
+    if path.suffix == ENCRYPTED and path.parts[-2:-1] == ("conversations",):
+        ours = any(part.startswith(NAME) for part in path.parts)
+        return 0.9 if ours and not transcript_of(path).is_file() else 0.0
+    return by_signs(SIGNS, TABLES)(path, head)
+
+
+def companion(path: Path, head: bytes) -> bool:
+    """The list of prompts, and an encrypted conversation whose transcript is there."""
+    if path.suffix == ENCRYPTED:
+        return path.parts[-2:-1] == ("conversations",) and transcript_of(path).is_file()
+    listed = path.name == "history.jsonl" and any(part.startswith(NAME) for part in path.parts)
+    return listed and score(path, head, [PROMPT]) > 0
 
 
 def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
@@ -296,6 +331,9 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:  # noqa:
     for folder in ("antigravity-cli", "antigravity-ide", "antigravity"):
         base = home / ".gemini" / folder
         yield from inside(base, "conversations/*.db", f"brain/*/{'/'.join(LOG)}")
+        for path in inside(base, f"conversations/*{ENCRYPTED}"):
+            if not transcript_of(path).is_file() and not path.with_suffix(".db").is_file():
+                yield path
 
 
 importer = Importer(
@@ -303,9 +341,10 @@ importer = Importer(
     about="Antigravity: the transcripts of its conversations, and its databases with the counts.",
     mapping="1",
     reader=AntigravityReader,
-    recognise=by_signs(SIGNS, TABLES),
+    recognise=recognise,
     find=find,
     form=form,
+    companion=companion,
     beside=log_beside,
     records=records,
     fits=lambda body: "step_index" in body,

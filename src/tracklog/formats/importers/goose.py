@@ -24,6 +24,7 @@ from tracklog.formats.importers._snapshots import (
     Stored,
     database_lines_or_document,
     foreign_block,
+    ids_of,
     log_beside,
     open_run,
     parsed,
@@ -66,6 +67,8 @@ class GooseReader(SnapshotReader):
         elif "working_dir" in value:
             about = self.out.about(raw, key="session")
             self._begin({"id": self.source.path.stem, **about})
+            if title := word(about.get("name")) or word(about.get("description")):
+                self.put(Noted(label="title", text=title))
             self._total(about)
         else:
             self.out.unknown("record", self.out.about(raw, bare=True))
@@ -192,7 +195,7 @@ class GooseReader(SnapshotReader):
         fields = obj(value)
         structured = obj(fields.get("structuredContent"))
         exit_code = structured.get("exit_code")
-        wrong = status == "error" or fields.get("isError") is True
+        wrong = status == "error" or fields.get("isError") is True or bool(exit_code)
         back = Returned(
             call_id=word(part.get("id")) or "unknown",
             ok=not wrong,
@@ -260,20 +263,18 @@ def _block(part: Any) -> Body:
     return foreign_block(kind or "part", part)
 
 
-MESSAGES = (
-    "SELECT id, message_id, role, content_json, created_timestamp, metadata_json FROM messages "
-    "WHERE session_id = ? ORDER BY id"
-)
-SIZES = (
-    "SELECT session_id, count(*), max(id), sum(length(content_json)), "
-    "sum(length(coalesce(metadata_json, ''))) FROM messages GROUP BY 1"
-)
+MESSAGES = "SELECT * FROM messages WHERE session_id = ? ORDER BY id"
+SIZES = "SELECT session_id, count(*), max(id), sum(length(content_json)) FROM messages GROUP BY 1"
+NEWER = SIZES.replace(" FROM", ", sum(length(coalesce(metadata_json, ''))) FROM")
+LEDGER = "SELECT session_id, count(*) FROM usage_ledger GROUP BY 1"
 
 
 def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
     """The sessions of a database."""
     tables = columns(connection)
-    sizes = {row[0]: list(row[1:]) for row in connection.execute(SIZES).fetchall()}
+    query = NEWER if "metadata_json" in tables["messages"] else SIZES
+    sizes = {row[0]: list(row[1:]) for row in connection.execute(query).fetchall()}
+    entries = dict(connection.execute(LEDGER).fetchall()) if "usage_ledger" in tables else {}
     for row in connection.execute("SELECT * FROM sessions ORDER BY created_at, id").fetchall():
         session = row_of(row)
         id = str(session["id"])
@@ -282,11 +283,11 @@ def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
             messages = []
             for each in rows(connection, MESSAGES, id):
                 message = {
-                    "id": each["message_id"] or f"row/{each['id']}",
+                    "id": each.get("message_id") or f"row/{each['id']}",
                     "role": each["role"],
-                    "created": each["created_timestamp"],
+                    "created": each.get("created_timestamp"),
                     "content": parsed(each["content_json"]),
-                    "metadata": parsed(each["metadata_json"]),
+                    "metadata": parsed(each.get("metadata_json")),
                 }
                 messages.append(message)
             ledger: list[Body] = []
@@ -294,7 +295,7 @@ def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
                 ledger = rows(connection, "SELECT * FROM usage_ledger WHERE session_id = ?", id)
             return {**session, "conversation": messages, "ledger": ledger}
 
-        fixed = [session.get("name"), session.get("accumulated_total_tokens")]
+        fixed = [session.get("name"), session.get("accumulated_total_tokens"), entries.get(id)]
         yield Stored(id, [*sizes.get(id, []), *fixed], (sizes.get(id) or [0])[0], load)
 
 
@@ -323,8 +324,8 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
     folder = Path(root) / "data" if root else share / "goose"
     databases = list(inside(folder / "sessions", "sessions.db"))
     yield from databases
-    if not databases:
-        yield from inside(folder / "sessions", "*.jsonl")
+    known = ids_of(databases, "sessions")
+    yield from (each for each in inside(folder / "sessions", "*.jsonl") if each.stem not in known)
 
 
 importer = Importer(

@@ -21,6 +21,7 @@ from tracklog.formats.importers._snapshots import (
     Stored,
     database_lines_or_document,
     foreign_block,
+    ids_of,
     log_beside,
     open_run,
     parsed,
@@ -156,7 +157,7 @@ class HermesReader(SnapshotReader):
         back = Returned(
             call_id=id or "unknown",
             tool=word(value.get("tool_name")) or word(value.get("name")),
-            ok=not error and not exit_code,
+            ok=not error and not exit_code and obj(fields).get("success") is not False,
             output=content,
             error=error or None,
             exit_code=exit_code,
@@ -256,8 +257,10 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
     base = Path(environment.get("HERMES_HOME") or home / ".hermes")
     databases = list(inside(base, "state.db"))
     yield from databases
-    if not databases:
-        yield from inside(base / "sessions", "session_*.json", "*.jsonl")
+    known = ids_of(databases, "sessions")
+    for path in inside(base / "sessions", "session_*.json", "*.jsonl"):
+        if path.stem.removeprefix("session_") not in known:
+            yield path
 
 
 importer = Importer(

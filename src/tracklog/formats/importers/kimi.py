@@ -86,6 +86,7 @@ class KimiReader(Reader):
 
     def finish(self) -> None:
         self._settle(None)
+        self._assembled()
         title = word(obj(read_json(state_of(self.source.path))).get("title"))
         if title and self._names()[1] == MAIN:
             self.out.about_revised("title")
@@ -104,12 +105,17 @@ class KimiReader(Reader):
             NAME,
             session if agent == MAIN else f"{session}/{agent}",
             at=at,
-            program="kimi-code" if value else "kimi-cli",
+            program="kimi-cli" if self._is_cli() else "kimi-code",
             cwd=word(state.get("cwd")) or state.get("workDir"),
             agent=None if agent == MAIN else agent,
             parent=None if agent == MAIN else run_id(NAME, session, above),
             extra=without(value, "type", "time", "created_at") or None,
         )
+
+    def _is_cli(self) -> bool:
+        """Whether the older program wrote it, by its first records."""
+        begin = beginning(self.source.path, self.source.head)
+        return any(SIGNS[2].match(each) for each in begin.objects)
 
     # Kimi Code.
 
@@ -273,6 +279,12 @@ class KimiReader(Reader):
     def _cli(self, kind: str, message: Body, at: str | None) -> None:
         fields = obj(message.get("payload"))
         self.out.report.mapped[kind] += 1
+        if kind == "ToolCallPart":
+            pieces = self.state.get("pieces")
+            if pieces:
+                pieces["input"] += word(fields.get("arguments_part")) or ""
+                return
+        self._assembled()
         if kind == "TurnBegin":
             blocks = tuple(_blocks(fields.get("user_input")))
             self.out.write(Said(role="user", blocks=blocks), at=at)
@@ -282,8 +294,13 @@ class KimiReader(Reader):
         elif kind == "ToolCall":
             function, id = obj(fields.get("function")), word(fields.get("id"))
             given = function.get("arguments")
-            call = Called(tool=word(function.get("name")) or "unknown", call_id=id or "call",
-                          input=parsed(given), synthetic_id=id is None)  # fmt: skip
+            name = word(function.get("name")) or "unknown"
+            if isinstance(given, str) and isinstance(parsed(given), str):
+                self.state["pieces"] = {"id": id, "name": name, "input": given, "at": at,
+                                        "mark": self.out.mark(), "run": self.out.run}  # fmt: skip
+                return  # the rest of its input follows
+            call = Called(tool=name, call_id=id or "call", input=parsed(given),
+                          synthetic_id=id is None)  # fmt: skip
             self.out.write(call, at=at)
         elif kind == "ToolResult":
             result = obj(fields.get("return_value")) or obj(fields.get("result"))
@@ -299,6 +316,19 @@ class KimiReader(Reader):
         else:
             label = "error" if kind == "StepRetry" else kind
             self.out.write(Noted(label=label, kind=kind, data=fields or None), at=at)
+
+    def _assembled(self) -> None:
+        """Write a call whose input came in pieces."""
+        pieces = self.state.pop("pieces", None)
+        if not pieces:
+            return
+        here, run = self.out.mark(), self.out.run
+        self.out.again(pieces["mark"])
+        call = Called(tool=pieces["name"], call_id=pieces["id"] or "call",
+                      input=parsed(pieces["input"]), synthetic_id=pieces["id"] is None)  # fmt: skip
+        self.out.write(call, at=pieces["at"], run=pieces["run"])
+        self.out.again(here)
+        self.out.run = run
 
     def _subagent(self, fields: Body, at: str | None) -> None:
         """An event of a sub-agent, in the file of its parent."""
@@ -379,7 +409,10 @@ def companion(path: Path, head: bytes) -> bool:
         return False
     wires = (path.parent / "agents" / MAIN / WIRE, path.with_name(WIRE),
              path.with_name(path.name.removesuffix(".state.json") + ".jsonl"))  # fmt: skip
-    return any(map(STATE.match, objects)) and any(each.is_file() for each in wires)
+    known = any(map(STATE.match, objects)) or (
+        objects and path.with_name("context.jsonl").is_file()
+    )
+    return bool(known) and any(each.is_file() for each in wires)
 
 
 def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:

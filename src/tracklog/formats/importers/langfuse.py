@@ -25,7 +25,7 @@ from tracklog.formats.importers._snapshots import (
 )
 from tracklog.formats.importers._traces import TraceReader
 from tracklog.formats.providers import Body, items, obj, usage
-from tracklog.model.fact import Decided, Ended, Noted, Returned, Spent
+from tracklog.model.fact import Called, Decided, Ended, Noted, Returned, Spent
 
 NAME = "langfuse"
 COUNTED = ("GENERATION", "EMBEDDING")
@@ -137,14 +137,23 @@ class LangfuseReader(TraceReader):
             for fact in self.new(message):
                 self.put(fact, at, rest)
                 rest = None
+        known_calls = len(self.calls)
         for message in _messages(out):
             answer = message if isinstance(message, dict) else {"content": message}
             for fact in self.new({"role": "assistant", **answer}, model, id):
                 self.put(fact, done or at, rest)
                 rest = None
-        details, costs = obj(value.get("usageDetails")), obj(value.get("costDetails"))
-        known = tokens(details or obj(value.get("usage")))
-        costs = costs or obj(value.get("providedCostDetails"))
+        calls = [unquoted(each) for each in items(unquoted(value.get("toolCalls")))]
+        if len(self.calls) == known_calls:  # the output has none
+            for fact in self.new({"role": "assistant", "tool_calls": calls}, model, id):
+                if isinstance(fact, Called):
+                    self.put(fact, done or at)
+        details, costs, given_costs = (
+            obj(unquoted(value.get(name)))
+            for name in ("usageDetails", "costDetails", "providedCostDetails")
+        )
+        known = tokens(details or obj(unquoted(value.get("usage"))))
+        costs = costs or given_costs
         cost = costs.get("total", sum(v for v in costs.values() if isinstance(v, int | float)))
         paid = cost if isinstance(cost, int | float) and cost > 0 else None
         if known.get("total_tokens") or paid:

@@ -25,7 +25,6 @@ from tracklog.model.fact import Ended, Noted, Returned, Spent
 NAME = "langsmith"
 RUN = ("id", "trace_id", "parent_run_id", "dotted_order", "run_type", "name", "start_time", "end_time",
        "inputs", "outputs", "error", "session_name", "child_run_ids", "events")  # fmt: skip
-COSTS = ("total_cost", "prompt_cost", "completion_cost")
 
 
 class LangsmithReader(TraceReader):
@@ -113,7 +112,11 @@ class LangsmithReader(TraceReader):
         self, id: str, value: Body, out: Body, meta: Body, model: str | None, at: str | None
     ) -> None:
         fields = (
-            obj(out.get("usage_metadata")) or obj(meta.get("usage_metadata")) or _generated(out)
+            obj(out.get("usage_metadata"))
+            or obj(meta.get("usage_metadata"))
+            or _generated(out)
+            or obj(obj(obj(out.get("output")).get("kwargs")).get("usage_metadata"))
+            or obj(obj(out.get("output")).get("usage_metadata"))
         )
         inside_, outside = (
             obj(fields.get("input_token_details")),
@@ -127,21 +130,28 @@ class LangsmithReader(TraceReader):
             output_tokens=count(fields.get("output_tokens")),
             reasoning_tokens=count(outside.get("reasoning")),
         )
-        if not known and "usage" in out:
-            known = obj(
-                reply_of("openai", [{"choices": [], "usage": out["usage"]}]).meta.get("usage")
-            )
+        raw = out.get("usage") or obj(out.get("llm_output")).get("token_usage")
+        if not known and raw:
+            known = obj(reply_of("openai", [{"choices": [], "usage": raw}]).meta.get("usage"))
         if not known:
-            known = usage(None, input_tokens=count(value.get("prompt_tokens")),
-                          output_tokens=count(value.get("completion_tokens")))  # fmt: skip
-        cost = next((value[name] for name in COSTS if value.get(name)), fields.get("total_cost"))
-        try:
-            paid = float(cost) if cost else None
-        except (TypeError, ValueError):
-            paid = None
+            asked, answered = (
+                obj(value.get(f"{name}_token_details")) for name in ("prompt", "completion")
+            )
+            known = usage(
+                None,
+                input_tokens=count(value.get("prompt_tokens")),
+                cached_tokens=count(asked.get("cache_read")),
+                cache_write_tokens=count(asked.get("cache_creation")),
+                output_tokens=count(value.get("completion_tokens")),
+                reasoning_tokens=count(answered.get("reasoning")),
+            )
+        paid = _money(value.get("total_cost")) or (
+            _money(value.get("prompt_cost")) + _money(value.get("completion_cost"))
+        )
+        paid = paid or _money(fields.get("total_cost"))
         if known.get("total_tokens") or paid:
             spent = Spent(key=id, provider=word(meta.get("ls_provider")), model=model, usage=known,
-                          cost_usd=paid, calls=1)  # fmt: skip
+                          cost_usd=paid or None, calls=1)  # fmt: skip
             self.put(spent, at)
 
     def _tool(
@@ -158,6 +168,14 @@ class LangsmithReader(TraceReader):
             back = Returned(call_id=call, tool=name, ok=error is None, output=output, error=error,
                             synthetic_id=made is not None)  # fmt: skip
             self.put(back, done or at, extra if made is None else None)
+
+
+def _money(cost: Any) -> float:
+    """An amount, which may be a text; 0 where there is none."""
+    try:
+        return float(cost or 0)
+    except (TypeError, ValueError):
+        return 0.0
 
 
 def _messages(given: Body) -> Iterator[Any]:

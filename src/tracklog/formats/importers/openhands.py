@@ -116,7 +116,7 @@ class OpenhandsReader(SnapshotReader):
         action, args = str(event.get("action")), obj(event.get("args"))
         meta = obj(event.get("tool_call_metadata"))
         self.out.report.mapped[action] += 1
-        self._response(obj(meta.get("model_response")), at)
+        self._spoken = self._response(obj(meta.get("model_response")), at)
         agent = event.get("source") == "agent"
         extra = without(event, "id", "timestamp", "source", "message", "action", "args",
                         "tool_call_metadata", "llm_metrics")  # fmt: skip
@@ -139,7 +139,7 @@ class OpenhandsReader(SnapshotReader):
             label = "compaction" if action == "condensation" else action
             self.put(Noted(label=label, kind=action, data=without({**args, **extra})), at)
         else:
-            if thought:
+            if thought and thought != self._spoken:
                 fact = Said(role="assistant", blocks=(text_block(thought),), model=self.model,
                             message_id=f"{key}/thought")  # fmt: skip
                 self.put(fact, at)
@@ -170,16 +170,16 @@ class OpenhandsReader(SnapshotReader):
                         status=kind, synthetic_id=not word(meta.get("tool_call_id")))  # fmt: skip
         self.put(back, at, without({"message": event.get("message"), "extras": extras}))
 
-    def _response(self, response: Body, at: str | None) -> None:
-        """A response is repeated on each of its calls and results."""
+    def _response(self, response: Body, at: str | None) -> str | None:
+        """Write a response, which is repeated on each of its calls and results; returns its words."""
         id = word(response.get("id"))
+        choice = obj(next(iter(items(response.get("choices"))), None))
+        text = word(obj(choice.get("message")).get("content"))
         if id is None or id in self._responses:
-            return
+            return text
         self._responses.add(id)
         self.model = word(response.get("model")) or self.model
-        choice = obj(next(iter(items(response.get("choices"))), None))
-        text = obj(choice.get("message")).get("content")
-        if word(text):
+        if text:
             fact = Said(
                 role="assistant", blocks=(text_block(text),), message_id=id, model=self.model
             )
@@ -190,6 +190,7 @@ class OpenhandsReader(SnapshotReader):
             written = count(raw.get("cache_creation_input_tokens"))
             known = {**known, "cache_write_tokens": written} if written else known
             self.put(Spent(key=id, model=self.model, usage=known, calls=1), at)
+        return text
 
     # The SDK.
 
@@ -366,8 +367,9 @@ def beside(path: Path) -> list[Path]:
 def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
     base = Path(environment.get("OPENHANDS_CONVERSATIONS_DIR") or home / ".openhands/conversations")
     yield from inside(base, f"*/{BASE}")
-    for folder in ("sessions/*", "users/*/conversations/*"):
-        yield from inside(home / ".openhands", f"{folder}/events/0.json")
+    for pattern in ("sessions/*/events", "users/*/conversations/*/events"):
+        for folder in sorted((home / ".openhands").glob(pattern)):
+            yield from events_of(folder / "0.json")[:1]  # ids have gaps
 
 
 importer = Importer(

@@ -13,6 +13,7 @@ from tracklog.formats.importers import (
     Importer,
     Raw,
     Signs,
+    beginning,
     by_signs,
     count,
     inside,
@@ -26,6 +27,7 @@ from tracklog.formats.importers._snapshots import (
     SnapshotReader,
     Stored,
     foreign_block,
+    ids_of,
     log_beside,
     open_run,
     parsed,
@@ -36,7 +38,7 @@ from tracklog.formats.importers._snapshots import (
     thought_block,
     without,
 )
-from tracklog.formats.importers._sqlite import MAGIC
+from tracklog.formats.importers._sqlite import MAGIC, columns
 from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Called, Ended, Linked, Noted, Returned, Said, Spent
 
@@ -99,6 +101,9 @@ class PiReader(SnapshotReader):
         if kind == "session":
             self._open(fields, at)
             return
+        # A fork begins with copies of entries that are older than itself.
+        forked = self.state.get("forked")
+        self.out.copied = bool(forked and at and at < forked)
         native = word(fields.get("id"))
         if native:
             left = leave_branch(self.state, native, word(fields.get("parentId")))
@@ -150,9 +155,14 @@ class PiReader(SnapshotReader):
             extra=without(value, *HEADER),
         )
         other = word(value.get("parentSession")) or word(value.get("branchedFrom"))
+        self.state["forked"] = at if other and self._is_at_hand(other) else None
         if other:
             parent = Path(other).stem.rpartition("_")[2] or other
             self.put(Linked(kind="fork", parent=run_id(NAME, parent), context=other), at)
+
+    def _is_at_hand(self, other: str) -> bool:
+        """Whether the file that a session was forked from can be read too."""
+        return (self.source.path.parent / Path(other).name).is_file() or Path(other).is_file()
 
     def _is_openclaw(self) -> bool:
         path = self.source.path
@@ -275,28 +285,28 @@ def _blocks(content: Any) -> Iterator[Body]:
             yield foreign_block(word(kind) or "part", part)
 
 
-SIZES = (
-    "SELECT session_id, count(*), max(seq), sum(event_utf8_bytes) FROM transcript_events GROUP BY 1"
-)
-EVENTS = (
-    "SELECT seq, event_json, event_zstd FROM transcript_events WHERE session_id = ? ORDER BY seq"
-)
+SIZES = "SELECT session_id, count(*), max(seq), sum(length({})) FROM transcript_events GROUP BY 1"
+EVENTS = "SELECT * FROM transcript_events WHERE session_id = ? ORDER BY seq"
 WINDOW = "SELECT * FROM session_windows WHERE session_id = ?"
 
 
 def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
     """The sessions of a database of OpenClaw."""
-    for row in connection.execute(SIZES).fetchall():
+    tables = columns(connection)
+    packed = "event_zstd" in tables["transcript_events"]
+    size = "coalesce(event_json, event_zstd)" if packed else "event_json"
+    for row in connection.execute(SIZES.format(size)).fetchall():
         id = str(row[0])
 
         def load(id: str = id) -> Body:
             entries = []
             for event in connection.execute(EVENTS, (id,)).fetchall():
                 text = event["event_json"]
-                if text is None and event["event_zstd"] is not None:
+                if text is None and packed and event["event_zstd"] is not None:
                     text = _unpacked(event["event_zstd"])
                 entries.append(parsed(plain_value(text)))
-            window = next(iter(rows(connection, WINDOW, id)), {})
+            known = "session_windows" in tables
+            window = next(iter(rows(connection, WINDOW, id)), {}) if known else {}
             return {"id": id, "events": entries, "window": _window(window)}
 
         yield Stored(id, list(row[1:]), row[1], load)
@@ -320,10 +330,19 @@ SIGNS = (
     Signs({"type": {"message"}, "parentId": ANY, "message.api": str, "message.usage": dict}),
     Signs({"type": {"thinking_level_change"}, "thinkingLevel": str, "timestamp": str}),
 )
-TABLES = {
-    "transcript_events": ("session_id", "seq", "event_json"),
-    "session_windows": ("session_id",),
-}
+TABLES = {"transcript_events": ("session_id", "seq", "event_json")}
+KEPT = Signs({"sessionId": str, "updatedAt": int})
+
+
+def companion(path: Path, head: bytes) -> bool:
+    """The list of sessions of OpenClaw, and lines that it left behind when the database came."""
+    if ".jsonl" in path.name:
+        store = path.parent.parent / "agent" / "openclaw-agent.sqlite"
+        known = ids_of([store], "transcript_events", "session_id") if store.is_file() else ()
+        return path.name.partition(".")[0] in known
+    named = path.name == "sessions.json" and path.parent.name == "sessions"
+    objects = beginning(path, head).objects if named else []
+    return any(KEPT.match(obj(each)) for listed in objects for each in listed.values())
 
 
 def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
@@ -334,7 +353,12 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
     base = Path(environment.get("PI_CODING_AGENT_DIR") or home / ".pi" / "agent")
     yield from inside(base / "sessions", "*/*.jsonl")
     claw = Path(environment.get("OPENCLAW_STATE_DIR") or home / ".openclaw") / "agents"
-    yield from inside(claw, "*/sessions/*.jsonl", "*/agent/openclaw-agent.sqlite")
+    stores = list(inside(claw, "*/agent/openclaw-agent.sqlite"))
+    known = ids_of(stores, "transcript_events", "session_id")
+    for path in inside(claw, "*/sessions/*.jsonl", "*/sessions/*.jsonl.reset.*"):
+        if path.name.partition(".")[0] not in known:  # left behind when the database came
+            yield path
+    yield from stores
 
 
 importer = Importer(
@@ -345,6 +369,7 @@ importer = Importer(
     recognise=by_signs(SIGNS, TABLES),
     find=find,
     form=form,
+    companion=companion,
     beside=log_beside,
     records=stored(conversations, lambda id: run_id(NAME, id)),
     fits=lambda body: "type" in body and "timestamp" in body,

@@ -118,13 +118,19 @@ class QwenReader(Reader):
         blocks, shown = [], obj(value.get("systemPayload")).get("displayText")
         extra = without(value, *COMMON)
         result = obj(value.get("toolCallResult"))
+        answered = False
         for part in items(obj(value.get("message")).get("parts")):
             answer = obj(obj(part).get("functionResponse"))
             if answer:
                 self._returned(answer, result, at, extra)
-                extra = {}
+                extra, answered = {}, True
             else:
                 blocks.append(_block(part))
+        if result and value.get("type") == "tool_result" and not answered:
+            answer = {"id": result.get("callId"), "name": result.get("name")}
+            self._returned({**answer, "response": {"output": result.get("resultDisplay")}},
+                           without(result, "resultDisplay"), at, extra)  # fmt: skip
+            extra = {}
         if word(shown):
             texts = [block.get("text") for block in blocks]
             extra["sent"] = texts if texts != [shown] else None

@@ -17,14 +17,17 @@ from tracklog.formats.importers import (
     score,
 )
 from tracklog.formats.importers.cline import sessions, tasks
+from tracklog.formats.importers.cline.joins import UI
 from tracklog.formats.importers.cline.sessions import NAME, SUFFIX, SessionReader
-from tracklog.formats.importers.cline.tasks import API, INDEX, ITEM, META, OLD, UI, TaskReader
+from tracklog.formats.importers.cline.tasks import API, INDEX, ITEM, META, OLD, TaskReader
+from tracklog.formats.providers import items, obj
 
 SHOWN = Signs({"ts": int, "type": {"ask", "say"}})
 SENT = Signs({"role": {"user", "assistant"}, "content": ANY})
 LISTED = Signs({"id": str, "ts": int, "task": str})
 TASK = Signs({"files_in_context": list})
 EXTENSIONS = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.kilo-code")
+LIST = "_index.json"
 EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
 
 
@@ -43,6 +46,8 @@ def companion(path: Path, head: bytes) -> bool:
     objects = beginning(path, head).objects
     if path.name in (API, OLD):
         return path.with_name(UI).is_file() and any(map(SENT.match, objects))
+    if path.name == LIST and path.parent.name == "tasks":
+        return any(LISTED.match(obj(each)) for one in objects for each in items(one.get("entries")))
     if path.name in (ITEM, INDEX):
         return any(map(LISTED.match, objects))
     if path.name == META:

@@ -44,6 +44,10 @@ class ApiCall:
     id: str | None
     ts: int | None
     text: str = ""
+    place: int = 0
+    """The place of its message in the history."""
+    turn: int = 0
+    """The number of its message among those of the model."""
     result: Any = None
     failed: bool = False
     answered: bool = False
@@ -54,11 +58,15 @@ class ApiCall:
 def calls_of(messages: list[Any]) -> list[ApiCall]:
     """The calls of a history with their results, in order."""
     calls: list[ApiCall] = []
-    for message in messages:
+    turn = 0
+    for place, message in enumerate(messages):
         item = obj(message)
         ts = count(item.get("ts"))
         if item.get("role") == "assistant":
-            calls += _made(item.get("content"), ts)
+            turn += 1
+            for call in _made(item.get("content"), ts):
+                call.place, call.turn = place, turn
+                calls.append(call)
         elif item.get("role") == "user":
             _answer(calls, item.get("content"), ts)
     return calls

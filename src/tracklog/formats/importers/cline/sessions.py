@@ -1,6 +1,7 @@
 """The sessions of Cline since mid-2026: one document of messages, and one about the session."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -51,6 +52,7 @@ class SessionReader(SnapshotReader):
         info = obj(read_json(info_of(self.source.path)))
         self._open(value, info)
         counted = False
+        self._seen: Counter[str] = Counter()
         for message in items(value.get("messages")):
             counted = self._message(obj(message)) or counted
         if not counted:
@@ -91,7 +93,11 @@ class SessionReader(SnapshotReader):
         print_ = sha256(orjson.dumps(value, default=str)).hexdigest()[:16]
         answered = [word(obj(each).get("tool_use_id")) for each in items(content)]
         key = next((f"result/{each}" for each in answered if each), None)
-        key = key or f"{role}/{message.get('ts', '')}/{print_}"
+        if key is None:
+            self._seen[print_] += 1
+            if (number := self._seen[print_]) > 1:
+                print_ = f"{print_}/{number}"  # an equal message came before
+            key = f"{role}/{message.get('ts', '')}/{print_}"
         self.about(key)
         if role not in ROLES:
             self.out.unknown(role, value)

@@ -32,16 +32,17 @@ from tracklog.formats.importers.cline.history import (
     context_of,
     texts_of,
 )
+from tracklog.formats.importers.cline.joins import PLACE, UI, joined_calls, task_with
 from tracklog.formats.importers.cline.sessions import NAME
 from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Answered, Asked, Called, Linked, Noted, Returned, Said, Spent
 
-UI, API, OLD = "ui_messages.json", "api_conversation_history.json", "claude_messages.json"
+API, OLD = "api_conversation_history.json", "claude_messages.json"
 ITEM, META, INDEX = "history_item.json", "task_metadata.json", "taskHistory.json"
-CALLS = {"tool", "command", "use_mcp_server", "browser_action_launch", "browser_action"}
-OUTPUTS = {"command_output", "mcp_server_response", "browser_action_result"}
+CANCELLED = "user_cancelled"
 ERRORS = {"error", "diff_error", "error_retry", "api_req_failed", "mistake_limit_reached"}
 REQUEST = ("tokensIn", "tokensOut", "cacheWrites", "cacheReads", "cost")
+NEW_TASK = ("newTask", "new_task")
 UI_FIELDS = ("ts", "type", "ask", "say", "text", "partial")
 
 
@@ -107,6 +108,7 @@ class TaskReader(SnapshotReader):
             parent=run_id(NAME, parent) if parent else None,
             extra=without(about, "id", "task", "workspace"),
         )
+        self._linked = bool(items(item.get("childIds")))
         for child in items(item.get("childIds")):
             if word(child):
                 self.put(Linked(kind="sub-run", child=run_id(NAME, child)), at)
@@ -146,7 +148,7 @@ class TaskReader(SnapshotReader):
 
     def _ui(self, records: list[Any], history: list[Any]) -> bool:
         """Write the records of the user interface; returns whether one says what was spent."""
-        calls = _joined(records, calls_of(history))
+        calls = joined_calls(records, calls_of(history))
         numbers: dict[str, int] = defaultdict(int)
         shown = {text for each in records if (text := word(obj(each).get("text")))}
         self._spoke = self._asked = False  # the first text is the prompt
@@ -178,9 +180,9 @@ class TaskReader(SnapshotReader):
         self.model = model or self.model
         extra = without(value, *UI_FIELDS)
         self.out.report.mapped[sub] += 1
-        if sub == "api_req_started":
-            return self._request(key, parsed(fields.get("text")), at, extra)
-        if not text and not extra.keys() - {"conversationHistoryIndex", "modelInfo"}:
+        if sub in ("api_req_started", "api_req_finished"):  # older versions count at the end
+            return self._request(key, sub, parsed(fields.get("text")), at, extra)
+        if not text and not extra.keys() - {PLACE, "modelInfo"}:
             return False  # a control of the user interface
         partial = {"partial": True} if fields.get("partial") is True else {}
         if sub == "task" or (sub == "text" and not self._spoke) or sub.startswith("user_feedback"):
@@ -216,18 +218,19 @@ class TaskReader(SnapshotReader):
             self.put(Noted(label=label, kind=sub, text=word(text), data=extra or None), at)
         return False
 
-    def _request(self, key: str, fields: Any, at: str | None, extra: Body) -> bool:
+    def _request(self, key: str, kind: str, fields: Any, at: str | None, extra: Body) -> bool:
         fields = obj(fields)
         rest = {**extra, **self.out.lift.value(without(fields, *REQUEST))}
         spent = self._spent(key, fields)
         if spent:
             self.put(spent, at, rest)
         elif rest:
-            self.put(Noted(label="request", kind="api_req_started", data=rest), at)
+            self.put(Noted(label="request", kind=kind, data=rest), at)
         why = word(fields.get("cancelReason"))
         if why:
             text = word(fields.get("streamingFailedMessage")) or why
-            self.put(Noted(label="error", kind=why, text=text), at)
+            label = "cancelled" if why == CANCELLED else "error"
+            self.put(Noted(label=label, kind=why, text=text), at)
         return spent is not None
 
     def _call(self, key: str, fields: Body, call: ApiCall | None, outputs: list[Body]) -> None:
@@ -257,6 +260,8 @@ class TaskReader(SnapshotReader):
             utc_time(fields.get("ts")),
             extra,
         )
+        if name in NEW_TASK:
+            self._sub_task(id, obj(shown) or obj(given), count(fields.get("ts")))
         printed = "".join(word(each.get("text")) or "" for each in outputs)
         wrong = call.failed if call else False
         if call is None and printed:
@@ -273,6 +278,16 @@ class TaskReader(SnapshotReader):
         )
         same = printed and str(result or "").find(printed) >= 0
         self.put(back, utc_time(done), None if same or not printed else {"shown": printed})
+
+    def _sub_task(self, call: str, given: Body, ts: int | None) -> None:
+        """Link the task that a call started, where only its first text tells which one it is."""
+        prompt = word(given.get("content")) or word(given.get("message"))
+        child = (
+            task_with(self.source.path, prompt, ts) if prompt and ts and not self._linked else None
+        )
+        if child:
+            link = Linked(kind="sub-run", child=run_id(NAME, child), call_id=call)
+            self.put(link, utc_time(ts), fidelity="inferred")
 
     # The API history.
 
@@ -368,61 +383,6 @@ def _is_shown(text: str, shown: set[str]) -> bool:
     typed = TYPED.search(text)
     inner = (typed[2] if typed else text).strip()
     return any(inner == each.strip() or inner in each for each in shown)
-
-
-Joined = tuple[ApiCall | None, list[Body]]
-
-
-def _joined(records: list[Any], calls: list[ApiCall]) -> dict[int, Joined | None]:
-    """The calls of the user interface by their place, each with its counterpart and its outputs.
-
-    Both are divided by the requests, and joined in order. None stands for the second copy of a
-    call: asked first, then said.
-    """
-    starts = [ts for each in records if obj(each).get("say") == "api_req_started"
-              and (ts := count(obj(each).get("ts"))) is not None]  # fmt: skip
-    waiting: dict[int, list[ApiCall]] = defaultdict(list)
-    for call in calls:
-        if call.name not in ANSWERS:
-            waiting[_segment(starts, call.ts)].append(call)
-    pairs: dict[int, Joined | None] = {}
-    last: tuple[int, str] | None = None
-    for place, record in enumerate(records):
-        fields = obj(record)
-        sub = word(fields.get("say")) or word(fields.get("ask"))
-        if sub == "api_req_started":
-            _requested(pairs, last, fields)
-            last = None
-        if sub in OUTPUTS and last is not None:
-            joined = pairs[last[0]]
-            assert joined is not None
-            joined[1].append(fields)
-            pairs[place] = None
-        if sub not in CALLS or not word(fields.get("text")):
-            continue
-        if last is not None and last[1] == fields.get("text"):
-            pairs[place] = None
-            continue
-        segment = waiting[_segment(starts, count(fields.get("ts")))]
-        pairs[place] = (segment.pop(0) if segment else None, [])
-        last = (place, fields["text"])
-    return pairs
-
-
-def _requested(pairs: dict[int, Joined | None], last: tuple[int, str] | None, fields: Body) -> None:
-    """The request after a call repeats its result, also where the history was condensed."""
-    joined = pairs.get(last[0]) if last else None
-    request = obj(parsed(fields.get("text"))).get("request")
-    if joined is None or not isinstance(request, str) or not (mark := RESULT.match(request)):
-        return
-    call, outputs = joined
-    if not outputs and not (call and call.answered):
-        text = request[mark.end() :].partition("<environment_details>")[0].strip()
-        outputs.append({"ts": fields.get("ts"), "text": text})
-
-
-def _segment(starts: list[int], ts: int | None) -> int:
-    return sum(start <= ts for start in starts) if ts is not None else -1
 
 
 def program_of(path: Path) -> str:

@@ -60,6 +60,56 @@ def _has_chats(path: Path, tables: Mapping[str, frozenset[str]]) -> bool:
     return False
 
 
+def companion(path: Path, head: bytes) -> bool:
+    """What belongs to a conversation of a richer store: a transcript, and the notes beside it."""
+    if path.name == "meta.json":
+        return path.with_name("store.db").is_file() and "cwd" in _first(path, head)
+    if path.name == "workspace.json":
+        state = path.with_name("state.vscdb")
+        return "Cursor" in path.parts and state.is_file() and "folder" in _first(path, head)
+    root = agent.root_of(path)
+    if root is None or path.suffix not in (".jsonl", ".db") or not recognise(path, head):
+        return False
+    return _id_of(path) in _richer(root.parent, {}, stores=path.suffix == ".jsonl")
+
+
+def _first(path: Path, head: bytes) -> dict[str, Any]:
+    return next(iter(beginning(path, head).objects), {})
+
+
+def _id_of(path: Path) -> str:
+    return path.parent.name if path.name == "store.db" else path.stem
+
+
+def _richer(home: Path, environment: Mapping[str, str], *, stores: bool) -> set[str]:
+    """The conversations that a database of the editor has, or one of the agent."""
+    known: set[str] = set()
+    for path in _editors(home, environment):
+        try:
+            with connected(path) as connection:
+                if "cursorDiskKV" in tables_of(path):
+                    keys = connection.execute(editor.COMPOSER_KEYS).fetchall()
+                    known |= {str(key).partition(":")[2] for (key,) in keys}
+        except OSError:
+            continue  # reported when it is read
+    if stores:
+        known |= {each.parent.name for each in _stores(home)}
+    return known
+
+
+def _stores(home: Path) -> Iterator[Path]:
+    return inside(home / ".cursor" / "chats", "*/*/store.db")
+
+
+def _editors(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+    roots = [home / ".config", home / "Library" / "Application Support"]
+    if windows := environment.get("APPDATA"):
+        roots.append(Path(windows))
+    for root in roots:
+        user = root / "Cursor" / "User"
+        yield from inside(user, "workspaceStorage/*/state.vscdb", "globalStorage/state.vscdb")
+
+
 def records(path: Path, state: dict[str, Any]) -> Iterator[Raw]:
     if dict(tables_of(path)) == BLOBS:
         return stored(lambda each: agent.conversations(each, path), _run)(path, state)
@@ -87,17 +137,15 @@ def beside(path: Path) -> Iterator[Path]:
 
 
 def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
-    """The transcripts first: of two stores of one conversation the richer one is read last."""
-    yield from inside(home / ".cursor" / "projects", "*/agent-transcripts/**/*.jsonl")
-    yield from inside(home / ".cursor" / "chats", "*/*/store.db")
-    roots = [home / ".config", home / "Library" / "Application Support"]
-    if windows := environment.get("APPDATA"):
-        roots.append(Path(windows))
-    for root in roots:
-        user = root / "Cursor" / "User"
-        for path in inside(user, "workspaceStorage/*/state.vscdb", "globalStorage/state.vscdb"):
-            if _may_have_chats(path):
-                yield path
+    """Of the stores of one conversation the richest: the editor's, then the agent's, then lines."""
+    composed = _richer(home, environment, stores=False)
+    stores = [each for each in _stores(home) if each.parent.name not in composed]
+    known = composed | {each.parent.name for each in stores}
+    for path in inside(home / ".cursor" / "projects", "*/agent-transcripts/**/*.jsonl"):
+        if path.stem not in known:
+            yield path
+    yield from stores
+    yield from (path for path in _editors(home, environment) if _may_have_chats(path))
 
 
 def _may_have_chats(path: Path) -> bool:
@@ -115,6 +163,7 @@ importer = Importer(
     recognise=recognise,
     find=find,
     form=form,
+    companion=companion,
     beside=beside,
     records=records,
     fits=lambda body: "role" in body or "type" in body,

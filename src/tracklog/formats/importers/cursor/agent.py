@@ -25,6 +25,8 @@ from tracklog.formats.providers import Body, items, obj
 from tracklog.model.fact import Called, Ended, Noted, Returned, Said
 
 QUERY = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
+ADDED = re.compile(r"\s*<[a-z]+(?:[_-][a-z]+)*>")
+"""A text that the program sends beside what a person typed begins with a tag."""
 REDACTED = "[REDACTED]"
 META = ("agentId", "name", "createdAt", "mode", "lastUsedModel", "latestRootBlobId", "subagentInfo")
 """What is read of the metadata; it also holds a key to decrypt blobs, which is not read."""
@@ -72,14 +74,21 @@ class TranscriptReader(Reader):
             rest = None
 
     def _typed(self, fact: Said, extra: Body | None) -> None:
-        text = fact.blocks[0].get("text") if fact.blocks else None
-        query = QUERY.search(text) if isinstance(text, str) else None
-        if query is None:
-            self.out.write(fact, extra=extra or None)
-            return
-        around = QUERY.sub("", str(text)).strip()
+        typed, around = typed_by(fact)
         extra = {**(extra or {}), "around": around} if around else extra
-        self.out.write(Said(role="user", blocks=(text_block(query[1]),)), extra=extra or None)
+        self.out.write(typed, extra=extra or None)
+
+
+def typed_by(fact: Said) -> tuple[Said, str]:
+    """What a person typed of a message, and what the program put around it."""
+    text = fact.blocks[0].get("text") if fact.blocks else None
+    if not isinstance(text, str):
+        return fact, ""
+    typed = QUERY.findall(text)
+    if typed:
+        said = Said(role="user", blocks=tuple(map(text_block, typed)))
+        return said, QUERY.sub("", text).strip()
+    return Said(role="user", blocks=fact.blocks, injected=bool(ADDED.match(text))), ""
 
 
 def _fact(role: str, part: Any, model: str | None, made: str) -> Any:
@@ -117,6 +126,11 @@ def parent_of(path: Path) -> str | None:
     return beside[0] if len(beside) == 1 else folder.name
 
 
+def root_of(path: Path) -> Path | None:
+    """The folder `.cursor` that a file is in."""
+    return next((each for each in path.parents if each.name == ".cursor"), None)
+
+
 def _workspace(path: Path) -> str | None:
     for folder in path.parents[:4]:
         log = folder / "worker.log"
@@ -137,6 +151,7 @@ class BlobReader(SnapshotReader):
         self.about("meta")
         meta = value["meta"]
         info, parent = obj(value.get("info")), obj(meta.get("subagentInfo")).get("parentAgentId")
+        parent = word(parent) or self._caller(str(value.get("id")))
         at, model = utc_time(meta.get("createdAt")), word(meta.get("lastUsedModel"))
         open_run(
             self.out,
@@ -147,7 +162,7 @@ class BlobReader(SnapshotReader):
             model=model,
             cwd=info.get("cwd"),
             title=meta.get("name"),
-            parent=run_id(NAME, str(parent)) if word(parent) else None,
+            parent=run_id(NAME, parent) if parent else None,
             extra=without(meta, "agentId", "name", "createdAt", "lastUsedModel"),
         )
         self.out.report.mapped["meta"] += 1
@@ -158,6 +173,12 @@ class BlobReader(SnapshotReader):
                            data={"name": "missing-root", "blob": meta.get("latestRootBlobId")}), at)  # fmt: skip
         for id, message in items(value.get("messages")):
             self._message(str(id), message, model)
+
+    def _caller(self, id: str) -> str | None:
+        """The conversation of a sub-agent, which only the place of its transcript may name."""
+        root = root_of(self.source.path)
+        places = root.glob(f"projects/*/agent-transcripts/*/subagents/{id}.jsonl") if root else ()
+        return next(map(parent_of, places), None)
 
     def _message(self, id: str, message: Any, model: str | None) -> None:
         self.about(id)
@@ -170,14 +191,9 @@ class BlobReader(SnapshotReader):
             if role == "system" and isinstance(fact, Said):
                 fact = Said(role="system", blocks=fact.blocks, injected=True)
             elif role == "user" and isinstance(fact, Said):
-                text = fact.blocks[0].get("text")
-                query = QUERY.search(text) if isinstance(text, str) else None
-                hidden = query is None and isinstance(text, str) and text.lstrip()[:1] == "<"
-                blocks = (text_block(query[1]),) if query else fact.blocks
-                fact = Said(role="user", blocks=blocks, injected=hidden)
-                if query and QUERY.sub("", str(text)).strip():
-                    self.put(fact, extra={"around": QUERY.sub("", str(text)).strip()})
-                    continue
+                fact, around = typed_by(fact)
+                self.put(fact, extra={"around": around} if around else None)
+                continue
             self.put(fact)
 
 

@@ -24,13 +24,14 @@ from tracklog.formats.importers._snapshots import (
     thought_block,
     without,
 )
-from tracklog.formats.importers._sqlite import columns
+from tracklog.formats.importers._sqlite import columns, connected
 from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Called, Linked, Noted, Returned, Said, Spent
 
 NAME = "cursor"
 CHATS = "workbench.panel.aichat.view.aichat.chatdata"
 COMPOSERS = "composer.composerData"
+HEADERS = "composer.composerHeaders"
 INJECTED = re.compile(r"\s*(?:<timestamp>.*?</timestamp>\s*)?<system_notification>", re.DOTALL)
 TOOL = ("toolCallId", "name", "params", "rawArgs", "result", "status", "error")
 BUBBLE = ("text", "type", "bubbleId", "createdAt", "thinking", "toolFormerData", "modelInfo",
@@ -69,7 +70,9 @@ class EditorReader(SnapshotReader):
             value.get("id"),
             at=utc_time(at),
             model=_model(obj(about.get("modelConfig")).get("modelName")),
-            cwd=word(place.get("fsPath")) or folder_of(self.source.path),
+            cwd=word(place.get("fsPath"))
+            or folder_of(self.source.path)
+            or self._folder(value, about),
             title=title,
             parent=run_id(NAME, parent) if parent else None,
             extra=without(about, *COMPOSER),
@@ -78,6 +81,13 @@ class EditorReader(SnapshotReader):
             if word(child):
                 self.put(Linked(kind="sub-run", child=run_id(NAME, child)), utc_time(at))
         self.out.report.mapped["composer"] += 1
+
+    def _folder(self, value: Body, about: Body) -> str | None:
+        """The folder of the workspace that lists a conversation, or its repository."""
+        if not hasattr(self, "_folders"):
+            self._folders = folders_below(self.source.path.parent.parent / "workspaceStorage")
+        repository = obj(next(iter(items(about.get("trackedGitRepos"))), None))
+        return self._folders.get(str(value.get("id"))) or word(repository.get("repoPath"))
 
     def _composer(self, value: Body) -> None:
         composer, bubbles = obj(value.get("composer")), obj(value.get("bubbles"))
@@ -99,7 +109,8 @@ class EditorReader(SnapshotReader):
             used.add(key)
             tool = obj(bubble.get("toolFormerData"))
             name = word(tool.get("toolCallId")) or word(obj(header).get("serverBubbleId")) or key
-            self._bubble(str(name or place), bubble)
+            times = without({"createdAt": obj(header).get("createdAt")})
+            self._bubble(str(name or place), {**times, **without(bubble)})
         orphans = sum(1 for key, each in bubbles.items() if key not in used and each)
         if orphans:
             self.out.report.ignored["a message that the conversation no longer has"] += orphans
@@ -117,6 +128,8 @@ class EditorReader(SnapshotReader):
         if kind == 1:
             self.model = _model(obj(value.get("modelInfo")).get("modelName")) or self.model
             hidden = isinstance(text, str) and INJECTED.match(text) is not None
+            rich = None if text else parsed(value.get("richText"))
+            text = text or "\n".join(_rich(rich))
             blocks = (text_block(text),) if text else ()
             self.put(Said(role="user", blocks=blocks, message_id=key, injected=hidden), at, extra)
             return
@@ -208,9 +221,43 @@ def folder_of(path: Path) -> str | None:
     return unquote(urlparse(uri).path) if uri else None
 
 
+def folders_below(storage: Path) -> dict[str, str]:
+    """The folder of each conversation that a workspace lists."""
+    folders: dict[str, str] = {}
+    for path in sorted(storage.glob("*/state.vscdb")):
+        folder = folder_of(path)
+        if folder is None:
+            continue
+        try:
+            with connected(path) as connection:
+                if "ItemTable" not in columns(connection):
+                    continue
+                for key in (COMPOSERS, HEADERS):
+                    row = connection.execute(ITEM, (key,)).fetchone()
+                    listed = obj(parsed(row[0]) if row else None)
+                    for each in items(listed.get("allComposers")):
+                        if id := word(obj(each).get("composerId")):
+                            folders.setdefault(id, folder)
+        except OSError:
+            continue  # another program holds it
+    return folders
+
+
+def _rich(value: Any) -> Iterator[str]:
+    """The texts in the JSON of an editor."""
+    if isinstance(value, dict):
+        if isinstance(text := value.get("text"), str) and text:
+            yield text
+        for each in value.values():
+            yield from _rich(each)
+    for each in items(value):
+        yield from _rich(each)
+
+
 COMPOSED = (
     "SELECT key, value FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;'"
 )
+COMPOSER_KEYS = COMPOSED.replace("key, value", "key")
 SIZES = "SELECT count(*), sum(length(value)) FROM cursorDiskKV WHERE key >= ? AND key < ?"
 BUBBLES = "SELECT key, value FROM cursorDiskKV WHERE key >= ? AND key < ?"
 ITEM = "SELECT value FROM ItemTable WHERE key = ?"

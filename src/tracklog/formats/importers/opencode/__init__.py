@@ -17,8 +17,7 @@ from tracklog.formats.importers import (
     run_id,
     score,
 )
-from tracklog.formats.importers._snapshots import stored
-from tracklog.formats.importers._sqlite import connected, tables_of
+from tracklog.formats.importers._snapshots import ids_of, stored
 from tracklog.formats.importers.opencode.reader import OpencodeReader
 from tracklog.formats.importers.opencode.stores import NAME, beside, conversations
 
@@ -69,22 +68,12 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
         databases = list(inside(share / name, f"{name}.db", f"{name}-*.db"))
         if (given := environment.get(variable)) and Path(given).is_file():
             databases.append(Path(given))
-        known = {id for path in databases for id in _sessions(path)}
+        known = ids_of(databases, "session")
         yield from dict.fromkeys(databases)
         trees = inside(
             share / name, "storage/session/*/ses*.json", "project/*/storage/session/info/*.json"
         )
         yield from (path for path in trees if path.stem not in known)
-
-
-def _sessions(path: Path) -> list[str]:
-    try:
-        if "session" not in tables_of(path):
-            return []
-        with connected(path) as connection:
-            return [row[0] for row in connection.execute("SELECT id FROM session").fetchall()]
-    except OSError:
-        return []  # reported when it is read
 
 
 importer = Importer(

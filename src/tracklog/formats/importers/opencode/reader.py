@@ -55,6 +55,13 @@ SESSION = (
     "id", "parent_id", "parentID", "directory", "title", "version", "time", "time_created",
     "time_updated", "revert", "model", "messages",
 )  # fmt: skip
+SWITCHES = {
+    "shell": "result",
+    "compaction": "compaction",
+    "model-switched": "model-change",
+    "agent-switched": "agent-change",
+}
+"""Records of the second generation that are no messages, with the label of their note."""
 TOTALS = re.compile("tokens_|cost$|summary_")
 
 
@@ -109,6 +116,9 @@ class OpencodeReader(SnapshotReader):
             return  # it is being written
         self._copied(session, value, is_fork)
         self.about(id or "message")
+        if id and role in SWITCHES:
+            self._switched(id, role, value, utc_time(times.get("created")))
+            return
         if id is None or role not in ("user", "assistant"):
             self.out.unknown(role or "message", value)
             return
@@ -118,6 +128,21 @@ class OpencodeReader(SnapshotReader):
             self._user(id, value, at)
         else:
             self._assistant(id, value, at)
+
+    def _switched(self, id: str, kind: str, value: Body, at: str | None) -> None:
+        """A record of the second generation that is no message."""
+        self.out.report.mapped[kind] += 1
+        data = without(value, "id", "role", "time")
+        if kind == "shell":  # a person's own command
+            command = {"type": "command", "command": str(value.get("command") or "")}
+            self.put(Said(role="user", blocks=(command,), message_id=id), at)
+            self.put(Noted(label="result", kind=kind, data=without(data, "command")), at)
+            return
+        if kind == "model-switched":
+            model = obj(value.get("model"))
+            data = {**data, "to": word(model.get("id")) or word(model.get("modelID"))}
+        text = word(value.get("summary")) or word(value.get("text"))
+        self.put(Noted(label=SWITCHES[kind], kind=kind, text=text, data=data or None), at)
 
     def _copied(self, session: Body, message: Body, is_fork: bool) -> None:
         """Messages of a fork have new ids; they are copies if their content is known."""
