@@ -21,6 +21,7 @@ ROOMS = (
     "answers",
     "recording",
     "formats",
+    "adapters",
     "web",
     "hosts",
     "demo",
@@ -43,6 +44,7 @@ PLUGS = (
     "formats.importers",
     "formats.exporters",
     "formats.providers",
+    "adapters",
     "hosts",
     "collector.publishers",
 )
