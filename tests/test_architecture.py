@@ -1,11 +1,13 @@
 """The rooms and the directions: who may import whom, and who may name whom."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import tracklog
+from support.ruling import for_each
 from tracklog.home import registry
 
 SOURCE = Path(tracklog.__file__).parent
@@ -82,9 +84,22 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in SOURCE.rglob("*.py")}
 
 
+@cache
+def tree_of(name: str) -> ast.Module:
+    return ast.parse(MODULES[name].read_text())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgets():
+    """The trees of all modules take the memory of as many tests again."""
+    yield
+    tree_of.cache_clear()
+
+
+@cache
 def imports(name: str, *, at_top: bool = False) -> set[str]:
     """What a module imports, by full name; lazily and for types too, unless only the top counts."""
-    tree = ast.parse(MODULES[name].read_text())
+    tree = tree_of(name)
     found = set()
     for node in tree.body if at_top else ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -133,21 +148,21 @@ def test_the_package_holds_the_rooms_and_few_files():
     assert here == set(ROOMS) | FILES
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@for_each(ROOMS)
 def test_a_room_says_in_a_sentence_what_it_holds(room):
     text = ast.get_docstring(ast.parse((SOURCE / room / "__init__.py").read_text()))
     assert text
     assert text.split("\n")[0].endswith(".")
 
 
-@pytest.mark.parametrize("name", sorted(name for name in MODULES if room(name) in ROOMS))
+@for_each(sorted(name for name in MODULES if room(name) in ROOMS))
 def test_a_room_imports_only_rooms_before_it(name):
     before = ROOMS[: ROOMS.index(room(name)) + 1]
     for other in ours(name):
         assert room(other) in ("", *before), f"{name} imports {other}"
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+@for_each(sorted(MODULES))
 def test_no_plug_imports_another_of_its_folder(name):
     own = plug(name)
     for other in ours(name):
@@ -156,7 +171,7 @@ def test_no_plug_imports_another_of_its_folder(name):
         assert apart or own == theirs or (name, other) in CROSSINGS, f"{name} imports {other}"
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+@for_each(sorted(MODULES))
 def test_only_its_speakers_and_questions_import_a_plug(name):
     """A dialect is imported by who writes it, a fold by the question that it answers."""
     for other in ours(name):
@@ -179,7 +194,7 @@ def test_only_its_speakers_and_questions_import_a_plug(name):
         assert allowed, f"{name} imports {other}"
 
 
-@pytest.mark.parametrize("name", sorted(name for name in MODULES if room(name) == "hosts"))
+@for_each(sorted(name for name in MODULES if room(name) == "hosts"))
 def test_a_host_imports_the_public_api_and_its_own_dialect(name):
     """That ours can be written so is the proof that an outside author can write one."""
     dialect = f"dialects.{speaks(name).replace('-', '_')}" if speaks(name) else "hosts"
@@ -188,9 +203,9 @@ def test_a_host_imports_the_public_api_and_its_own_dialect(name):
         assert public, f"{name} imports {other}"
 
 
-@pytest.mark.parametrize("name", sorted(name for name in MODULES if room(name) == "hosts"))
+@for_each(sorted(name for name in MODULES if room(name) == "hosts"))
 def test_a_host_uses_of_the_package_only_public_names(name):
-    tree = ast.parse(MODULES[name].read_text())
+    tree = tree_of(name)
     names = {
         alias.name
         for node in ast.walk(tree)
@@ -200,11 +215,11 @@ def test_a_host_uses_of_the_package_only_public_names(name):
     assert names <= {*tracklog._MODULES, "__version__"}
 
 
-@pytest.mark.parametrize("name", sorted(name for name in MODULES if room(name) in ROOMS))
+@for_each(sorted(name for name in MODULES if room(name) in ROOMS))
 def test_only_the_outer_rooms_use_the_public_api(name):
     """A room of the core that imported it would import rooms that stand behind it."""
     if room(name) not in ("web", "hosts", "demo", "mcp", "alerts", "collector", "cli", "testing"):
-        tree = ast.parse(MODULES[name].read_text())
+        tree = tree_of(name)
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module == "tracklog":
                 modules = {each.name for each in node.names if f"tracklog.{each.name}" in MODULES}
@@ -212,7 +227,7 @@ def test_only_the_outer_rooms_use_the_public_api(name):
 
 
 def test_the_public_names_are_the_same_for_a_type_checker():
-    tree = ast.parse(MODULES["tracklog"].read_text())
+    tree = tree_of("tracklog")
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     typed = {
         alias.name: node.module
@@ -241,13 +256,13 @@ def test_there_are_no_import_cycles():
         visit(name, ())
 
 
-@pytest.mark.parametrize("name", sorted(name for name in MODULES if within(name, PURE)))
+@for_each(sorted(name for name in MODULES if within(name, PURE)))
 def test_the_core_is_pure(name):
     tops = {each.split(".")[0] for each in imports(name)}
     assert not tops & IMPURE
     calls = {
         node.func.id
-        for node in ast.walk(ast.parse(MODULES[name].read_text()))
+        for node in ast.walk(tree_of(name))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
     assert not calls & {"open", "print", "input"}
@@ -256,7 +271,7 @@ def test_the_core_is_pure(name):
         assert clock not in text
 
 
-@pytest.mark.parametrize("name", sorted(n for n in MODULES if room(n) not in (*SHELLS, "__main__")))
+@for_each(sorted(n for n in MODULES if room(n) not in (*SHELLS, "__main__")))
 def test_only_the_shells_know_the_terminal_and_the_environment(name):
     assert not {each.split(".")[0] for each in imports(name)} & {"click", "rich", "argparse"}
     text = MODULES[name].read_text()
@@ -264,13 +279,13 @@ def test_only_the_shells_know_the_terminal_and_the_environment(name):
     assert "sys.exit" not in text
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+@for_each(sorted(MODULES))
 def test_nobody_names_a_dialect_outside_its_own_file(name):
     """A string that is a dialect's name, anywhere but in that dialect or its sanctioned speaker."""
     names = set(registry.dialect_names()) - {"tracklog"}  # that one is also the program's name
     spoken = {
         node.value
-        for node in ast.walk(ast.parse(MODULES[name].read_text()))
+        for node in ast.walk(tree_of(name))
         if isinstance(node, ast.Constant) and node.value in names
     }
     own = {part.replace("_", "-") for part in name.split(".")} | {speaks(name)}
@@ -287,7 +302,7 @@ READERS = {
 
 def meanings(name: str) -> set[str]:
     """What a module calls that turns a line into an event, facts or findings."""
-    tree, found = ast.parse(MODULES[name].read_text()), set()
+    tree, found = tree_of(name), set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             found |= {each.name for each in node.names} & {"understand", "understood"}
@@ -301,29 +316,27 @@ def meanings(name: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+@for_each(sorted(MODULES))
 def test_nobody_reads_records_but_the_one_walk(name):
     """A second walk would count what the first does not, and two views would disagree."""
     if room(name) not in ("dialects", "reading"):
         assert meanings(name) == READERS.get(name, set())
 
 
-@pytest.mark.parametrize(
-    "name", sorted(n for n in MODULES if room(n) in ("answers", "cli", "collector"))
-)
+@for_each(sorted(n for n in MODULES if room(n) in ("answers", "cli", "collector")))
 def test_answers_and_bodies_have_types_of_their_own(name):
     """A `dict[str, Any]` says nothing of its keys to the shells, the schema and the console."""
     untyped = [
         node.lineno
-        for node in ast.walk(ast.parse(MODULES[name].read_text()))
+        for node in ast.walk(tree_of(name))
         if isinstance(node, ast.Subscript) and ast.unparse(node) == "dict[str, Any]"
     ]
     assert not untyped
 
 
 def test_a_module_begins_with_what_lives_in_it():
-    for name, path in MODULES.items():
-        assert ast.get_docstring(ast.parse(path.read_text())), name
+    for name in MODULES:
+        assert ast.get_docstring(tree_of(name)), name
 
 
 LONGEST = 500
@@ -341,8 +354,8 @@ def lines_of_code(tree: ast.AST) -> int:
     return count
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
+@for_each(sorted(MODULES))
 def test_a_module_is_short_unless_it_is_a_list_of_shapes(name):
     text = MODULES[name].read_text()
     length = len(text.splitlines())
-    assert length <= LONGEST or lines_of_code(ast.parse(text)) * 10 < length
+    assert length <= LONGEST or lines_of_code(tree_of(name)) * 10 < length

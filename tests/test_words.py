@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support.ruling import for_each
+
 ROOT = Path(__file__).parents[1]
 BANNED = (
     r"the door\b",
@@ -85,7 +87,7 @@ def private_names(text: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("source", CODE_FILES, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each(CODE_FILES)
 def test_the_code_uses_ordinary_words(source):
     """In names, and in everything that is written in it: docstrings, comments, messages."""
     text = source.read_text()
@@ -96,7 +98,7 @@ def test_the_code_uses_ordinary_words(source):
     assert found(text) == []
 
 
-@pytest.mark.parametrize("source", TESTS, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each(TESTS)
 def test_the_names_of_tests_use_ordinary_words(source):
     tests = [name for name in names(ast.parse(source.read_text())) if name.startswith("test_")]
     assert [name for name in tests if not NOT_IN_TESTS.isdisjoint(name.split("_"))] == []
@@ -108,7 +110,7 @@ def test_a_private_name_is_found_wherever_it_is_defined():
     assert private_names("class Heard: pass") == {"Heard"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@for_each(PAGES)
 def test_a_page_uses_ordinary_words(page):
     """The pages on the command line and on HTTP are made of the help texts, so these count too."""
     text = CODE.sub("", page.read_text())
@@ -117,7 +119,7 @@ def test_a_page_uses_ordinary_words(page):
     assert found(text) == []
 
 
-@pytest.mark.parametrize("source", CONSOLE, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each(CONSOLE)
 def test_the_console_shows_ordinary_words(source):
     """Comments of the sources count as well: they are read by whoever changes it next."""
     assert found(source.read_text()) == []
