@@ -25,6 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from queue import Queue
@@ -408,6 +409,7 @@ def stages_of(module: str) -> list[list[str]]:
     return [[_place_of(name) for name in stage.split()] for stage in names]
 
 
+@cache
 def _place_of(name: str) -> str:
     """The file of tests of that name, in the room where it stands."""
     found = sorted((ROOT / "tests").rglob(f"test_{name}.py"))

@@ -140,7 +140,7 @@ class Terminal:
         self.shell.stdin.flush()
         with selectors.DefaultSelector() as waiting:
             waiting.register(self.shell.stdout, selectors.EVENT_READ)
-            ready = waiting.select(120)
+            ready = waiting.select(300)
         out = step.with_name(f"{step.name}.out")
         assert ready, (command, out.read_text())
         assert self.shell.stdout.readline() == b"done\n", (command, out.read_text())
@@ -172,6 +172,7 @@ def test_a_page_read_from_top_to_bottom_in_a_bare_shell_works_as_printed(page, t
     assert terminal.left_over() == ""
 
 
+@pytest.mark.long
 def test_all_pages_read_one_after_the_other_in_one_shell_work_as_printed(terminal):
     assert [page.name for page in READ[:2]] == ["README.md", "tutorial.md"]
     for page in READ:

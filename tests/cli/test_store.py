@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from support import servers
+from support.forking import tracklog
 from support.servers import postgres, store_url
 from tracklog.home import registry
 from tracklog.home.home import Home
@@ -35,13 +36,7 @@ def run(*arguments, code=0, store=None, given=b"", errors=False):
     environment = dict(os.environ)
     if store:
         environment["TRACKLOG_STORE"] = store
-    done = subprocess.run(
-        [sys.executable, "-m", "tracklog", *map(str, arguments)],
-        input=given,
-        capture_output=True,
-        check=False,
-        env=environment,
-    )
+    done = tracklog(None, *arguments, given=given, env=environment, timeout=600)
     assert done.returncode == code, (arguments, done.stdout, done.stderr)
     return (done.stdout + (done.stderr if errors else b"")).decode()
 
@@ -141,6 +136,7 @@ def test_doctor_names_what_is_wrong_with_a_database(places, tmp_path):
         each["name"]: each
         for each in map(json.loads, run("doctor", "--json", *database, code=1).splitlines())
     }
+    assert "chain" in checks, checks
     assert checks["chain"]["state"] == "error"
     assert "tracklog verify --store URL" in checks["chain"]["remedy"]
     url = database[1].replace(servers.tenant(tmp_path), "nobody")

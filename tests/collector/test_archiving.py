@@ -14,6 +14,7 @@ import pytest
 
 from promises.command import Serving
 from support import fleets
+from support.forking import tracklog as forked
 from support.rights import modes_bind
 from support.waiting import eventually
 from tracklog.home.home import Home
@@ -26,10 +27,9 @@ from tracklog.journal.backup import restore
 
 
 def tracklog(*arguments: object, code: int = 0) -> str:
-    command = [sys.executable, "-m", "tracklog", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = forked(None, *arguments, timeout=600)
     assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+    return (done.stdout + done.stderr).decode()
 
 
 def test_what_was_acknowledged_comes_back_from_the_archive(tmp_path):

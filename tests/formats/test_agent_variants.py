@@ -221,7 +221,7 @@ def test_the_project_of_a_cursor_chat_is_that_of_its_workspace_or_repository(tmp
     assert (prompt["blocks"][0]["text"], prompt["at"]) == ("as typed", at(1))
 
 
-def test_a_result_of_qwen_without_its_message_is_kept(tmp_path):
+def test_a_result_of_qwen_without_its_message_is_stored(tmp_path):
     base = {"sessionId": "44444444-4444-4444-8444-444444444444", "timestamp": at(1), "cwd": "/p"}
     call = {"functionCall": {"id": "c1", "name": "shell", "args": {}}}
     path = lines(
@@ -357,7 +357,7 @@ def test_goose_before_messages_had_ids_and_before_it_had_a_database(tmp_path):
     has(yields(file, tmp_path / "b"), prompts=1, input=30, titles={"Older"}, project="/home/dev/o")
 
 
-def test_the_words_of_an_openhands_response_are_said_once(tmp_path):
+def test_the_words_of_an_openhands_response_are_read_once(tmp_path):
     events = tmp_path / "user" / ".openhands" / "sessions" / "s" / "events"
     usage = {"prompt_tokens": 100, "completion_tokens": 10}
     response = {

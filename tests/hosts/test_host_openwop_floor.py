@@ -1103,11 +1103,11 @@ def test_each_route_needs_its_own_scope_and_no_other_one_will_do(tmp_path):
     with Host(tmp_path, keys=tuple(keys)) as host:
         run = host.start("conformance-noop")
         host.until(run, "completed")
+        clients = {each.principal: host.client(each.principal).http for each in keys}
         for method, path, needed in ROUTES:
             for each in keys:
-                url = path.replace("{run}", run)
-                client = host.client(each.principal)
-                response = client.http.request(method, url, json={} if method == "POST" else None)
+                url, http = path.replace("{run}", run), clients[each.principal]
+                response = http.request(method, url, json={} if method == "POST" else None)
                 may = set(needed.split()) <= set(each.scopes) or {"*", "write"} & set(each.scopes)
                 assert (response.status_code != 403) == bool(may), (method, path, each.principal)
                 if not may:

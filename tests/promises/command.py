@@ -14,6 +14,7 @@ import httpx
 import orjson
 
 from support.forking import tracklog
+from support.plain_http import NO_CERTIFICATES
 
 TRACKLOG = str(Path(sys.executable).with_name("tracklog"))
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -66,7 +67,11 @@ class Serving:
         if "TRACKLOG_TOKEN" in env:
             headers = {"Authorization": f"Bearer {env['TRACKLOG_TOKEN']}"}
         self.http = httpx.Client(
-            base_url=f"http://127.0.0.1:{self.port}", timeout=60, trust_env=False, headers=headers
+            base_url=f"http://127.0.0.1:{self.port}",
+            timeout=60,
+            trust_env=False,
+            headers=headers,
+            verify=NO_CERTIFICATES,
         )
 
     def __enter__(self) -> "Serving":

@@ -21,6 +21,7 @@ import orjson
 import pytest
 
 from support.collecting import lasting_port
+from support.plain_http import NO_CERTIFICATES
 from support.sessions import SESSION, claude
 from support.soaking import SEED, SOAK
 from support.tallying import Tally
@@ -108,7 +109,7 @@ class Server:
         self.url, self.port = found[0].decode(), int(found[1])
 
     def post(self, lines: list[bytes], key: str) -> httpx.Response:
-        with httpx.Client(timeout=120, trust_env=False) as client:
+        with httpx.Client(timeout=120, trust_env=False, verify=NO_CERTIFICATES) as client:
             return client.post(
                 f"{self.url}/api/events/kahn-agent",
                 params={"batch": key},

@@ -451,7 +451,7 @@ def test_a_running_follow_notices_another_file(tmp_path, way):
                 if target is other:
                     other.rename(path)
             expected = [line for each in files[: number + 1] for line in each]
-            until, heard = time.monotonic() + 60, b""
+            until, heard = time.monotonic() + 240, b""
             while heard.split(b"\n")[:-1] != expected and time.monotonic() < until:
                 time.sleep(0.2)
                 heard = tracklog(home, "events", "r", "--raw").stdout

@@ -17,6 +17,7 @@ import httpx
 import orjson
 
 from support.forking import Tracklog
+from support.plain_http import NO_CERTIFICATES
 from tracklog.collector import app, server
 from tracklog.collector.pages import Console
 from tracklog.home.home import Home
@@ -70,12 +71,14 @@ class Collector:
         line = self.process.stdout.readline()
         found = re.search(r"https?://\S+:(\d+)", line)
         if found is None:
-            self.process.wait(10)
-            self._listener.join(5)
+            self.process.wait(120)
+            self._listener.join(60)
             self.process.stdout.close()
             raise AssertionError(f"it did not start: {line!r} {self.said}")
         self.url, self.port = found[0], int(found[1])
-        self.http = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
+        self.http = httpx.Client(
+            base_url=self.url, timeout=120, trust_env=False, verify=NO_CERTIFICATES
+        )
 
     def _listen(self) -> None:
         with self.process.stderr:
@@ -91,7 +94,7 @@ class Collector:
         return self.http.get(path, **options)
 
     def raw(self) -> socket.socket:
-        made = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        made = socket.create_connection(("127.0.0.1", self.port), timeout=120)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return made
 
@@ -106,8 +109,8 @@ class Collector:
         self.http.close()
         if self.process.poll() is None:
             self.process.send_signal(number)
-        code = self.process.wait(30)
-        self._listener.join(10)
+        code = self.process.wait(120)
+        self._listener.join(60)
         self.process.stdout.close()
         return code
 

@@ -20,6 +20,7 @@ from support.collecting import ENVIRONMENT
 from support.forking import Tracklog
 from support.openwop_v2 import SNAPSHOT as SNAPSHOT_V2
 from support.openwop_v2 import check_v2
+from support.plain_http import NO_CERTIFICATES
 from support.waiting import eventually
 from tracklog import Log
 from tracklog.collector import server
@@ -107,7 +108,7 @@ class Client:
         headers = {"Accept": "application/json"}
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
         self.http = httpx.Client(
-            base_url=url, headers=headers, timeout=30, trust_env=False,
+            base_url=url, headers=headers, timeout=120, trust_env=False, verify=NO_CERTIFICATES,
             event_hooks={"response": [self._look]},
         )  # fmt: skip
         self.url = url
@@ -218,7 +219,7 @@ class Host(Client):
         for client in (self, *self._clients):
             client.http.close()
         self._server.should_exit = True
-        self._thread.join(30)
+        self._thread.join(120)
         assert not self._thread.is_alive()
         self._bound.close()
         lines = written(self.home)
@@ -283,8 +284,8 @@ class Process(Client):
         self.http.close()
         if self.process.poll() is None:
             self.process.send_signal(number)
-        code = self.process.wait(30)
-        self._listener.join(10)
+        code = self.process.wait(120)
+        self._listener.join(60)
         self.process.stdout.close()
         return code
 

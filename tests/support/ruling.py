@@ -15,7 +15,8 @@ def for_each(cases: Iterable[Any]) -> Callable[[Callable[[Any], None]], Callable
                     rule(case)
                 except AssertionError as error:
                     broken[str(case)] = str(error)
-            assert broken == {}
+            text = "".join(f"\n{case}: {error}" for case, error in broken.items())
+            assert not broken, f"{len(broken)} of {asked} break this rule:{text}"
             assert asked, "a rule that was asked of nothing proves nothing"
 
         test.__name__, test.__doc__, test.__module__ = rule.__name__, rule.__doc__, rule.__module__

@@ -63,5 +63,8 @@ def tenant(where: object) -> str:
 
 
 def store_url(where: object) -> str:
-    """The URL of a storage of its own for a test; the same for the same folder."""
-    return f"{postgres().url}?tenant={tenant(where)}"
+    """The URL of a storage of its own for a test; the same for the same folder.
+
+    It waits longer for a connection than the default of 5 s: a busy machine is no failure.
+    """
+    return f"{postgres().url}?connect_timeout=120&tenant={tenant(where)}"

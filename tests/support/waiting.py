@@ -11,7 +11,7 @@ def readable(fd: int, seconds: float) -> bool:
         return bool(selector.select(seconds))
 
 
-def eventually(claim, seconds: float = 60):
+def eventually(claim, seconds: float = 240):
     """What the claim says, as soon as it is true; the last it said, when time is up."""
     until = time.monotonic() + seconds
     while not (said := claim()) and time.monotonic() < until:

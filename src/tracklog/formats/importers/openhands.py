@@ -116,7 +116,7 @@ class OpenhandsReader(SnapshotReader):
         action, args = str(event.get("action")), obj(event.get("args"))
         meta = obj(event.get("tool_call_metadata"))
         self.out.report.mapped[action] += 1
-        self._spoken = self._response(obj(meta.get("model_response")), at)
+        self._answered = self._response(obj(meta.get("model_response")), at)
         agent = event.get("source") == "agent"
         extra = without(event, "id", "timestamp", "source", "message", "action", "args",
                         "tool_call_metadata", "llm_metrics")  # fmt: skip
@@ -139,7 +139,7 @@ class OpenhandsReader(SnapshotReader):
             label = "compaction" if action == "condensation" else action
             self.put(Noted(label=label, kind=action, data=without({**args, **extra})), at)
         else:
-            if thought and thought != self._spoken:
+            if thought and thought != self._answered:
                 fact = Said(role="assistant", blocks=(text_block(thought),), model=self.model,
                             message_id=f"{key}/thought")  # fmt: skip
                 self.put(fact, at)

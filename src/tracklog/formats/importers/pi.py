@@ -331,7 +331,7 @@ SIGNS = (
     Signs({"type": {"thinking_level_change"}, "thinkingLevel": str, "timestamp": str}),
 )
 TABLES = {"transcript_events": ("session_id", "seq", "event_json")}
-KEPT = Signs({"sessionId": str, "updatedAt": int})
+LISTED = Signs({"sessionId": str, "updatedAt": int})
 
 
 def companion(path: Path, head: bytes) -> bool:
@@ -342,7 +342,7 @@ def companion(path: Path, head: bytes) -> bool:
         return path.name.partition(".")[0] in known
     named = path.name == "sessions.json" and path.parent.name == "sessions"
     objects = beginning(path, head).objects if named else []
-    return any(KEPT.match(obj(each)) for listed in objects for each in listed.values())
+    return any(LISTED.match(obj(each)) for listed in objects for each in listed.values())
 
 
 def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape

@@ -86,8 +86,8 @@ def typed_by(fact: Said) -> tuple[Said, str]:
         return fact, ""
     typed = QUERY.findall(text)
     if typed:
-        said = Said(role="user", blocks=tuple(map(text_block, typed)))
-        return said, QUERY.sub("", text).strip()
+        message = Said(role="user", blocks=tuple(map(text_block, typed)))
+        return message, QUERY.sub("", text).strip()
     return Said(role="user", blocks=fact.blocks, injected=bool(ADDED.match(text))), ""
 
 
