@@ -13,6 +13,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from support.forking import tracklog
 from support.importing import yields
 from tracklog.formats import registry
 from tracklog.formats.importers import head_of
@@ -544,3 +545,35 @@ def test_a_session_of_hermes_that_is_not_in_its_database_is_found(tmp_path):
     older = document(base / "sessions" / "session_20250101_000000_zz.json", {})
     found: list[Path] = list(registry.importer("hermes").find(tmp_path / "user", {}))
     assert found == [store, older]
+
+
+def test_an_import_of_everything_ends_with_what_each_project_cost(tmp_path):
+    user = tmp_path / "user"
+    cursor_home(user)
+    head = {"type": "session", "version": 3, "id": "a", "timestamp": at(0), "cwd": "/home/dev/p"}
+    lines(user / ".pi" / "agent" / "sessions" / "--p--" / "1_a.jsonl", head, *pi_entries())
+    id = "T-aaaaaaaa-0000-4000-8000-00000000000a"
+    usage = {"model": MODEL, "inputTokens": 1_000_000, "outputTokens": 0}
+    said = {
+        "role": "assistant",
+        "messageId": 0,
+        "usage": usage,
+        "content": [{"type": "text", "text": "x"}],
+    }
+    trees = [{"uri": "file:///home/dev/amp"}]
+    document(user / ".local" / "share" / "amp" / "threads" / f"{id}.json",
+             {"v": 5, "id": id, "created": T, "messages": [said], "env": {"initial": {"trees": trees}}})  # fmt: skip
+    env = {"HOME": str(user), "TRACKLOG_HOME": str(tmp_path / "home"), "COLUMNS": "120"}
+    told = tracklog(None, "import", env=env).stdout.decode()
+    table = [line.split() for line in told.partition("\n\n")[2].splitlines()]
+    assert table == [
+        ["cost", "tokens", "runs", "project"],
+        ["≥~$3.00", "1,000,000", "1", "/home/dev/amp"],
+        ["$0.01", "20", "1", "/home/dev/p"],
+    ]
+    again = tracklog(None, "import", env=env).stdout.decode()
+    assert "nothing new" in again
+    assert "\n\n" not in again
+    env["TRACKLOG_HOME"] = str(tmp_path / "other")
+    named = tracklog(None, "import", str(user), env=env).stdout.decode()
+    assert "\n\n" not in named
