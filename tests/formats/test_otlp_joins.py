@@ -159,6 +159,45 @@ def test_the_title_of_a_copilot_session_is_what_the_person_wrote(tmp_path):
     door.close()
 
 
+@pytest.mark.parametrize("name", ["langchain", "llama-index", "openai-agents"])
+def test_the_title_of_a_run_is_its_task_and_not_the_name_of_its_span(name, tmp_path):
+    door = Door(tmp_path)
+    for request in requests(name):
+        door.send(request)
+    [row] = door.runs()
+    asked = [body for body in door.facts("Said") if body["role"] == "user"]
+    assert row["title"] == asked[0]["blocks"][0]["text"]
+    door.close()
+
+
+ARGUMENTS = {
+    "tools": ["<FunctionTool object>"],
+    "chat_history": ["ChatMessage(role=<MessageRole.USER: 'user'>, blocks=[TextBlock(text='How?')])"],
+}  # fmt: skip
+
+
+def test_the_arguments_of_a_function_around_a_model_call_are_no_words(tmp_path):
+    door = Door(tmp_path)
+    for request in requests("llama-index"):
+        for item in (one for each in request["resourceSpans"] for scope in each["scopeSpans"]
+                     for one in scope["spans"]):  # fmt: skip
+            if not any(each["key"].startswith("llm.input_messages") for each in item["attributes"]):
+                kinds = [
+                    each["value"]
+                    for each in item["attributes"]
+                    if each["key"] == "openinference.span.kind"
+                ]
+                if kinds == [{"stringValue": "LLM"}]:
+                    given = {"stringValue": json.dumps(ARGUMENTS)}
+                    item["attributes"].append({"key": "input.value", "value": given})
+        door.send(request)
+    said = door.facts("Said")
+    assert not any("ChatMessage(" in json.dumps(body["blocks"]) for body in said)
+    assert all(body["blocks"] for body in said)
+    assert any("ChatMessage(" in json.dumps(body) for body in door.lines())  # it is stored
+    door.close()
+
+
 def items_of(request):
     """Each span or log record of a request as a request of its own."""
     [outer] = request

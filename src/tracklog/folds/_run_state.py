@@ -10,6 +10,8 @@ class State:
     run: str = ""
     dialects: list[str] = field(default_factory=list)
     title: str | None = None
+    named: str | None = None
+    """The name of the span that a run is: a title only where nobody gave it a task."""
     task: str | None = None
     prompt: str | None = None
     """Its first task from another agent or program, where no person gave one."""

@@ -124,7 +124,9 @@ def _answered(state: State, _: Position, fact: Answered) -> None:
 
 
 def _noted(state: State, position: Position, fact: Noted) -> None:
-    if fact.label == "title":
+    if fact.label == "title" and fact.kind == "span":
+        state.named = titled(fact.text) or state.named
+    elif fact.label == "title":
         state.title = titled(fact.text) or state.title
     elif fact.label == "source-gone":
         state.source_gone = position.received
@@ -362,8 +364,8 @@ def phase_of(state: State) -> str:
 
 
 def title(state: State) -> str | None:
-    """The title of a run: its own, else its first task."""
-    return state.title or state.task or state.prompt
+    """The title of a run: its own, else its first task, else the name of its span."""
+    return state.title or state.task or state.named or state.prompt
 
 
 def has_spent(state: State) -> bool:

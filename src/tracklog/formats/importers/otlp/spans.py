@@ -73,6 +73,9 @@ def write_span(
         _began(writer, span, does, what, start, extra={} if does in CALLS else writer.rest(USED))
     call = None
     match does:
+        case "chat" if span.wraps_model and not span.pending:
+            data = writer.rest(USED)
+            writer.write(Noted(label="plumbing", kind=span.name, data=data or None), at=start)
         case "chat" | "generate_content" | "text_completion":
             write_inference(writer, span)
         case "execute_tool" if (to := _handed_to(span)) is not None:

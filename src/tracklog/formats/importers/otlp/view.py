@@ -147,10 +147,21 @@ class SpanView(View):
         return scope == "fastapi" and self.name.startswith("fastapi.")
 
     @property
+    def wraps_model(self) -> bool:
+        """Whether it reports a function of LlamaIndex around a model call, with its arguments."""
+        scope = self.item.scope.get("scope", {}).get("name")
+        if scope != "openinference.instrumentation.llama_index":
+            return False
+        given = str(self.attrs.get("input.value") or "{").lstrip()
+        return given.startswith("{") and not any(name.startswith(_MODEL) for name in self.attrs)
+
+    @property
     def seconds(self) -> float | None:
         return (self.end - self.start) / 1e9 if self.end >= self.start > 0 else None
 
 
+_MODEL = ("llm.input_messages.", "llm.output_messages.", "llm.token_count.", "llm.prompts")
+"""The attributes of a model call: its words and its counts."""
 _NO_STATUS: Mapping[str, Any] = {}
 
 
