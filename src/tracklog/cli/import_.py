@@ -2,15 +2,11 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from tracklog.cli import _home, _importing, _table
 from tracklog.cli._progress import progress_bar
-
-if TYPE_CHECKING:
-    from tracklog.home.home import Home
 
 LEAST = 8 << 20
 """From this many bytes on, the import shows its progress."""
@@ -58,9 +54,9 @@ def command(
             files = _importing.meant(importing, paths)
             importing.bring(files, only=only, dry=dry, progress=progress, into=summary)
         summary.gone = importing.look_for_gone(dry=dry)
-        _importing.put(summary, as_json=as_json, dry=dry, redact=redact)
-        if not (paths or as_json or dry) and summary.lines["accepted"]:
-            _put_projects(opened, summary.bytes)
+    _importing.put(summary, as_json=as_json, dry=dry, redact=redact)
+    if not (paths or as_json or dry) and summary.lines["accepted"]:
+        _put_projects(home, summary.bytes)
     if not files and as_json:  # otherwise the summary reports it
         click.echo(
             "no logs of agents were found in their usual folders; name files or folders to read",
@@ -69,15 +65,15 @@ def command(
     sys.exit(_importing.exit_code(summary))
 
 
-def _put_projects(home: "Home", size: int) -> None:
+def _put_projects(home: Path, size: int) -> None:
     """Print what all runs of the home cost, project by project, the dearest first."""
     from tracklog.answers.registry import question
 
     if size > MOST:
         click.echo("`tracklog costs --by project` adds up what each project cost")
         return
-    home.index.catch_up()
-    rows = question("costs").ask(home, by="project")
+    with _home.asking(home) as opened:
+        rows = question("costs").ask(opened, by="project")
     columns = [
         _table.Column("cost", _table.cost, right=True),
         _table.Column("tokens", lambda row: row.total_tokens, right=True),
