@@ -415,7 +415,7 @@ def test_a_history_of_aider_on_windows(tmp_path):
         tmp_path / "p" / ".aider.chat.history.md", HISTORY.replace("\n", "\r\n").encode()
     )
     has(yields(path, tmp_path), runs=2, prompts=3, answers=1, input=5_800, cached=3_000, output=21,
-        models={MODEL}, titles={"/ask what is this", "日本"}, project=str(path.parent))  # fmt: skip
+        models={MODEL}, titles={"/ask what is this", "日本"})  # fmt: skip
     assert "\\r" not in str(facts(path)[0])
 
 

@@ -70,9 +70,8 @@ class ChatReader(Reader):
         model, version = MODEL.search(head), VERSION.search(head)
         self._model = model[1] if model else None
         self.out.about_revised("start")
-        path = self.source.path
         open_run(self.out, NAME, f"{started}/{number}" if number else started, at=at,
-                 cwd=str(path.absolute().parent) if path.name == CHAT else None, model=self._model, version=version[1] if version else None)  # fmt: skip
+                 model=self._model, version=version[1] if version else None)  # fmt: skip
         self.out.report.mapped["session"] += 1
         for place, block in enumerate(blocks):
             self.out.about_revised(f"block/{place}")
