@@ -11,11 +11,12 @@ import { inert } from "./lib/text";
 import { count } from "./lib/time";
 import { useAnswer, useKeys } from "./lib/use";
 import { Fleet } from "./pages/fleet";
-import { Caught, Empty, Text } from "./parts/bits";
+import { Caught, Empty } from "./parts/bits";
 import { SideBar, TabBar, TopBar } from "./parts/frame";
 import { Icon } from "./parts/icons";
 import { KeyList } from "./parts/key-list";
 import { Notifier } from "./parts/notify";
+import { CrumbsPlace } from "./parts/tools";
 import { UndoToast } from "./parts/waiting";
 
 const search = () => import("./pages/search");
@@ -127,7 +128,7 @@ export function App() {
             </Caught>
           </InboxContext>
         </main>
-        <TopBar crumbs={<Crumbs page={page} name={parts[2]} />} box={box} searches={page === "search"} />
+        <TopBar crumbs={<Crumbs page={page} />} box={box} searches={page === "search"} />
         <Notices />
       </div>
       <SideBar page={page} waiting={waiting}>
@@ -153,7 +154,7 @@ export function App() {
   );
 }
 
-function Crumbs({ page, name }: { page: string; name: string | undefined }) {
+function Crumbs({ page }: { page: string }) {
   const { query } = useRoute();
   const projects = query.getAll("project").map((each) => shown("project", each));
   if (page !== "run")
@@ -164,16 +165,11 @@ function Crumbs({ page, name }: { page: string; name: string | undefined }) {
       </>
     );
   return (
-    <ol>
+    <CrumbsPlace>
       <li>
         <a href="#/">Fleet</a>
       </li>
-      <li className="cut last">
-        <strong>
-          <Text>{name}</Text>
-        </strong>
-      </li>
-    </ol>
+    </CrumbsPlace>
   );
 }
 

@@ -167,7 +167,7 @@ const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 10_000];
 function counts(most: number): { at: number; label: string }[] {
   const step = STEPS.find((each) => most / each <= 10) ?? most;
   const found = Array.from({ length: Math.floor(most / step) }, (_, n) => (n + 1) * step);
-  return (found[0] === 1 ? found : [1, ...found]).map((at) => ({ at: at + 0.5, label: String(at) }));
+  return (found[0] === 1 ? found : [1, ...found]).map((at) => ({ at, label: String(at) }));
 }
 
 /** The places of values that have no neighbour. */
@@ -192,12 +192,14 @@ function options(props: Props, width: number, hands: Hands): uPlot.Options {
   const times = counted
     ? counts(last - 1)
     : timeTicks(first, last, Math.max(Math.floor((width - 50) / (brief ? BRIEF : LABEL)), 2), brief);
+  const half = counted ? 0.5 : 0; // where steps are counted, each has its middle at its number
   const bucketAt = (at: number) => {
-    const n = edges.findIndex((edge) => edge > at);
+    const n = edges.findIndex((edge) => edge > at + half);
     return Math.min(Math.max((n < 0 ? edges.length - 1 : n) - 1, 0), edges.length - 2);
   };
   const axis = { stroke: ink ?? "", font, ticks: { show: false } };
-  const draw = shape === "stack" ? uPlot.paths.bars?.({ size: [0.86, 60], align: 1 }) : uPlot.paths.linear?.();
+  const draw =
+    shape === "stack" ? uPlot.paths.bars?.({ size: [0.86, 60], align: counted ? 0 : 1 }) : uPlot.paths.linear?.();
   return {
     width,
     height,
@@ -209,7 +211,7 @@ function options(props: Props, width: number, hands: Hands): uPlot.Options {
       drag: { x: Boolean(onBrush), y: false, setScale: false },
     },
     scales: {
-      x: { time: !counted, range: () => [first, last] },
+      x: { time: !counted, range: () => [first - half, last - half] },
       y: { range: () => [0, marks.at(-1) ?? 1] },
     },
     axes: [
@@ -272,8 +274,8 @@ function options(props: Props, width: number, hands: Hands): uPlot.Options {
           const found = gaps(lines, edges.length - 1);
           const named = found.length <= FEW; // where records are rare, a word in each gap would be all that is seen
           for (const [from, to] of found) {
-            const x = u.valToPos(edges[from] ?? 0, "x", true);
-            const wide = u.valToPos(edges[to + 1] ?? 0, "x", true) - x;
+            const x = u.valToPos((edges[from] ?? 0) - half, "x", true);
+            const wide = u.valToPos((edges[to + 1] ?? 0) - half, "x", true) - x;
             ctx.save();
             ctx.fillStyle = sunken ?? "";
             ctx.fillRect(x, u.bbox.top, wide, u.bbox.height);

@@ -16,7 +16,7 @@ import { Lifecycle } from "../parts/lifecycle";
 import { Downloads } from "../parts/proof";
 import { Asked } from "../parts/question";
 import { Records } from "../parts/records";
-import { RunHeader } from "../parts/run-header";
+import { RunCrumbs, RunHeader } from "../parts/run-header";
 import { Scrubber } from "../parts/scrubber";
 import { Stage } from "../parts/stage";
 import { Timeline } from "../parts/timeline";
@@ -98,16 +98,37 @@ export default function RunPage() {
     },
     [family, run, query],
   );
-  const why = () => choose(seq ? 0 : (failures.at(-1) ?? book.seqs.at(-1) ?? 0));
+  const lanes = query.get("rows") === "agents" || query.get("view") === "timeline";
+  // The waterfall shows what is chosen below it; why it came about only if one asks.
+  const explains = seq > 0 && (view !== "waterfall" || lanes || query.get("why") === "1");
+  const close = () => (view === "waterfall" && !lanes ? setQuery({ why: "" }) : choose(0));
+  const why = () => {
+    if (explains) close();
+    else
+      setQuery({
+        seq: String(seq || (failures.at(-1) ?? book.seqs.at(-1) ?? "")),
+        why: view === "waterfall" ? "1" : "",
+      });
+  };
   const compare = href(["compare", key]);
   useKeys({
     ...Object.fromEntries(views.map((name, n) => [String(n + 1), () => show(name)])),
     w: why,
     c: () => go(compare),
-    Escape: () => (seq ? choose(0) : history.back()),
+    Escape: () => (explains ? close() : seq ? choose(0) : history.back()),
   });
   if (summary.trouble && !shown) return <Sorry trouble={summary.trouble} again={summary.again} />;
-  const lanes = query.get("rows") === "agents" || query.get("view") === "timeline";
+  const rowsBy = (
+    <Segmented
+      label="Rows by"
+      value={lanes ? "agents" : "turns"}
+      options={[
+        ["turns", "Turns"],
+        ["agents", "Agents"],
+      ]}
+      onChange={(next) => setQuery({ rows: next === "agents" ? "agents" : "", view: "" })}
+    />
+  );
   const subRuns = Math.max((tree?.length ?? 1) - 1, 0);
   const counts: Partial<Record<View, string>> = {
     transcript: turns ? count(turns) : "",
@@ -128,6 +149,7 @@ export default function RunPage() {
       {asked.map((question) => (
         <Asked key={keyOf(question)} question={question} />
       ))}
+      {shown && <RunCrumbs run={shown} />}
       {shown && (
         <RunHeader run={shown} at={at} records={reading ? null : book.seqs.length} turns={turns} subRuns={subRuns} />
       )}
@@ -142,7 +164,7 @@ export default function RunPage() {
             {count(failures.length)} failed
           </button>
         )}
-        <button className="why" aria-pressed={seq > 0} onClick={why}>
+        <button className="why" aria-pressed={explains} onClick={why}>
           Why? <kbd>W</kbd>
         </button>
       </div>
@@ -159,7 +181,7 @@ export default function RunPage() {
         />
       )}
       {trouble instanceof Trouble && <Sorry trouble={trouble} />}
-      <div className={seq ? "view split" : "view"}>
+      <div className={explains ? "view split" : "view"}>
         <div id="view" role="tabpanel" aria-labelledby={`tab-${drawn}`}>
           {drawn === "transcript" && opened.current !== null && (
             <Transcript
@@ -175,26 +197,20 @@ export default function RunPage() {
           )}
           {drawn === "waterfall" && (
             <div className="rows-by">
-              <Segmented
-                label="Rows by"
-                value={lanes ? "agents" : "turns"}
-                options={[
-                  ["turns", "Turns"],
-                  ["agents", "Agents"],
-                ]}
-                onChange={(next) => setQuery({ rows: next === "agents" ? "agents" : "", view: "" })}
-              />
               {lanes ? (
-                <Timeline
-                  key={key}
-                  family={family}
-                  run={run}
-                  book={book}
-                  chosen={seq}
-                  reading={place.current ?? opened.current ?? 0}
-                  at={at}
-                  choose={choose}
-                />
+                <>
+                  {rowsBy}
+                  <Timeline
+                    key={key}
+                    family={family}
+                    run={run}
+                    book={book}
+                    chosen={seq}
+                    reading={place.current ?? opened.current ?? 0}
+                    at={at}
+                    choose={choose}
+                  />
+                </>
               ) : (
                 <Waterfall
                   key={key}
@@ -205,6 +221,7 @@ export default function RunPage() {
                   seq={seq}
                   at={at}
                   choose={choose}
+                  rowsBy={rowsBy}
                 />
               )}
             </div>
@@ -218,7 +235,7 @@ export default function RunPage() {
             {drawn === "cost" && <CostTab spends={spends?.filter((each) => !at || each.seq <= at)} run={shown} />}
           </Suspense>
         </div>
-        {seq > 0 && <Detail family={family} run={run} seq={seq} close={() => choose(0)} />}
+        {explains && <Detail family={family} run={run} seq={seq} close={close} />}
       </div>
     </div>
   );

@@ -1,7 +1,7 @@
 /** One box over everything that was said: hits by run or by time, narrowed by facets, by words and by time. */
 
 import { type FormEvent, Fragment, type PointerEvent, useMemo, useRef, useState } from "react";
-import { spanText } from "../charts/scale";
+import { spanText, timeTicks } from "../charts/scale";
 import type { HitFacet as Facet, HitRow, HitRun, Series } from "../lib/answers";
 import { address } from "../lib/api";
 import { shown } from "../lib/fleet";
@@ -286,10 +286,8 @@ function Bars({ scope, since, until }: { scope: Asked; since: string; until: str
     const box = event.currentTarget.getBoundingClientRect();
     return Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1) * slices * length + begin;
   };
-  const days = series.at
-    .map((each, n) => [n, new Date(each)] as const)
-    .filter(([n, each]) => n > 0 && !each.getHours());
-  const apart = Math.ceil(days.length / 8);
+  const whole = (slices * length) / 1000;
+  const times = timeTicks(begin / 1000, begin / 1000 + whole, 8);
   return (
     <figure className="hit-times">
       <svg
@@ -321,13 +319,11 @@ function Bars({ scope, since, until }: { scope: Asked; since: string; until: str
         ))}
       </svg>
       <figcaption className="soft">
-        {days
-          .filter((_, n) => n % apart === 0)
-          .map(([n, each]) => (
-            <span key={n} style={{ left: `${(n / slices) * 100}%` }}>
-              {each.toLocaleDateString(undefined, { weekday: "short", day: "numeric" })}
-            </span>
-          ))}
+        {times.map((each) => (
+          <span key={each.at} style={{ left: `${((each.at - begin / 1000) / whole) * 100}%` }}>
+            {each.label}
+          </span>
+        ))}
       </figcaption>
       <span className="hint soft">drag over the bars to narrow the time</span>
     </figure>

@@ -157,7 +157,10 @@ export default function CostTab({
             {groups.map(
               (group, n) =>
                 group.usd > 0 && (
-                  <i key={group.key} style={{ flexGrow: group.usd, background: `var(${COLOURS[n] ?? "--c6"})` }} />
+                  <i
+                    key={group.key}
+                    style={{ flexGrow: group.usd / all.usd, background: `var(${COLOURS[n] ?? "--c6"})` }}
+                  />
                 ),
             )}
           </span>

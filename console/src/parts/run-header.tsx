@@ -1,7 +1,7 @@
 /** What a run is, above its tabs: how it stands, what it took and cost, whether its record is unchanged. */
 
 import type { RunMarks, ShowAnswer } from "../lib/answers";
-import { runHref } from "../lib/route";
+import { href, runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { cost, count, duration, exact, percent, short } from "../lib/time";
 import { useNow } from "../lib/use";
@@ -9,6 +9,7 @@ import { Model, outcomeOf, Text, When } from "./bits";
 import { Controls } from "./hosts";
 import { Icon, StatusGlyph } from "./icons";
 import { Proof } from "./proof";
+import { Crumbs } from "./tools";
 
 const AGENTS = 12; // that are named
 
@@ -133,6 +134,26 @@ export function RunHeader({ run, at, records, turns, subRuns }: Props) {
       <Marks marks={run.marks} />
       {!run.ended && !at && <Controls family={run.family} run={run.run} />}
     </section>
+  );
+}
+
+/** Where the run is, in the bar above the page: its project and its name. */
+export function RunCrumbs({ run: { project, run, title } }: { run: ShowAnswer }) {
+  return (
+    <Crumbs>
+      {project && (
+        <li className="cut">
+          <a href={href([], { project })}>
+            <Text>{project.split(/[\\/]/).filter(Boolean).pop()}</Text>
+          </a>
+        </li>
+      )}
+      <li className="cut last">
+        <strong>
+          <Text>{title ?? run}</Text>
+        </strong>
+      </li>
+    </Crumbs>
   );
 }
 

@@ -11,8 +11,23 @@ export function ToolsPlace() {
 }
 
 export function Tools({ children }: { children: ReactNode }) {
+  return <In place={PLACE}>{children}</In>;
+}
+
+const TRAIL = "trail";
+
+/** The place of the way to what is shown; a page adds the rest of it. */
+export function CrumbsPlace({ children }: { children: ReactNode }) {
+  return <ol id={TRAIL}>{children}</ol>;
+}
+
+export function Crumbs({ children }: { children: ReactNode }) {
+  return <In place={TRAIL}>{children}</In>;
+}
+
+function In({ place: id, children }: { place: string; children: ReactNode }) {
   const [place, setPlace] = useState<HTMLElement | null>(null);
-  useEffect(() => setPlace(document.getElementById(PLACE)), []);
+  useEffect(() => setPlace(document.getElementById(id)), [id]);
   return place && createPortal(children, place);
 }
 

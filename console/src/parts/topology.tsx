@@ -55,9 +55,7 @@ function NodeCard({ data, selected }: NodeProps<RunNode>) {
   const { kind, status, model, times, failures, seconds, share, here } = data;
   const asks = kind === "person" && status === "waiting";
   return (
-    <div
-      className={`node ${kind}${selected || here ? " here" : ""}${status === "failed" ? " bad" : ""}${asks ? " asks" : ""}`}
-    >
+    <div className={`node${selected || here ? " here" : ""}${status === "failed" ? " bad" : ""}${asks ? " asks" : ""}`}>
       <Handle type="target" position={Position.Left} isConnectable={false} />
       <div className="node-name">
         {kind === "agent" ? <Icon name="robot" size={13} /> : <StatusGlyph status={status ?? "lost"} />}

@@ -1,12 +1,12 @@
 /** A run as rows over time: turns, model calls, tool calls, waits and sub-runs. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type CSSProperties, useMemo, useRef, useState } from "react";
+import { type CSSProperties, type ReactNode, useMemo, useRef, useState } from "react";
 import type { Shares, ShowAnswer, TurnRow } from "../lib/answers";
 import { address } from "../lib/api";
 import { type Axis, axisOf, gapsOf } from "../lib/axis";
 import type { Book } from "../lib/book";
-import { setQuery } from "../lib/route";
+import { setQuery, useRoute } from "../lib/route";
 import { inert } from "../lib/text";
 import { clock, cost, duration, percent } from "../lib/time";
 import { tokensOf, useTurns } from "../lib/turns";
@@ -15,6 +15,7 @@ import { isFrame, type Row, timed, unfolded } from "../lib/waterfall";
 import { Text } from "./bits";
 import { Icon } from "./icons";
 import { MiniMap } from "./mini-map";
+import { RowDock } from "./row-dock";
 
 const HIGH = 23;
 const FEW = 40; // turns that are open at first
@@ -28,6 +29,8 @@ interface Props {
   readonly seq: number;
   readonly at: number;
   readonly choose: (seq: number) => void;
+  /** What rows stand for. */
+  readonly rowsBy: ReactNode;
 }
 
 const NONE: readonly Row[] = [];
@@ -47,23 +50,26 @@ export function useSpans(family: string, run: string, at: number, range?: readon
   return useMemo(() => answer && { ...answer, rows: timed(answer.rows) }, [answer]);
 }
 
-export function Waterfall({ family, run, book, shown, seq, at, choose }: Props) {
-  const [range, setRange] = useState<readonly [number, number]>();
+export function Waterfall({ family, run, book, shown, seq, at, choose, rowsBy }: Props) {
+  const { query } = useRoute();
+  const [t0, t1] = [Date.parse(query.get("t0") ?? ""), Date.parse(query.get("t1") ?? "")];
+  const range = useMemo((): readonly [number, number] | undefined => (t1 > t0 ? [t0, t1] : undefined), [t0, t1]);
   const spans = useSpans(family, run, at, range);
   const rows = spans?.rows ?? NONE;
-  const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set());
+  const toggled = useMemo((): ReadonlySet<string> => new Set(query.getAll("open")), [query]);
   const [filter, setFilter] = useState<Filter>("all");
   const [onPath, setOnPath] = useState(false);
   const [text, setText] = useState("");
-  const [[low, high], setShare] = useState<readonly [number, number]>([0, 1]);
   const axis = useMemo(() => {
     const [begin, end] = [Date.parse(spans?.begin ?? ""), Date.parse(spans?.end ?? "")];
     const moments = rows.flatMap((row) => [row.begin, row.end]);
     return axisOf(gapsOf(moments, begin, end), begin, Math.max(end, begin + 1));
   }, [rows, spans?.begin, spans?.end]);
+  const [low, high] = range ? [axis.x(range[0]), axis.x(range[1])] : [0, 1];
   const setWindow = ([from, to]: readonly [number, number]) => {
-    setShare([from, to]);
-    setRange(from > 0 || to < 1 ? [axis.time(from), axis.time(to)] : undefined);
+    const whole = from <= 0 && to >= 1;
+    const time = (share: number) => (whole ? "" : new Date(axis.time(share)).toISOString());
+    setQuery({ t0: time(from), t1: time(to) });
   };
   const parents = useMemo(() => new Set(rows.map((row) => row.parent)), [rows]);
   const closedAtFirst = rows.filter((row) => row.kind === "turn").length > FEW;
@@ -110,12 +116,8 @@ export function Waterfall({ family, run, book, shown, seq, at, choose }: Props) 
     choose(next.seq);
     list.scrollToIndex(inWindow.indexOf(next));
   };
-  const toggle = (row: Row) =>
-    setToggled((old) => {
-      const next = new Set(old);
-      if (!next.delete(row.id)) next.add(row.id);
-      return next;
-    });
+  const toggle = ({ id }: Row) =>
+    setQuery({ open: toggled.has(id) ? [...toggled].filter((each) => each !== id) : [...toggled, id] });
   useKeys({
     "+": () => zoom(0.5),
     "-": () => zoom(2),
@@ -150,6 +152,7 @@ export function Waterfall({ family, run, book, shown, seq, at, choose }: Props) 
             onChange={(event) => setText(event.target.value)}
           />
         </span>
+        {rowsBy}
         <button className={onPath ? "chip on" : "chip"} aria-pressed={onPath} onClick={() => setOnPath(!onPath)}>
           Critical path {duration(spans.path_seconds)}
         </button>
@@ -174,7 +177,11 @@ export function Waterfall({ family, run, book, shown, seq, at, choose }: Props) 
         </span>
         <button
           onClick={() =>
-            setToggled(new Set(closedAtFirst ? [] : rows.filter((row) => parents.has(row.id)).map((row) => row.id)))
+            setQuery({
+              open: closedAtFirst
+                ? []
+                : rows.filter((row) => parents.has(row.id) && row.kind !== "run").map((row) => row.id),
+            })
           }
         >
           Collapse
@@ -238,32 +245,22 @@ export function Waterfall({ family, run, book, shown, seq, at, choose }: Props) 
         )}
       </div>
       {chosen && (
-        <aside className="wf-dock" aria-label="The chosen row">
-          <div>
-            <strong className={chosen.failed ? "failed" : ""}>
-              <Text>{nameOf(chosen)}</Text>
-            </strong>{" "}
-            <span className="soft cut">
-              <Text>{detailOf(chosen)}</Text>
-            </span>
-            <p className="soft">
-              record #{chosen.seq}, {clock(new Date(chosen.begin).toISOString())}
-            </p>
-          </div>
-          <dl>
-            <dt>Took</dt>
-            <dd>{duration(chosen.seconds)}</dd>
-            <dt>On the path</dt>
-            <dd>
-              {chosen.on_path ? `yes, ${percent(chosen.seconds / Math.max(spans.path_seconds, 0.001), 1)} of it` : "no"}
-            </dd>
-          </dl>
-          <div className="row">
-            <button onClick={() => setQuery({ why: "1" })}>
-              Why? <kbd>W</kbd>
-            </button>
-          </div>
-        </aside>
+        <RowDock
+          family={family}
+          run={run}
+          book={book}
+          row={chosen}
+          name={nameOf(chosen)}
+          detail={chosen.kind === "model" ? wordsOf(turns, chosen) : detailOf(chosen)}
+          path={spans.path_seconds}
+          alike={
+            isFrame(chosen)
+              ? []
+              : rows
+                  .filter((row) => row.kind === chosen.kind && row.name === chosen.name && !row.open)
+                  .map((row) => row.seconds)
+          }
+        />
       )}
     </div>
   );
@@ -380,13 +377,13 @@ function ShareBar({ shares }: { shares: Shares }) {
     ["model", "Model", shares.model],
     ["tool", "Tools and sub-runs", shares.tools],
     ["waiting", "Waiting for a person", shares.waiting],
-    ["nothing", "Nothing recorded", shares.nothing],
+    ["silent", "Nothing recorded", shares.nothing],
   ] as const;
   const all = parts.reduce((sum, [, , each]) => sum + each, 0) || 1;
   return (
     <div className="share-bar">
       <span className="bars" aria-hidden="true">
-        {parts.map(([key, , each]) => each > 0 && <i key={key} className={key} style={{ flexGrow: each }} />)}
+        {parts.map(([key, , each]) => each > 0 && <i key={key} className={key} style={{ flexGrow: each / all }} />)}
       </span>
       <ul>
         {parts.map(([key, label, each]) => (

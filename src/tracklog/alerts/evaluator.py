@@ -61,6 +61,16 @@ class Evaluator:
             self._restore(note.label, note.data)
             self._read = note.seq
 
+    @property
+    def incidents(self) -> list[Incident]:
+        """What fires now, and what is about to: its condition holds, though not for long enough."""
+        return list(self._incidents.values())
+
+    @property
+    def silences(self) -> list[Silence]:
+        """Those of the file, and those that were recorded."""
+        return [*self.file.silences, *self._silences]
+
     def _restore(self, label: str, data: dict[str, Any]) -> None:
         if label == START:
             self._started = True
@@ -93,7 +103,7 @@ class Evaluator:
             self._read = note.seq
             if note.label == SILENCE:
                 self._restore(note.label, note.data)
-        before, silences = self._incidents, [*self.file.silences, *self._silences]
+        before, silences = self._incidents, self.silences
         self._incidents, changes = step(
             rules, rows, before, now, silences, baseline=not self._started
         )

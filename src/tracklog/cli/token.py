@@ -1,20 +1,12 @@
 """`tracklog token`: tokens with a role for the clients of a collector."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from tracklog.cli import _home, _options
 from tracklog.cli import _terminal as terminal
-from tracklog.model.errors import TracklogError
 
-if TYPE_CHECKING:
-    from tracklog.home.home import Home
-    from tracklog.web.tokens import Token, Tokens
-
-RUN = ("tracklog", "tokens")
-"""The run in which changes of tokens are recorded."""
 _ROLES = """\b
 Roles:
   write    send events, and wait for the answers to questions; nothing else can be read
@@ -64,16 +56,19 @@ def create(
     as_json: bool,
 ) -> None:
     """Make a token called NAME, and print it; it is not shown again."""
-    if not name.isprintable() or not 0 < len(name) <= 256:
-        raise TracklogError(f"{name!r} cannot be the name of a token", "1 to 256 characters")
+    from tracklog.web import token_changes
+
     with _home.writing(home) as opened:
-        tokens = _tokens(opened)
-        with opened.storage.leases() as leases:
-            leases.take("tokens", None)
-            token, text = tokens.create(name, role, seconds=expires, run_prefix=run_prefix)
-        _record(opened, "created", token, by)
+        token, text = token_changes.create(
+            opened,
+            name,
+            role,
+            by=by or _home.user_name(),
+            seconds=expires,
+            run_prefix=run_prefix,
+        )
     if as_json:
-        terminal.put_json({"id": token.id, "token": text, **_row(token, "active")})
+        terminal.put_json({"token": text, **token_changes.row_of(token, token.created)})
     else:
         click.echo(text)
         until = f", until {token.expires}" if token.expires else ""
@@ -85,19 +80,23 @@ def create(
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 def list_(home: Path, as_json: bool) -> None:
     """List the tokens: id, name, role and state; never the tokens themselves."""
+    from tracklog.web.token_changes import row_of, tokens_of
+
     with _home.reading(home) as opened:
-        tokens = _tokens(opened).all()
+        tokens = tokens_of(opened).all()
     if not tokens:
         click.echo("there is no token; `tracklog token create NAME` makes one", err=True)
     for token in tokens:
-        state = token.state(_home.now())
+        row = row_of(token, _home.now())
         if as_json:
-            terminal.put_json(_row(token, state))
+            terminal.put_json(row)
         else:
             runs = f", runs {token.run_prefix}…" if token.run_prefix else ""
             until = f", until {token.expires}" if token.expires else ""
             click.echo(
-                terminal.plain(f"{token.id} {token.name}: {token.role}{runs}{until}, {state}")
+                terminal.plain(
+                    f"{token.id} {token.name}: {token.role}{runs}{until}, {row['state']}"
+                )
             )
 
 
@@ -107,38 +106,9 @@ def list_(home: Path, as_json: bool) -> None:
 @click.option("--by", default=None, help="The name of the person.  [default: the user's name]")
 def revoke(id: str, home: Path, by: str | None) -> None:
     """End the token with this ID at once."""
+    from tracklog.web import token_changes
+
     _home.reading(home).close()
     with _home.writing(home) as opened:
-        with opened.storage.leases() as leases:
-            leases.take("tokens", None)
-            token = _tokens(opened).revoke(id)
-        _record(opened, "revoked", token, by)
+        token = token_changes.revoke(opened, id, by=by or _home.user_name())
     click.echo(terminal.plain(f"{token.id} {token.name} is revoked"))
-
-
-def _tokens(home: "Home") -> "Tokens":
-    from tracklog.web.tokens import FILE, Tokens
-
-    return Tokens(home.path / FILE)
-
-
-def _row(token: "Token", state: str) -> dict[str, str | None]:
-    return {
-        "id": token.id,
-        "name": token.name,
-        "role": token.role,
-        "run_prefix": token.run_prefix,
-        "created": token.created,
-        "expires": token.expires,
-        "revoked": token.revoked,
-        "state": state,
-    }
-
-
-def _record(home: "Home", what: str, token: "Token", by: str | None) -> None:
-    """Record a change of a token, with who made it."""
-    from tracklog.model.fact import Noted
-
-    data = {"token": token.id, "name": token.name, "role": token.role}
-    data |= {"change": what, "by": by or _home.user_name()}
-    home.record_fact(RUN, Noted(label="token", data=data))

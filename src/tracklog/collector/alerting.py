@@ -22,19 +22,22 @@ class AlertWorker(Worker):
 
     def __init__(self, home: "Home", path: Path, console: str | None, every: float = EVERY) -> None:
         super().__init__("alerts", failure="an alert was not sent", pause=every)
-        check_targets(load(path, FIELDS))  # a fault is reported before the server starts
+        self.rules = load(path, FIELDS)
+        check_targets(self.rules)  # a fault is reported before the server starts
         self._home, self._path, self._console = home, path, console
+        self.evaluator: Evaluator | None = None
+        """The one that looks at the rules, where this collector does."""
 
     def work(self) -> None:
         """Look until it is stopped, or a message cannot be sent; the state is in the record."""
         with self._home.storage.leases() as leases:
             if not leases.take(LEASE):
                 return
-            evaluator = Evaluator(
+            self.evaluator = Evaluator(
                 self._home,
                 self._path,
                 lambda change, name, target: deliver(change, name, target, self._console),
             )
             while not self.stopped.is_set():
-                evaluator.look()
+                self.evaluator.look()
                 self.stopped.wait(self._pause)

@@ -29,6 +29,7 @@ _NAMES = {
     "host": "The name of the host, as `GET /api/hosts` lists them.",
     "format": "The name of the format, as `tracklog export --help` lists them.",
     "sha256": "The hash that a line names under `$blob`.",
+    "token": "The id of the token, as `tracklog token list` shows it.",
 }
 
 

@@ -19,6 +19,7 @@ from tracklog.collector import (
     otlp,
     pages,
     questions,
+    setting_routes,
     sources,
     stream,
     views,
@@ -461,5 +462,6 @@ ROUTES: tuple[Route, ...] = (
         },
         free=True,
     ),
+    *setting_routes.ROUTES,
     *questions.routes(),
 )

@@ -222,6 +222,10 @@ class BadQuery(TracklogError):
     """A query to the index is no SQL, would change something, or took too long."""
 
 
+class BadToken(TracklogError):
+    """A token cannot have this name, or cannot be bound to runs."""
+
+
 class TapeMiss(TracklogError):
     """A call was to be answered from a recorded run, and that run has no answer to it."""
 

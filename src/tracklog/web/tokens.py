@@ -14,7 +14,7 @@ import orjson
 
 from tracklog.journal.disk import Disk, make_folders, write_file
 from tracklog.journal.frame import stamp
-from tracklog.model.errors import TracklogError, UnknownName
+from tracklog.model.errors import BadToken, TracklogError, UnknownName
 
 FILE = "tokens.json"
 """Its name in the folder of a storage."""
@@ -108,7 +108,7 @@ class Tokens:
     ) -> tuple[Token, str]:
         """A new token: what is stored of it, and the token itself."""
         if run_prefix is not None and role not in ("read", "write"):
-            raise TracklogError(
+            raise BadToken(
                 f"a token with the role {role} cannot be bound to runs",
                 "use the role read or write",
             )

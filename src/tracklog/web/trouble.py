@@ -56,6 +56,7 @@ _STATUS: Mapping[type[errors.TracklogError], int] = {
     errors.TooLate: 410,
     errors.NotAnswered: 409,  # and none of its kinds above
     errors.BadQuery: 400,
+    errors.BadToken: 400,
     errors.OverQuota: 429,
     errors.NotAppended: 503,
     errors.IndexUnusable: 503,

@@ -1,0 +1,84 @@
+"""Create and revoke tokens; each change is on record, with who made it."""
+
+from typing import TYPE_CHECKING
+
+from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
+
+from tracklog.model.errors import BadToken
+from tracklog.model.fact import Noted
+from tracklog.web.tokens import FILE, Token, Tokens
+
+if TYPE_CHECKING:
+    from tracklog.home.home import Home
+
+RUN = ("tracklog", "tokens")
+"""The run in which changes of tokens are recorded."""
+_LONGEST = 256
+
+
+class TokenRow(TypedDict):
+    """A token as it is listed; never the token itself."""
+
+    id: str
+    name: str
+    role: str
+    run_prefix: str | None
+    created: str
+    expires: str | None
+    revoked: str | None
+    state: str
+    """`active`, `expired` or `revoked`."""
+
+
+def tokens_of(home: "Home") -> Tokens:
+    """The tokens of a home."""
+    return Tokens(home.path / FILE)
+
+
+def row_of(token: Token, now: str) -> TokenRow:
+    """A token at a time."""
+    return {
+        "id": token.id,
+        "name": token.name,
+        "role": token.role,
+        "run_prefix": token.run_prefix,
+        "created": token.created,
+        "expires": token.expires,
+        "revoked": token.revoked,
+        "state": token.state(now),
+    }
+
+
+def create(
+    home: "Home",
+    name: str,
+    role: str,
+    *,
+    by: str,
+    seconds: float | None = None,
+    run_prefix: str | None = None,
+    writer: str = "cli",
+) -> tuple[Token, str]:
+    """A new token: what is stored of it, and the token itself, which is shown once."""
+    if not name.isprintable() or not 0 < len(name) <= _LONGEST:
+        raise BadToken(f"{name!r} cannot be the name of a token", f"1 to {_LONGEST} characters")
+    with home.storage.leases() as leases:
+        leases.take("tokens", None)
+        token, text = tokens_of(home).create(name, role, seconds=seconds, run_prefix=run_prefix)
+    _record(home, "created", token, by, writer)
+    return token, text
+
+
+def revoke(home: "Home", id: str, *, by: str, writer: str = "cli") -> Token:
+    """End the token with this id at once."""
+    with home.storage.leases() as leases:
+        leases.take("tokens", None)
+        token = tokens_of(home).revoke(id)
+    _record(home, "revoked", token, by, writer)
+    return token
+
+
+def _record(home: "Home", change: str, token: Token, by: str, writer: str) -> None:
+    data = {"token": token.id, "name": token.name, "role": token.role}
+    data |= {"change": change, "by": by}
+    home.record_fact(RUN, Noted(label="token", data=data), writer=writer)
