@@ -1,5 +1,3 @@
-import AxeBuilder from "@axe-core/playwright";
-import type { Page } from "@playwright/test";
 import {
   asks,
   Collector,
@@ -14,6 +12,7 @@ import {
   settled,
   start,
   test,
+  tooWide,
 } from "./collector";
 
 test("a collector that is killed and comes back is noticed both times, and nothing is missed", async ({
@@ -126,22 +125,6 @@ test("a question is answered by keyboard alone; what was typed is lost neither b
   await expect(page.getByRole("article")).toContainText("answered; the agent goes on");
 });
 
-/** What makes a page scroll sideways; nothing should. */
-async function tooWide(page: Page): Promise<string[]> {
-  return page.evaluate(() => {
-    const main = document.getElementById("main");
-    const wide = main !== null && main.scrollWidth > main.clientWidth;
-    if (document.documentElement.scrollWidth <= window.innerWidth && !wide) return [];
-    if (wide) main.style.overflowX = "visible";
-    const clipped = (each: Element | null): boolean =>
-      each !== null && (getComputedStyle(each).overflowX !== "visible" || clipped(each.parentElement));
-    return [...document.querySelectorAll("body *")]
-      .filter((each) => each.getBoundingClientRect().right > window.innerWidth && !clipped(each.parentElement))
-      .slice(0, 5)
-      .map((each) => `${each.tagName} ${each.className} ${each.textContent?.slice(0, 40)}`);
-  });
-}
-
 test("a link asks for the token first, and then opens its page", async ({ page, collector }) => {
   await collector.post("kahn-agent", [start("r"), move("r", "thinking", "tool_call")]);
   await collector.kill();
@@ -208,97 +191,6 @@ test("hostile content is inert", async ({ page, collector }) => {
   }
   expect(asked.filter((url) => !url.startsWith(collector.url) && !url.startsWith("data:"))).toEqual([]);
 });
-
-for (const [width, height, least] of [
-  [360, 740, 15],
-  [3840, 2160, 18],
-] as const)
-  test(`a screen ${width} pixels wide shows everything, readably and without scrolling sideways`, async ({
-    page,
-    collector,
-  }) => {
-    test.slow(); // it reads fourteen pages
-    await page.setViewportSize({ width, height });
-    await fill(collector);
-    for (const place of PLACES) {
-      await open(page, collector, place);
-      await settled(page);
-      expect(await tooWide(page), place).toEqual([]);
-      const size = await page.evaluate(() => parseFloat(getComputedStyle(document.documentElement).fontSize));
-      expect(size).toBeGreaterThanOrEqual(least);
-    }
-  });
-
-const PLACES = [
-  "#/",
-  "#/?group=project&cols=id&cols=source&cols=outcome&sort=cost&status=done&status=working&status=failed&status=waiting",
-  "#/insights",
-  "#/inbox",
-  "#/search?q=port",
-  "#/run/kahn/r",
-  "#/run/kahn/r?seq=2",
-  "#/run/kahn/r?view=timeline",
-  "#/run/kahn/r/waterfall",
-  "#/run/kahn/r/topology",
-  "#/run/kahn/r/cost",
-  "#/run/kahn/r/records",
-  "#/run/tracklog/steps?view=timeline",
-  "#/run/kahn/r?view=lifecycle",
-  "#/run/kahn/r?view=findings",
-  "#/run/kahn/r?view=tree",
-  "#/run/fishbowl/talk?view=stage",
-  "#/diff?a=kahn:r&b=fishbowl:talk",
-];
-
-async function fill(collector: Collector): Promise<void> {
-  const call = {
-    ts: new Date().toISOString(),
-    run_id: "r",
-    event: "tool_invocation",
-    agent_id: "coder",
-    step: 0,
-    tool_name: "Read",
-    duration_s: 1,
-    ok: false,
-    usage: { input_tokens: 9 },
-    cost_usd: 0.1,
-    model: "m",
-  };
-  await collector.post("kahn-agent", [start("r"), call, asks("r", "Which port?"), move("r", "thinking", "converged")]);
-  const step = (id: string, fact: string, at: string, more: object = {}) => ({
-    id,
-    run: "steps",
-    at,
-    fact,
-    agent: "main",
-    what: "step",
-    step: "build",
-    origin: { writer: "t", fidelity: "observed" },
-    ...more,
-  });
-  await collector.post("tracklog", [
-    step("1", "Began", "2026-05-05T09:00:00Z"),
-    step("2", "Ended", "2026-05-05T09:01:00Z", { passed: true }),
-  ]);
-  await collector.post("fishbowl", [
-    { ...said("talk", "x"), kind: "world.observed" },
-    said("talk", "a port is a **place**"),
-  ]);
-}
-
-for (const theme of ["light", "dark"] as const)
-  test(`no serious fault for those who see, hear or move otherwise, ${theme}`, async ({ page, collector }) => {
-    test.slow(); // it reads fourteen pages
-    await page.emulateMedia({ colorScheme: theme });
-    await fill(collector);
-    for (const place of PLACES) {
-      await open(page, collector, place);
-      await settled(page);
-      const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21aa"]).analyze();
-      const bad = violations.filter((each) => each.impact === "serious" || each.impact === "critical");
-      expect(bad.map((each) => `${place}: ${each.id}: ${each.nodes[0]?.html}`)).toEqual([]);
-    }
-  });
 
 test("the page says which records were pruned, on the first visit and on the next", async ({
   page,

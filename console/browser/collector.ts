@@ -200,3 +200,19 @@ export async function settled(page: Page): Promise<void> {
   await expect(main).not.toContainText(/Loading…|Loading …|loading …|Searching with|verifying …/);
   await expect(page.locator(".pulse")).toContainText("live");
 }
+
+/** What makes a page scroll sideways; nothing should. */
+export async function tooWide(page: Page): Promise<string[]> {
+  return page.evaluate(() => {
+    const main = document.getElementById("main");
+    const wide = main !== null && main.scrollWidth > main.clientWidth;
+    if (document.documentElement.scrollWidth <= window.innerWidth && !wide) return [];
+    if (wide) main.style.overflowX = "visible";
+    const clipped = (each: Element | null): boolean =>
+      each !== null && (getComputedStyle(each).overflowX !== "visible" || clipped(each.parentElement));
+    return [...document.querySelectorAll("body *")]
+      .filter((each) => each.getBoundingClientRect().right > window.innerWidth && !clipped(each.parentElement))
+      .slice(0, 5)
+      .map((each) => `${each.tagName} ${each.className} ${each.textContent?.slice(0, 40)}`);
+  });
+}

@@ -1,4 +1,3 @@
-import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
 import { type Collector, expect, now, open, settled, start, test } from "./collector";
 
@@ -180,27 +179,6 @@ test("a part that cannot be answered says so, offers to try again, and the rest 
   await expect(kpi(page, "Runs")).toContainText("1");
   await expect(page.getByRole("alert")).toHaveCount(0);
 });
-
-for (const theme of ["light", "dark"] as const)
-  test(`Fleet and Insights have no fault in ${theme} on any screen`, async ({ page, collector }) => {
-    await page.emulateMedia({ colorScheme: theme });
-    await fill(collector);
-    for (const [width, height] of [
-      [1440, 900],
-      [1024, 768],
-      [390, 844],
-    ] as const)
-      for (const place of ["#/", "#/insights"]) {
-        await page.setViewportSize({ width, height });
-        await open(page, collector, place);
-        await settled(page);
-        await expect(place === "#/" ? kpi(page, "Cost") : card(page, "Cost")).toContainText("$");
-        const { violations } = await new AxeBuilder({ page }).analyze();
-        expect(violations.map((each) => `${place} ${width}: ${each.id}: ${each.nodes[0]?.html}`)).toEqual([]);
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
-        expect(wide, `${place} ${width}`).toBe(false);
-      }
-  });
 
 test("a browser in the POSIX locale shows the charts", async ({ page, collector }) => {
   await page.addInitScript(() =>

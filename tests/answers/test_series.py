@@ -418,3 +418,38 @@ def test_the_hint_of_an_empty_series_does_not_repeat_the_question(tmp_path):
     recorded(tmp_path, [("r", "05T10:00:00", Began(what="run"))]).close()
     assert b"try --since all" in tracklog(tmp_path, "series").stdout
     assert b"`tracklog runs`" in tracklog(tmp_path, "series", "--since", "all").stdout
+
+
+def test_the_turns_of_a_run_are_buckets_and_add_up_to_its_turns(tmp_path):
+    usage = {"input_tokens": 1000, "cached_tokens": 600, "output_tokens": 50}
+    facts = [
+        ("r", "05T10:00:00", says("user")),
+        ("r", "05T10:00:05", says("assistant")),
+        ("r", "05T10:00:05", Spent(model="claude-sonnet-4-5", usage=usage)),
+        ("r", "05T10:00:09", says("user")),
+        ("r", "05T10:00:12", says("assistant")),
+        ("r", "05T10:00:12", Spent(model="ours", usage=usage, cost_usd=0.5)),
+    ]
+    with recorded(tmp_path, facts) as home:
+        rows = ask(home, "turns", run="r")["rows"]
+        costs = ask(home, "series", metric=["cost"], by="model", bucket="turn", run="r")
+        kinds = ask(home, "series", metric=["tokens"], by="token_kind", bucket="turn", run="r")
+        assert costs["at"] == [row["at"] for row in rows]
+        assert len(costs["at"]) == 2
+        assert [(key["key"], key["values"]) for key in costs["keys"]] == [
+            ("ours", [0, 0.5]),
+            ("claude-sonnet-4-5", [rows[0]["computed_usd"], 0]),
+        ]
+        assert costs["total"] == pytest.approx(rows[-1]["total_usd"])
+        named = {key["key"]: key["values"][0] for key in kinds["keys"]}
+        assert named == {"cache read": 600, "input": 400, "output": 50}
+        for wrong in (
+            {"bucket": "turn"},
+            {"run": "r"},
+            {"bucket": "turn", "run": "r", "metric": ["runs"]},
+            {"bucket": "turn", "run": "r", "by": "tool"},
+        ):
+            with pytest.raises(BadQuery):
+                ask(home, "series", **{"metric": ["cost"], **wrong})
+    shown = tracklog(tmp_path, "series", "--bucket", "turn", "--run", "r").stdout
+    assert b"cost of 2 turns" in shown

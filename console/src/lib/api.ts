@@ -96,9 +96,26 @@ export async function put<P extends Path<"put">>(path: P, body: Body<P, "put">):
   return (await (await checked(response)).json()) as Result<P, "put">;
 }
 
+let busy = 0;
+
+/** Does something that may end the right to read here, and gets it back; until then no answer reloads the page. */
+export async function keepingPage<T>(deed: () => Promise<T>): Promise<T> {
+  busy++;
+  try {
+    return await deed();
+  } finally {
+    busy--;
+  }
+}
+
+/** Gives the collector a token, for which this browser gets a cookie. */
+export async function logIn(token: string): Promise<void> {
+  await fetch("/login", { method: "POST", body: new URLSearchParams({ token }), redirect: "manual" });
+}
+
 async function checked(response: Response): Promise<Response> {
   if (response.ok) return response;
-  if (response.status === 401) location.reload(); // the collector now serves the page that asks for the token
+  if (response.status === 401 && !busy) location.reload(); // the collector now serves the page that asks for the token
   const body: unknown = await response.json().catch(() => ({}));
   const { error, hint } = body as { error?: string; hint?: string };
   throw new Trouble(response.status, error ?? response.statusText, hint);

@@ -177,7 +177,7 @@ function Stopped({ question }: { question: InboxRow }) {
   ];
   return (
     <section className="stopped" aria-labelledby="what-stops">
-      <h4 id="what-stops">What it stops</h4>
+      <h3 id="what-stops">What it stops</h3>
       <Pairs pairs={facts} />
     </section>
   );

@@ -172,13 +172,13 @@ export function Asked({ question, focus = false, context = false, children }: As
             .join(", ")}
         </span>
       </div>
-      <h3 id={id}>
+      <h2 id={id}>
         <Text>{question.text ?? name}</Text>
-      </h3>
+      </h2>
       {context && (
         <div className="reasons">
           <section aria-label="Why it asks">
-            <h4>Why it asks</h4>
+            <h3>Why it asks</h3>
             <Before question={question} />
           </section>
           {children}

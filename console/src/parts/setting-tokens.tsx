@@ -1,7 +1,7 @@
 /** Access tokens: who may do what; a new one is shown once. */
 
 import { useState } from "react";
-import { address, explained, post } from "../lib/api";
+import { address, explained, keepingPage, logIn, post } from "../lib/api";
 import { ago } from "../lib/time";
 import { showToast } from "../lib/toasts";
 import { useAnswer, useNow } from "../lib/use";
@@ -24,15 +24,17 @@ export function TokenSettings() {
   const [made, setMade] = useState<{ name: string; token: string } | null>(null);
   const add = async (fields: FormData) => {
     const days = Number(fields.get("days"));
-    const { token, row } = await post(
-      "/api/settings/tokens",
-      {},
-      {
-        name: String(fields.get("name")).trim(),
-        role: String(fields.get("role")) as Role,
-        ...(days > 0 ? { days } : {}),
-      },
-    );
+    const body = {
+      name: String(fields.get("name")).trim(),
+      role: String(fields.get("role")) as Role,
+      ...(days > 0 ? { days } : {}),
+    };
+    // With the first token this browser is asked for one, too: it gives the new one at once.
+    const { token, row } = await keepingPage(async () => {
+      const answer = await post("/api/settings/tokens", {}, body);
+      if (data?.open) await logIn(answer.token);
+      return answer;
+    });
     setMade({ name: row.name, token });
     setAdding(false);
     again();
@@ -75,7 +77,7 @@ export function TokenSettings() {
           </Field>
           <Field name="role" label="May">
             <select id="field-role" name="role" defaultValue={data?.open ? "admin" : "write"}>
-              {Object.entries(MAY).map(([role, may]) => (
+              {Object.entries(data?.open ? { admin: MAY.admin } : MAY).map(([role, may]) => (
                 <option key={role} value={role}>
                   {role}: {may}
                 </option>
@@ -87,8 +89,8 @@ export function TokenSettings() {
           </Field>
           {data?.open && (
             <p className="warn">
-              With the first token the collector asks everybody for one, this browser too. Let it be one that may do
-              everything.
+              With the first token the collector asks everybody for one. So the first one may do everything, and this
+              browser keeps it.
             </p>
           )}
         </SettingForm>

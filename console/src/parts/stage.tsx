@@ -118,12 +118,12 @@ function Spoken({ fact, record, choose }: { fact: StoryFact; record: StoryRecord
   return (
     <article className={`entry said ${role}`} aria-label={`record ${record.seq}`}>
       <div className="grow">
-        <h3>
+        <h2>
           <button className="link" onClick={() => choose(record.seq)}>
             <Text>{who}</Text>
           </button>{" "}
           <span className="soft small">{inert(ROLES[role] ?? role)}</span>
-        </h3>
+        </h2>
         {fact.fact === "Decided" ? <Line mark="◆" fact={fact} /> : <Blocks blocks={(fact.blocks ?? []) as Block[]} />}
       </div>
     </article>

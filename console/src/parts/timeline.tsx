@@ -208,7 +208,7 @@ export function Timeline(props: {
       </div>
       {found.map((lane) => (
         <section key={lane.name} aria-label={`Lane of ${inert(lane.name) || "the run"}`}>
-          <h3 className="small cut">{inert(lane.name || "the run")}</h3>
+          <h2 className="small cut">{inert(lane.name || "the run")}</h2>
           {/* biome-ignore lint/a11y/useKeyWithClickEvents: each span in it is a button */}
           {/* biome-ignore lint/a11y/noStaticElementInteractions: each span in it is a button */}
           <div

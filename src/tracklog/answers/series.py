@@ -19,6 +19,7 @@ from tracklog.answers._series_query import (
     Unit,
 )
 from tracklog.answers._series_spends import spends, unknown_runs
+from tracklog.answers._series_turns import TurnValue, by_turn
 from tracklog.answers.buckets import BUCKETS, Buckets, cut, minute_of, time_of, zone
 from tracklog.answers.hits import VALUES, FacetName, found
 from tracklog.answers.prices import load
@@ -30,8 +31,10 @@ from tracklog.folds._spends import DOLLAR
 from tracklog.home.home import Home
 from tracklog.index.indexer import Indexer
 from tracklog.index.indexes import Total
-from tracklog.model.errors import UnknownName
+from tracklog.model.errors import BadQuery, UnknownName
 
+TURN = "turn"
+"""The bucket of which each is a turn of one run."""
 BY = ("none", *LABELS, "checkpoint", *PARTS)
 _CALLS = ("calls", "failures", "failure_share")
 _NOT_HITS = tuple(metric for metric in METRICS if metric != "hits")
@@ -77,7 +80,7 @@ class Series:
     unit: Unit
     by: str
     bucket: int | None
-    """Seconds; null for months, which differ."""
+    """Seconds; null for months and turns, which differ."""
     at: list[str]
     """When each bucket begins."""
     keys: list[SeriesKey]
@@ -107,6 +110,7 @@ def series(
     top: int = 5,
     tz: str | None = None,
     query: str = "",
+    run: str | None = None,
     *,
     now: str | None = None,
     **filters: Collection[str],
@@ -115,6 +119,12 @@ def series(
     now_ms = epoch_ms(now_of(home, now)) or 0
     asked_at = datetime.fromtimestamp(now_ms / 1000, zone(tz))
     index, prices = home.index, load(home.path)
+    if bucket == TURN:
+        head = str(index.index.cursor)
+        answered = [_turns(home, run, each, by, top, head) for each in metric or ("cost",)]
+        return answered[0] if len(answered) == 1 else answered
+    if run is not None:
+        raise BadQuery("a run is asked for turn by turn", f"give the bucket `{TURN}`, too")
     end = time_of(until, asked_at)
     begin = _first(index, asked_at, end) if since == "all" else time_of(since, asked_at)
     buckets = cut(begin, end, bucket)
@@ -185,6 +195,53 @@ def _hits(
         before=sum(buckets.begin - length <= each.at_ms // 60_000 < buckets.begin for each in hits),
         partial_last=buckets.partial_last,
         head=head,
+    )
+
+
+def _turns(home: Home, run: str | None, metric: str, by: str, top: int, head: str) -> Series:
+    """A metric of one run, turn by turn."""
+    at, found, bounded = by_turn(home, run, metric, by)
+    rows: dict[str, list[TurnValue]] = defaultdict(list)
+    for each in found:
+        rows[each.name].append(each)
+    order = sorted(rows, key=lambda name: (-sum(each.value for each in rows[name]), name))
+    if by == "token_kind":
+        order = [name for name in TOKEN_KINDS if name in rows]
+    shown = [(name, False, rows[name]) for name in order[:top]]
+    if rest := order[top:]:
+        shown.append(("", True, [each for name in rest for each in rows[name]]))
+    held = {each.place for each in found}
+    computed = sum(each.computed for each in found)
+    return Series(
+        metric=metric,
+        unit=METRICS[metric][1],
+        by=by,
+        bucket=None,
+        at=at,
+        keys=[_turn_key(name, other, values, held, len(at)) for name, other, values in shown],
+        total=sum(each.value for each in found) if found else None,
+        computed=computed or None,
+        lower_bound=bounded,
+        unknown_runs=0,
+        before=None,
+        partial_last=False,
+        head=head,
+    )
+
+
+def _turn_key(
+    name: str, other: bool, found: list[TurnValue], held: Collection[int], turns: int
+) -> SeriesKey:
+    values: list[float | None] = [0 if place in held else None for place in range(turns)]
+    for each in found:
+        values[each.place] = (values[each.place] or 0) + each.value
+    return SeriesKey(
+        key=name or None,
+        other=other,
+        sum=sum(each.value for each in found),
+        computed=sum(each.computed for each in found) or None,
+        lower_bound=any(each.bounded for each in found),
+        values=values,
     )
 
 
@@ -354,7 +411,12 @@ question = Question(
             "since", "From when: -24h, -7d, `yesterday`, a day, a time, or `all`.", default="-24h"
         ),
         text("until", "Until when: `now`, `today`, a day or a time.", default="now"),
-        one_of("bucket", "The length of a bucket.", BUCKETS, default="auto"),
+        one_of(
+            "bucket",
+            "The length of a bucket; `turn` for the turns of one run.",
+            (*BUCKETS, TURN),
+            default="auto",
+        ),
         integer("top", "How many names get a row of their own.", least=1, most=100, default=5),
         text("tz", "The time zone in which days begin, such as Europe/Zurich; else the local one."),
         text(
@@ -363,11 +425,13 @@ question = Question(
             default="",
             keyword="query",
         ),
+        text("run", "The run whose turns are the buckets; with `turn`."),
         *(text(name, f"Only of this {name}.", many=True, default=()) for name in FILTERS),
     ),
     examples=(
         "series --metric cost --by model --since -7d",
         "series --metric failures --by tool --since -7d --bucket 1d",
+        "series --metric tokens --by token_kind --bucket turn --run agent-coder-1",
         "series --metric latency_p95 --json",
         "series --metric hits --q timeout --since -7d",
     ),

@@ -18,13 +18,18 @@ def _show(answer: "Series | list[Series]", call: _question.QuestionCall) -> None
     for number, each in enumerate(answer if isinstance(answer, list) else [answer]):
         if number:
             click.echo()
-        _put(each, is_all=call.parameters["since"] == "all")
+        by_turn = call.parameters["bucket"] == "turn"
+        _put(each, is_all=call.parameters["since"] == "all", by_turn=by_turn)
 
 
-def _put(answer: "Series", *, is_all: bool) -> None:
+def _put(answer: "Series", *, is_all: bool, by_turn: bool) -> None:
     total = _amount(answer.unit, answer.total, answer)
     before = _amount(answer.unit, answer.before)
-    click.echo(f"{answer.metric} from {answer.at[0]}: {total}, in the time before: {before}")
+    since = f" from {answer.at[0]}" if answer.at else ""
+    if by_turn:
+        click.echo(f"{answer.metric} of {len(answer.at)} turns{since}: {total}")
+    else:
+        click.echo(f"{answer.metric}{since}: {total}, in the time before: {before}")
     highest = max((value or 0 for key in answer.keys for value in key.values), default=0)
     columns = [
         _table.Column(answer.unit, lambda key: _amount(answer.unit, key.sum, key), right=True),
