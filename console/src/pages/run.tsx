@@ -6,6 +6,7 @@ import { address, Trouble } from "../lib/api";
 import { type Book, lowerBound, useBook } from "../lib/book";
 import { keyOf, useLooked } from "../lib/inbox";
 import { go, href, setQuery, useRoute } from "../lib/route";
+import { inert } from "../lib/text";
 import { cost, count } from "../lib/time";
 import { useAnswer, useKeys, useLast } from "../lib/use";
 import { Sorry } from "../parts/bits";
@@ -117,7 +118,13 @@ export default function RunPage() {
     c: () => go(compare),
     Escape: () => (explains ? close() : seq ? choose(0) : history.back()),
   });
-  if (summary.trouble && !shown) return <Sorry trouble={summary.trouble} again={summary.again} />;
+  if (summary.trouble && !shown)
+    return (
+      <>
+        <h1 className="unseen">{inert(run)}</h1>
+        <Sorry trouble={summary.trouble} again={summary.again} />
+      </>
+    );
   const rowsBy = (
     <Segmented
       label="Rows by"
