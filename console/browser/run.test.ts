@@ -52,6 +52,10 @@ test("a run is shown from all sides", async ({ page, collector }) => {
   const row = page.getByRole("treegrid").getByRole("row", { name: /Bash/ });
   await expect(row).toContainText("✕");
   await row.getByRole("button", { name: /Bash/ }).click();
+  const details = page.getByRole("complementary", { name: "The chosen row" });
+  await expect(details).toContainText("no such file");
+  await expect(page.getByRole("complementary", { name: /Record/ })).toHaveCount(0);
+  await details.getByRole("button", { name: /Why/ }).click();
   await expect(page.getByRole("complementary", { name: /Record 3/ })).toBeVisible();
   await page.getByRole("button", { name: "Agents", exact: true }).click();
   const span = page.getByRole("button", { name: /Bash/ });

@@ -64,7 +64,7 @@ def alerts(server, ready):
     raise AssertionError(state)
 
 
-def test_what_fires_and_what_is_about_to_is_told_with_the_rules(server, home):
+def test_what_fires_and_what_is_about_to_is_listed_with_the_rules(server, home):
     state = alerts(server, lambda each: len(each["incidents"]) == 2)
     assert state["evaluated"] is True
     assert {(each["rule"], each["state"]) for each in state["incidents"]} == {
@@ -134,7 +134,7 @@ def test_a_price_that_is_set_counts_at_once_and_is_on_record(server, home):
     own.write_bytes(kept)
 
 
-def test_storage_and_checkpoints_are_told_and_a_checkpoint_is_made(server):
+def test_storage_and_checkpoints_are_shown_and_a_checkpoint_is_made(server):
     use = server.get("/api/settings/storage").json()
     assert use["records"] == use["last"] > 3
     assert use["journal_bytes"] > 1000

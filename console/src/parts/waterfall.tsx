@@ -109,11 +109,19 @@ export function Waterfall({ family, run, book, shown, seq, at, choose, rowsBy }:
     const begin = Math.min(Math.max(low + by * wide, 0), 1 - wide);
     setWindow([begin, begin + wide]);
   };
-  const here = inWindow.findIndex((row) => row.seq === seq && row.kind !== "run");
+  // A turn and its first call have one record: the row that was pressed counts, else the call.
+  const [pressed, setPressed] = useState("");
+  const isHere = (row: Row) => row.seq === seq && row.kind !== "run";
+  const exact = inWindow.findIndex((row) => row.id === pressed && isHere(row));
+  const here = exact < 0 ? inWindow.findLastIndex(isHere) : exact;
+  const press = (row: Row) => {
+    setPressed(row.id);
+    choose(row.seq);
+  };
   const step = (by: number) => {
     const next = inWindow[Math.min(Math.max(here + by, 0), inWindow.length - 1)];
     if (!next) return;
-    choose(next.seq);
+    press(next);
     list.scrollToIndex(inWindow.indexOf(next));
   };
   const toggle = ({ id }: Row) =>
@@ -232,7 +240,7 @@ export function Waterfall({ family, run, book, shown, seq, at, choose, rowsBy }:
                   open={parents.has(row.id) ? isOpen(row) : null}
                   spent={cost(row.kind === "run" && shown ? (shown.cost_with_sub_runs ?? shown) : row)}
                   chosen={row === chosen}
-                  choose={choose}
+                  choose={press}
                   toggle={toggle}
                 />
               ),
@@ -294,7 +302,7 @@ interface RowProps {
   readonly open: boolean | null;
   readonly spent: string;
   readonly chosen: boolean;
-  readonly choose: (seq: number) => void;
+  readonly choose: (row: Row) => void;
   readonly toggle: (row: Row) => void;
 }
 
@@ -343,7 +351,7 @@ function RowView({
           <i className="wf-pad" />
         )}
         <Icon name={ICONS[row.kind]} size={13} />
-        <button className="quiet cut" title={inert(`${name} ${detail}`)} onClick={() => choose(row.seq)}>
+        <button className="quiet cut" title={inert(`${name} ${detail}`)} onClick={() => choose(row)}>
           <b>
             <Text>{name}</Text>
           </b>{" "}
