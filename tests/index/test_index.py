@@ -318,13 +318,49 @@ def test_little_memory_changes_nothing(events):
     journal = memory_journal()
     roomy, cramped = indexed(journal, folds=ALL), indexed(journal, folds=ALL)
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("folding._STATES", "folding._WALKED", "indexer._BATCH_BYTES"):
+        for name in ("folding._STATES", "folding._WALKED", "folding._KEPT", "indexer._BATCH_BYTES"):
             patch.setattr(f"tracklog.index.{name}", 0)
         patch.setattr("tracklog.index.indexer._BATCH", 7)
         journal.append(events)
         cramped.catch_up()
     roomy.catch_up()
     assert whole(cramped) == whole(roomy)
+
+
+@pytest.mark.parametrize("runs", [100, 1000])
+def test_new_runs_are_not_looked_up_when_others_were_dropped_from_memory(runs, monkeypatch):
+    """What is read grows with the events: a run in memory, or a new one, is not read again."""
+    monkeypatch.setattr("tracklog.index.folding._WALKED", 20)
+    monkeypatch.setattr("tracklog.index.indexer._BATCH", 10)
+    read: list[object] = []
+    journal = memory_journal()
+    journal.append([said("hello", run=f"r{n // 2}") for n in range(2 * runs)])
+    records = journal.records
+    monkeypatch.setattr(journal, "records", lambda *at, **of: read.append(of) or records(*at, **of))
+    index = indexed(journal, folds=ALL)
+    index.catch_up()
+    assert read == []
+    journal.append([said("again", run="r0"), said("new", run=f"r{runs}")])
+    index.catch_up()
+    assert [each["run"] for each in read] == [("tracklog", "r0")]
+    assert index.state("runs", "tracklog:r0").last_seq == 2 * runs + 1
+
+
+def test_a_long_run_is_not_read_again_for_every_batch(monkeypatch):
+    monkeypatch.setattr("tracklog.index.folding._WALKED", 20)
+    monkeypatch.setattr("tracklog.index.folding._STATES", 1000)
+    read: list[object] = []
+    journal = memory_journal()
+    records = journal.records
+    monkeypatch.setattr(journal, "records", lambda *at, **of: read.append(of) or records(*at, **of))
+    index = indexed(journal, folds=ALL)
+    for n in range(100):
+        journal.append([said("hello", n=n)])
+        index.catch_up()
+        journal.append([said("hello", run=f"other {n}")])
+        index.catch_up()
+    assert read == []
+    assert index.state("runs", "tracklog:r1").last_seq == 199
 
 
 def test_a_run_that_goes_on_after_a_restart_is_judged_with_its_past(tmp_path):

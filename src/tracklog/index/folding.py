@@ -3,7 +3,7 @@
 The states that were used last stay in memory, so that the next batch need not load them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import add, itemgetter
 from typing import Any
 from zlib import crc32
@@ -35,6 +35,8 @@ SHARED = "shared:"
 _STEPS = 20_000  # facts of a run that is folded again, held at once
 _STATES = 16 << 20  # bytes of JSON whose states stay in memory from one batch to the next
 _WALKED = 100_000  # events whose runs' walkers stay in memory
+_KEPT = 16  # runs whose walkers stay in any case
+_DROPPED = 1 << 18  # runs of which it is remembered that their walker was dropped
 _INTERVAL = 2000  # events of a run between two stored past states
 
 
@@ -73,6 +75,9 @@ class Folding:
         self._walkers: dict[Run, Walker] = {}
         self._walked = 0
         """The events that these walkers have read."""
+        self._dropped: set[int] | None = None
+        """Hashes of the runs that the index has and that have no walker in memory; None where any
+        run may be one of them."""
         self._unsettled: dict[Run, int] = {}
         """By run, how many findings remain if no more records come, as stored."""
 
@@ -82,6 +87,7 @@ class Folding:
             self.forget()
             self.at = self.index.cursor
             self._complete = self.at == 0
+            self._dropped = set() if self._complete else None
         self._through = int(self.index.notes["through"])
 
     def apply(self, records: list[Record]) -> int:
@@ -105,7 +111,7 @@ class Folding:
         link, cells = self.journal.link(cursor), self._cells(batch)
         self.index.apply(cursor, changes, *rows, link=link, after=self.at, cells=cells)
         self.at = cursor
-        self._trim()
+        self._trim({(record.family, record.run) for record in records})
         return 0
 
     def _read(self, record: Record, batch: Batch) -> None:
@@ -194,9 +200,8 @@ class Folding:
         run = (record.family, record.run)
         walker = self._walkers.pop(run, None)
         if walker is None:
-            walker = (
-                Walker(self.dialects) if self._complete else self.recall(run, record.seq - 1)[0]
-            )
+            stored = self._dropped is None or hash(run) in self._dropped
+            walker = self.recall(run, record.seq - 1)[0] if stored else Walker(self.dialects)
             self._walked += walker.checked.count
         self._walkers[run] = walker
         self._walked += 1
@@ -353,8 +358,12 @@ class Folding:
                 yield (REST, ":".join(run), seq, orjson.dumps({"n": count}) if count else b"")
             self._unsettled[run] = count
 
-    def _trim(self) -> None:
-        """Drop from memory what was not used for the longest time."""
+    def _trim(self, active: Collection[Run]) -> None:
+        """Drop from memory what was not used for the longest time.
+
+        The walkers of the runs that were active last stay, however long these are: to make one again,
+        its run is read from its first record.
+        """
         if self._size > _STATES:
             self._complete = False
             for name in list(self._states):
@@ -363,13 +372,21 @@ class Folding:
                 del self._states[name]
                 self._size -= self._sizes.pop(name, 0)
         if self._walked > _WALKED:
-            self._complete = False
             self._walked = sum(walker.checked.count for walker in self._walkers.values())
-            for run in list(self._walkers):
+            for run in list(self._walkers)[: max(0, len(self._walkers) - _KEPT)]:
                 if self._walked <= _WALKED // 2:
                     break
+                if run in active:
+                    continue
                 self._walked -= self._walkers.pop(run).checked.count
                 self._unsettled.pop(run, None)
+                self._note_dropped(run)
+
+    def _note_dropped(self, run: Run) -> None:
+        if self._dropped is not None:
+            self._dropped.add(hash(run))
+            if len(self._dropped) > _DROPPED:
+                self._dropped = None
 
 
 def _row(amounts: Mapping[str, int]) -> bytes:
