@@ -20,9 +20,11 @@ from tracklog.answers import prices
 from tracklog.answers._series_query import METRICS
 from tracklog.answers.buckets import BUCKETS, cut, minute_of, time_of
 from tracklog.answers.buckets import zone as zone_of
+from tracklog.answers.costs import costs
 from tracklog.dialects import tracklog as native
 from tracklog.folds import series as series_fold
 from tracklog.home.home import Home
+from tracklog.journal.frame import stamp
 from tracklog.model.errors import BadQuery, UnknownName
 from tracklog.model.fact import (
     Answered,
@@ -138,6 +140,40 @@ def test_the_size_of_batches_changes_no_total(journal, size):
                 again._folding.apply(records)
         for kind, rows in once.items():
             assert sorted(again.totals(kind, spans, by="agent")) == sorted(rows), kind
+
+
+@settings(max_examples=15, deadline=None)
+@given(journals())
+def test_an_hour_has_what_its_spends_come_to(journal):
+    """From the sums of the index the same as from every spend, which takes as long as there are runs."""
+    names = ("total_tokens", "cost_usd", "computed_usd", "lower_bound")
+    with tempfile.TemporaryDirectory() as folder, made(folder, journal) as home:
+        home.index.catch_up()
+        slow = {int(row.of): row for row in costs(home, "hour")}
+        for hour, row in slow.items():
+            now = stamp(hour * 3600 + 1800)
+            [quick] = ask(home, "hours", count=1, now=now)
+            spent = {name: getattr(row, name) for name in names}
+            assert {name: quick[name] for name in names} == pytest.approx(spent), now
+
+
+def test_an_hour_with_spends_of_every_kind(tmp_path):
+    facts = [
+        ("r", "03T10:00:00", spent()),
+        ("r", "03T11:00:00", spent(cost_usd=2.0)),
+        ("s", "03T11:30:00", Spent(model="nobody-knows", usage={"input_tokens": 5})),
+        ("s", "03T12:00:00", Spent(model="nobody-knows", usage={"input_tokens": 5})),
+        ("s", "03T13:00:00", Spent(model="nobody-knows", cost_usd=1.0, bound="lower")),
+        ("s", "03T14:00:00", Spent(model="nobody-knows")),
+    ]
+    with recorded(tmp_path, facts) as home:
+        rows = ask(home, "hours", count=6, now="2026-05-03T15:00:00Z")
+        slow = {int(row.of): row for row in costs(home, "hour")}
+    for row in rows[:-1]:
+        of = slow[int(datetime.fromisoformat(row["begin"]).timestamp()) // 3600]
+        for name in ("total_tokens", "cost_usd", "computed_usd", "lower_bound"):
+            assert row[name] == getattr(of, name), (row["begin"], name)
+    assert (rows[-1]["total_tokens"], rows[-1]["lower_bound"]) == (None, None)
 
 
 def test_what_was_spent_is_priced_day_by_day_and_what_has_no_price_is_a_bound(tmp_path):

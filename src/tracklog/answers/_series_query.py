@@ -99,6 +99,29 @@ class CellSum:
         self.bounded |= other.bounded
         self.priced |= other.priced
 
+    @property
+    def tokens(self) -> int | None:
+        """The tokens of these spends; None where none of them has an amount."""
+        known = series_fold.INPUT | series_fold.OUTPUT
+        total = self._counts[series_fold.SPENDS.index("total_tokens")]
+        return (
+            total
+            if total or any(count and part & known for part, count in self._parts.items())
+            else None
+        )
+
+    @property
+    def reported_usd(self) -> float | None:
+        """The cost of these spends as reported; None where none of them has one."""
+        of = (count for part, count in self._parts.items() if part & series_fold.COST)
+        return self.cost / DOLLAR if any(of) else None
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether these spends cost at least so much: a part of them is a bound, or has no price."""
+        lower = self._counts[series_fold.SPENDS.index("lower")]
+        return self.bounded and (self.priced or lower > 0)
+
     def sum(self, metric: str) -> float | None:
         """What a metric comes to; None also where something was spent and no price is known."""
         return None if metric == "cost" and not self.priced else self.value(metric)

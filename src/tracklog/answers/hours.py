@@ -1,17 +1,20 @@
 """Calls and failures of tools, and what was spent, hour by hour."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TypedDict
 
 from tracklog.answers import Question, integer, now_of
-from tracklog.answers.costs import costs
+from tracklog.answers._series_query import CellSum, SeriesQuery
+from tracklog.answers._series_spends import spends
+from tracklog.answers.prices import load
 from tracklog.answers.tools import Calls, calls_by
+from tracklog.answers.totals import Spans
 from tracklog.folds import epoch_ms
+from tracklog.folds._spends import DOLLAR
 from tracklog.folds.costs import HOUR
 from tracklog.home.home import Home
 from tracklog.journal.frame import stamp
-
-_SPENT = ("total_tokens", "cost_usd", "computed_usd", "lower_bound")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,19 +35,47 @@ class HourRow:
 
 def hours(home: Home, count: int = 24, *, now: str | None = None) -> list[HourRow]:
     """The last hours, the oldest first."""
-    last = (epoch_ms(now_of(home, now)) or 0) // HOUR
+    asked = epoch_ms(now_of(home, now)) or 0
+    last = asked // HOUR
     first = last - count + 1
     spans = [(hour * 60, hour * 60 + 60) for hour in range(first, last + 1)]
     calls = calls_by(home.index, spans)
-    spent = {row.of: row for row in costs(home, "hour")}
+    spent = _spent(home, spans, asked)
     return [
         HourRow(
             begin=stamp(hour * HOUR / 1000),
             **_fields(calls.get((n, ""))),
-            **{name: getattr(spent.get(str(hour)), name, None) for name in _SPENT},
+            **_amounts(spent.get(n)),
         )
         for n, hour in enumerate(range(first, last + 1))
     ]
+
+
+def _spent(home: Home, spans: Spans, now_ms: int) -> dict[int, CellSum]:
+    """By the number of its span, what was spent."""
+    query = SeriesQuery(home.index, load(home.path), "cost", "", {}, now_ms)
+    sums: dict[int, CellSum] = defaultdict(CellSum)
+    for span, _, each in spends(query, spans, {}):
+        sums[span].merge(each)
+    return {span: each for span, each in sums.items() if not each.is_empty}
+
+
+class _Amounts(TypedDict, total=False):
+    total_tokens: int | None
+    cost_usd: float | None
+    computed_usd: float | None
+    lower_bound: bool
+
+
+def _amounts(spent: CellSum | None) -> _Amounts:
+    if spent is None:
+        return {}
+    return {
+        "total_tokens": spent.tokens,
+        "cost_usd": spent.reported_usd,
+        "computed_usd": spent.computed / DOLLAR if spent.computed else None,
+        "lower_bound": spent.is_lower_bound,
+    }
 
 
 class _Hour(TypedDict, total=False):
