@@ -146,7 +146,7 @@ def filtered(pairs: Iterable[Pair], wanted: Filter) -> list[Pair]:
 
 def facets_of(pairs: Iterable[Pair], wanted: Filter) -> list[Facet]:
     """Each facet with its counts: of the runs that pass the filter without that facet itself."""
-    counts: dict[FacetName, Counter[str | None]] = {name: Counter() for name in FACETS}
+    found: dict[FacetName, list[str | None]] = {name: [] for name in FACETS}
     for pair in pairs:
         if not wanted.holds(pair):
             continue
@@ -154,8 +154,10 @@ def facets_of(pairs: Iterable[Pair], wanted: Filter) -> list[Facet]:
         if len(missed) > 1:
             continue
         for name in missed or FACETS:
-            counts[name].update(FACETS[name](pair))
-    return [_facet(name, each, wanted.facets.get(name)) for name, each in counts.items()]
+            found[name] += FACETS[name](
+                pair
+            )  # counted together: one run at a time takes twice as long
+    return [_facet(name, Counter(each), wanted.facets.get(name)) for name, each in found.items()]
 
 
 def _facet(name: FacetName, counts: Counter[str | None], given: Chosen | None) -> Facet:
