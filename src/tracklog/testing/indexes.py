@@ -56,7 +56,7 @@ class IndexSuite(ABC):
     def test_cells_are_added_up_by_span_name_and_part(self, index: Index) -> None:
         one = Cell("calls", 10, "ann", "m", "Bash", 0, "p", "main", "d", "s")
         other = one._replace(minute=19, agent="bob", part=2)
-        index.apply(1, [], cells=[(one, [1, 0]), (other, [2, 1]), (one._replace(kind="x"), [9])])
+        index.apply(1, [], cells=[(one, [1, 0]), (other, [2, True]), (one._replace(kind="x"), [9])])
         index.apply(2, [], cells=[(one, [4, 3])])
         spans = [(0, 10), (10, 19), (19, 20), (20, 99)]
         rows = index.totals("calls", spans, by="agent")

@@ -215,7 +215,7 @@ class PostgresIndex:
         for (kind, minute, agent, model, tool, part, *rest), amounts in cells:
             names = map(_bytes, (agent, model, tool, *rest))
             padding = (0,) * (MOST_AMOUNTS - len(amounts))
-            rows.append((kind, minute, part, *names, *amounts, *padding))
+            rows.append((kind, minute, part, *names, *map(int, amounts), *padding))
         rows.sort()
         self._unnest(
             connection,
