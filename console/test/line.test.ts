@@ -27,6 +27,7 @@ const news: News[] = [];
 const frame = (seq: number) =>
   JSON.stringify({ seq, received: "2026-05-05T09:00:00.000Z", dialect: "d", run: `r${seq % 2}`, event: { n: seq } });
 const newest = () => Line.all.at(-1)!;
+const say = (seq: number, lastEventId = `${seq}`) => newest().onmessage!({ data: frame(seq), lastEventId });
 const beat = (last: number, more = {}) =>
   newest().named.get("heartbeat")!({ data: JSON.stringify({ first: 1, last, ...more }), lastEventId: "4" });
 const look = () => (globalThis as unknown as { onmessage: (event: object) => void }).onmessage({ data: "look" });
@@ -48,7 +49,7 @@ afterEach(() => {
 
 test("a record that was written while the stream was opened arrives, although the journal seemed to end before it", () => {
   beat(6);
-  newest().onmessage!({ data: frame(5) });
+  say(5);
   vi.advanceTimersByTime(200);
   expect(news.at(-1)).toMatchObject({ said: [{ family: "d", run: "r1" }], last: 5 });
 });
@@ -70,7 +71,7 @@ test("tabs share one stream; a new tab gets the current state, and all tabs get 
   beat(4, { now: new Date(Date.now() - 7_200_000).toISOString() });
   const second = come("second");
   expect(heard.get("second")).toEqual([{ mark: "live", first: 1, last: 4, ahead: -7_200_000 }]);
-  newest().onmessage!({ data: frame(5) });
+  say(5);
   vi.advanceTimersByTime(200);
   for (const said of heard.values()) expect(said.at(-1)).toMatchObject({ last: 5, said: [{ family: "d", run: "r1" }] });
   vi.setSystemTime(Date.now() + 3_600_000);
@@ -81,7 +82,7 @@ test("tabs share one stream; a new tab gets the current state, and all tabs get 
 
 test("after sleep a line that fell silent is called dead and drawn again where it stopped", () => {
   beat(4);
-  newest().onmessage!({ data: frame(5) });
+  say(5);
   vi.advanceTimersByTime(200);
   look();
   expect(Line.all).toHaveLength(1); // it spoke a moment ago
@@ -94,8 +95,8 @@ test("after sleep a line that fell silent is called dead and drawn again where i
 
 test("what came together is handed on at once, each run and each record once", () => {
   beat(4);
-  for (const seq of [4, 5, 6, 7, 7]) newest().onmessage!({ data: frame(seq) });
-  newest().onmessage!({ data: "no frame" });
+  for (const seq of [4, 5, 6, 7, 7]) say(seq);
+  newest().onmessage!({ data: "no frame", lastEventId: "7" });
   expect(news).toHaveLength(1);
   vi.advanceTimersByTime(200);
   const [, told] = news;
@@ -108,10 +109,10 @@ test("what came together is handed on at once, each run and each record once", (
 
 test("after the journal was replaced by another, its records arrive although their numbers came before", () => {
   beat(4);
-  newest().named.get("reset")!({ data: '{"after":4,"last":1}' });
+  newest().named.get("reset")!({ data: '{"after":4,"last":1}', lastEventId: "1" });
   expect(news.at(-1)).toEqual({ reset: true });
   beat(1);
-  newest().onmessage!({ data: frame(2) });
+  say(2);
   vi.advanceTimersByTime(200);
   expect(news.at(-1)).toMatchObject({ last: 2, said: [{ family: "d", run: "r0" }] });
 });
@@ -125,4 +126,16 @@ test("a line that the collector closed is drawn again, one that another took the
   vi.advanceTimersByTime(1_500);
   expect(Line.all).toHaveLength(2);
   expect(newest().url).toBe("/api/stream?after=4");
+});
+
+test("a record of another shard has a smaller number, and arrives; the line goes on at the place in every shard", () => {
+  newest().named.get("heartbeat")!({ data: '{"first":1,"last":9}', lastEventId: "0.8,1.1" });
+  say(21, "0.11,1.1");
+  say(4, "0.11,1.2");
+  say(4, "0.11,1.2");
+  vi.advanceTimersByTime(200);
+  expect(news.at(-1)).toMatchObject({ last: 13, said: [{ run: "r1" }, { run: "r0" }] });
+  vi.setSystemTime(Date.now() + 3_600_000);
+  look();
+  expect(newest().url).toBe("/api/stream?cursor=0.11,1.2");
 });

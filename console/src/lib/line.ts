@@ -11,9 +11,16 @@ const EXACT = 2_000; // milliseconds by which two clocks may differ, or a line b
 const TOGETHER = 100; // milliseconds: what comes within them is handed on at once
 
 let source: EventSource | null = null;
-let waiting: string[] = [];
+let waiting: { data: string; id: string }[] = [];
 let heardAt = 0;
-let cursor: number | null = null;
+/** Where to go on: the id of the last event, and how many records there are up to it. */
+let cursor: { id: string; count: number } | null = null;
+
+/** A number; of a record with several shards one for each, as `0.118,3.97`. */
+function at(id: string): { id: string; count: number } {
+  const ends = id.split(",").map((end) => Number(end.split(".").pop()));
+  return { id, count: ends.reduce((sum, end) => sum + end, 0) };
+}
 
 /** The tabs that listen, and what one that joins them must know; to tell those that are gone costs nothing. */
 const tabs: Tab[] = [];
@@ -29,7 +36,7 @@ const marked = (mark: Mark) => tell({ mark });
 
 function connect(): void {
   source?.close();
-  const after = cursor === null ? "" : `?after=${cursor}`;
+  const after = cursor === null ? "" : `?${cursor.id.includes(".") ? "cursor" : "after"}=${cursor.id}`;
   const line = new EventSource(`/api/stream${after}`);
   source = line;
   heardAt = Date.now();
@@ -38,15 +45,15 @@ function connect(): void {
     marked("away");
     if (line.readyState === EventSource.CLOSED) setTimeout(() => line === source && connect(), AGAIN);
   };
-  line.onmessage = ({ data }: MessageEvent<string>) => {
+  line.onmessage = ({ data, lastEventId }: MessageEvent<string>) => {
     heardAt = Date.now();
-    waiting.push(data);
+    waiting.push({ data, id: lastEventId });
     if (waiting.length === 1) setTimeout(deliver, TOGETHER);
   };
   line.addEventListener("heartbeat", ({ data, lastEventId }: MessageEvent<string>) => {
     heardAt = Date.now();
     const { first = 1, last, now } = JSON.parse(data) as { first?: number; last: number; now?: string };
-    cursor ??= Number(lastEventId); // behind `last` there may be some that are still on their way
+    cursor ??= at(lastEventId); // behind `last` there may be some that are still on their way
     const ahead = Date.parse(now ?? "") - Date.now() || 0;
     tell({ mark: "live", first, last, ahead: Math.abs(ahead) < EXACT ? 0 : ahead });
   });
@@ -55,8 +62,8 @@ function connect(): void {
     const { next } = JSON.parse(data) as { next: number };
     tell({ first: next });
   });
-  line.addEventListener("reset", ({ data }: MessageEvent<string>) => {
-    cursor = (JSON.parse(data) as { last: number }).last;
+  line.addEventListener("reset", ({ lastEventId }: MessageEvent<string>) => {
+    cursor = at(lastEventId);
     known = { mark: "live" };
     tell({ reset: true });
   });
@@ -68,11 +75,12 @@ function deliver(): void {
   waiting = [];
   const runs = new Map<string, Said>();
   let [turned, why] = [0, ""];
-  for (const raw of came) {
-    const parsed = parseFrame(raw);
+  for (const { data, id } of came) {
+    const parsed = parseFrame(data);
     if (parsed.seq !== null) {
-      if (cursor !== null && parsed.seq <= cursor) continue; // told again on coming back
-      cursor = parsed.seq;
+      const here = at(id);
+      if (cursor !== null && here.count <= cursor.count) continue; // told again on coming back
+      cursor = here;
     }
     if (parsed.ok) runs.set(`${parsed.said.family}:${parsed.said.run}`, parsed.said);
     else [turned, why] = [turned + 1, parsed.why];
@@ -80,7 +88,7 @@ function deliver(): void {
   tell({
     mark: "live",
     said: [...runs.values()],
-    ...(cursor === null ? {} : { last: cursor }),
+    ...(cursor === null ? {} : { last: cursor.count }),
     ...(turned ? { rejected: { count: turned, why } } : {}),
   });
 }

@@ -122,7 +122,7 @@ def story(
     return StoryAnswer(
         family=of[0],
         run=of[1],
-        last=home.journal.last,
+        last=home.journal_of(of).last,
         next=records[-1].seq if more else None,
         records=_marked(rows, superseded, home.index.state("runs", ":".join(of)).withdrawn),
     )
@@ -191,12 +191,13 @@ def _records_of(original: list[Any] | None, end: _CallEnd) -> tuple[int, int]:
 
 def _last(home: Home, run: Run, after: int, limit: int, before: int) -> list[Record]:
     """The last records of a run before a number; how far back they stand is found by doubling."""
-    end = min(before, home.journal.last + 1)
+    journal = home.journal_of(run)
+    end = min(before, journal.last + 1)
     step = limit
     while True:
-        begin = max(end - 1 - step, after, home.journal.first - 1)
-        records = list(home.journal.records(begin, run=run, through=end - 1))
-        if len(records) >= limit or begin <= max(after, home.journal.first - 1):
+        begin = max(end - 1 - step, after, journal.first - 1)
+        records = list(journal.records(begin, run=run, through=end - 1))
+        if len(records) >= limit or begin <= max(after, journal.first - 1):
             return records[-limit:]
         step *= 4
 

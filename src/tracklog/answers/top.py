@@ -198,7 +198,8 @@ class Fleet:
     def _last_words(self, run: Run, last_seq: int) -> str:
         known, text = self._words.get(run, (0, ""))
         if known != last_seq:
-            near = self.home.journal.read(max(0, last_seq - NEAR), NEAR, run)
+            journal = self.home.journal_of(run)
+            near = journal.read(max(0, last_seq - NEAR * journal.step), NEAR, run)
             superseded = self.home.index.silent([record.seq for record in near])
             texts = (
                 summary([fact for fact in facts_in(record, self.home.dialects) if _has_words(fact)])

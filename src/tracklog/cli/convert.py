@@ -52,7 +52,7 @@ def command(
     dialect, losses = registry.dialect(to), LossReport()
     with _home.reading(home) as opened:
         family, name = opened.run(run)
-        last, dialects = opened.journal.last, opened.dialects
+        last, dialects = opened.journal_of((family, name)).last, opened.dialects
 
         def lines(losses: LossReport) -> Iterator[bytes]:
             def records() -> Iterator[Record]:

@@ -45,5 +45,7 @@ def command(run: str, home: Path, after: int, raw: bool, as_json: bool, proof: P
             from tracklog.journal.proof import prove_all
 
             proof.write_bytes(
-                orjson.dumps(prove_all(opened.storage, wanted), option=orjson.OPT_APPEND_NEWLINE)
+                orjson.dumps(
+                    prove_all(opened.storage_of(wanted), wanted), option=orjson.OPT_APPEND_NEWLINE
+                )
             )

@@ -297,6 +297,7 @@ def url_of(bound: "socket.socket", *, tls: bool = False) -> str:
 
 def _mount(collector: "Collector", word: str) -> None:
     from tracklog import Log, hosts
+    from tracklog.journal.sharding import Sharded
 
     name, _, place = word.partition("=")
     path = _home.expanded(Path(place)) if place else None
@@ -305,6 +306,11 @@ def _mount(collector: "Collector", word: str) -> None:
             f"{path} does not exist", f"name a file or a folder with what {name} runs"
         )
     plug = hosts.host(name)
+    if isinstance(collector.home.storage, Sharded):
+        raise TracklogError(
+            f"the host {name} cannot run on a record with several shards",
+            "give it a tenant with one shard; other collectors can serve this record",
+        )
     if plug.mount is None:
         raise TracklogError(
             f"the host {name!r} has nothing to serve", f"start it by itself: `tracklog host {name}`"

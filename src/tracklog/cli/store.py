@@ -1,7 +1,7 @@
 """`tracklog store`: make, examine and copy the store of a record."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,21 @@ if TYPE_CHECKING:
     from tracklog.journal.merkle import Head
     from tracklog.journal.postgres.connections import Address
     from tracklog.journal.storages import Storage
+
+
+class Shards(click.ParamType[int]):
+    """A number of shards."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number; the number of shards is a power of 2, so that each can be divided."""
+        text = str(value)
+        count = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
+        if not (0 < count <= 256 and count & (count - 1) == 0):
+            self.fail(f"{text!r} is not a power of 2 from 1 to 256", param, ctx)
+        return count
+
 
 MANY = 20_000
 """From this many records on, copying shows its progress."""
@@ -37,27 +52,38 @@ def command() -> None:
 Examples:
   tracklog store init postgresql://tracklog@db.example/tracklog
   tracklog store init "postgresql://tracklog@db.example/tracklog?tenant=acme\"
-  tracklog store init "postgresql://admin@db.example/tracklog?tenant=acme" --own-role""",
+  tracklog store init "postgresql://admin@db.example/tracklog?tenant=acme" --own-role
+  tracklog store init "postgresql://tracklog@db.example/tracklog?tenant=large" --shards 16""",
 )
 @click.argument("url")
+@click.option(
+    "--shards",
+    type=Shards(),
+    default=None,
+    metavar="N",
+    help="Divide the runs over this many journals: a power of 2, up to 256. It cannot be changed "
+    "later.  [default: 1]",
+)
 @click.option(
     "--own-role",
     is_flag=True,
     help="Make a role of the database that owns this tenant, and can reach no other one.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def init(url: str, own_role: bool, as_json: bool) -> None:
+def init(url: str, shards: int | None, own_role: bool, as_json: bool) -> None:
     """Make the tables at URL, if they are not there, and print the rights that a user needs."""
     address = _address(url)
     from tracklog.index.indexes.postgresql.schema import role_sql
     from tracklog.journal.postgres.schema import owner_of, refused_schema
     from tracklog.journal.postgres.tenants import make_owner
 
+    if address.shard is not None:
+        raise TracklogError("all shards are made together", "leave `shard=` out of the URL")
     if own_role:
         make_owner(address)
-    _storage(url).close()
+    made = _made(url, shards)
     owner = owner_of(address)
-    schemas = [address.schema, refused_schema(address)]
+    schemas = [*(f"tracklog_{address.tenant}_{n}" for n in range(made)), refused_schema(address)]
     # Only an owner of the tables may add the partitions that a journal needs as it grows.
     writer = [f"GRANT {owner} TO writer;", f"ALTER ROLE writer SET role = {owner};"]
     reader = [
@@ -68,7 +94,8 @@ def init(url: str, own_role: bool, as_json: bool) -> None:
     questions = role_sql(address)
     grants = [*writer, *reader, *questions]
     if as_json:
-        terminal.put_json({"store": address.shown, "schemas": schemas, "grants": grants})
+        row = {"store": address.shown, "shards": made, "schemas": schemas, "grants": grants}
+        terminal.put_json(row)
         return
     click.echo(f"{address.shown}: ready, with the schemas {' and '.join(schemas)}")
     click.echo("rights for other users, one who writes and one who only reads:")
@@ -108,7 +135,8 @@ def status(url: str | None, store: str | None, as_json: bool) -> None:
     if as_json:
         terminal.put_json(state)
         return
-    click.echo(f"{state.store}  {state.server}, tenant {state.tenant}, {state.shards} shard")
+    shards = terminal.count(state.shards, "shard")
+    click.echo(f"{state.store}  {state.server}, tenant {state.tenant}, {shards}")
     click.echo(
         f"records {state.first:,} to {state.last:,} of {terminal.count(state.runs, 'run')}, in"
         f" {terminal.count(state.groups, 'group')}: {state.bytes:,} bytes,"
@@ -117,7 +145,8 @@ def status(url: str | None, store: str | None, as_json: bool) -> None:
     if state.archived:
         click.echo(f"{terminal.count(state.archived, 'record')} of these in an archive")
     click.echo(f"{state.refused:,} refused lines, {terminal.count(state.blobs, 'blob')}")
-    click.echo(f"head {state.head}")
+    for n, head in enumerate(state.heads):
+        click.echo(f"head {head}" if state.shards == 1 else f"shard {n}: head {head}")
     for index in state.indexes:
         click.echo(f"index {index.schema}: up to record {index.cursor:,}, {index.behind:,} behind")
     if state.quota:
@@ -161,12 +190,17 @@ def limit(url: str, max_rate: int, daily_bytes: int) -> None:
     """Limit what the tenant at URL may record; collectors answer 429 with Retry-After beyond it."""
     address = _address(url)
     from tracklog.journal.postgres.connections import Database
-    from tracklog.journal.postgres.schema import check
+    from tracklog.journal.postgres.schema import check, shards_of
     from tracklog.journal.postgres.tenants import set_quota
 
     database = Database(address, writing=True)
     try:
-        check(database, address.schema)
+        shards = shards_of(database, address.schema) or 1
+        check(database, address.schema, shards)
+        if shards > 1:
+            raise TracklogError(
+                "a record with several shards has no limit yet", "limit the collectors: --max-rate"
+            )
         set_quota(database, address.schema, max_rate, daily_bytes)
     finally:
         database.close()
@@ -227,6 +261,18 @@ def _copy_to_database(source: "Storage", url: str, progress: "Progress") -> "Hea
     finally:
         target.close()
     return head
+
+
+def _made(url: str, shards: int | None) -> int:
+    """Make the tables; how many shards they are for."""
+    from tracklog.home import registry
+    from tracklog.journal.sharding import Sharded
+
+    storage = registry.storage(url, shards=shards or 0)
+    try:
+        return len(storage.parts) if isinstance(storage, Sharded) else 1
+    finally:
+        storage.close()
 
 
 def _storage(url: str, *, readonly: bool = False) -> "Storage":

@@ -47,9 +47,11 @@ def command(
 ) -> None:
     """Print the last records, of every run or of the selected ones."""
     from collections import deque
+    from collections.abc import Iterable
 
     from tracklog.home import registry
     from tracklog.journal.frame import Record
+    from tracklog.journal.sharding import ShardedJournal
 
     if dialect:
         registry.dialect(dialect)
@@ -67,9 +69,17 @@ def command(
             return event is not None and event.kind == kind
 
         put = printer(opened, raw=raw, as_json=as_json, one_run=wanted is not None)
+        if wanted:
+            journal = opened.journal_of(wanted)
         end = journal.last
-        start = 0 if filtered else max(0, end - lines)
-        records = (each for each in journal.records(start, wanted, through=end) if matches(each))
+        every: Iterable[Record]
+        if isinstance(journal, ShardedJournal):
+            end = journal.highest
+            every = journal.records(through=end) if filtered else journal.newest(lines)
+        else:
+            start = 0 if filtered else max(0, end - lines)
+            every = journal.records(start, wanted, through=end)
+        records = (each for each in every if matches(each))
         for record in deque(records, maxlen=lines):
             put(record)
         sys.stdout.buffer.flush()

@@ -73,6 +73,7 @@ def command(
     its chain were written anew.
     """
     from tracklog.journal.comparing import anchor_of
+    from tracklog.journal.sharding import Sharded
 
     if (keys and not checkpoint) or (checkpoint and places):
         raise click.UsageError("--checkpoint is for a journal, and --key for a checkpoint")
@@ -80,6 +81,10 @@ def command(
         results = [_place(place, anchor, as_json) for place in places]
         sys.exit(0 if all(results) else 1)
     with _home.reading(home) as opened:
+        if isinstance(opened.storage, Sharded) and not (anchor or checkpoint):
+            reports = [part.verify() for part in opened.storage.parts]
+            _print_shards(reports, as_json)
+            sys.exit(0 if all(report.ok for report in reports) else 1)
         report = opened.storage.verify(anchor_of(anchor) if anchor else None)
         compared = _compare(opened.storage, checkpoint, keys, report) if checkpoint else None
     _print(report, as_json, compared)
@@ -135,6 +140,30 @@ def _place(place: str, anchor: str | None, as_json: bool) -> bool:
     return report.ok
 
 
+def _print_shards(reports: "list[Report]", as_json: bool) -> None:
+    """Print a report for each shard; each is a journal with a chain of its own."""
+    if as_json:
+        ok = all(report.ok for report in reports)
+        terminal.put_json({"ok": ok, "shards": [_row(report) for report in reports]})
+        return
+    for n, report in enumerate(reports):
+        click.echo(f"shard {n}")
+        _print(report, as_json)
+
+
+def _row(report: "Report") -> dict[str, object]:
+    return {
+        "ok": report.ok,
+        "records": report.records,
+        "first": report.first,
+        "head": str(report.head),
+        "erased": report.erased,
+        "faults": [fault._asdict() for fault in report.faults],
+        "unproven": report.unproven,
+        "notes": report.notes,
+    }
+
+
 def _print(report: "Report", as_json: bool, compared: "Compared | None" = None) -> None:
     from tracklog.journal.frame import stamp
 
@@ -147,19 +176,7 @@ def _print(report: "Report", as_json: bool, compared: "Compared | None" = None) 
                 "extended": not compared.faults,
                 "signed_by": [each._asdict() for each in compared.signers],
             }
-        terminal.put_json(
-            {
-                **more,
-                "ok": report.ok,
-                "records": report.records,
-                "first": report.first,
-                "head": str(report.head),
-                "erased": report.erased,
-                "faults": [fault._asdict() for fault in report.faults],
-                "unproven": report.unproven,
-                "notes": report.notes,
-            }
-        )
+        terminal.put_json({**more, **_row(report)})
     else:
         for fault in report.faults:
             click.secho(str(fault), fg="red")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeGuard, TypeVar
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from tracklog.collector import otlp
+from tracklog.collector import archiving, otlp
 from tracklog.collector.alerting import AlertWorker
 from tracklog.collector.archiving import ArchiveWorker
 from tracklog.collector.checkpointing import CheckpointWorker
@@ -23,10 +23,12 @@ from tracklog.collector.metrics import Counts
 from tracklog.collector.pages import SAFE, Console
 from tracklog.collector.question_runner import AS_OF, IndexWorker, QuestionRunner
 from tracklog.collector.routes import ROUTES
+from tracklog.collector.sharded_stream import ShardedHub
 from tracklog.collector.sources import Imports
 from tracklog.collector.stream import Hub
 from tracklog.demo import is_demo
 from tracklog.hosts import Answering
+from tracklog.journal.sharding import Sharded, ShardedStore, by_shard
 from tracklog.mcp.endpoint import PATH as MCP
 from tracklog.mcp.endpoint import McpEndpoint
 from tracklog.model.errors import TracklogError
@@ -109,11 +111,15 @@ class Collector:
         self.guard = guard or Guard()
         self.held = Held(self.limits)
         self.rate = Rate(self.limits.events_per_second)
-        self.hub = Hub(home, self.limits)
+        self.hub = (
+            ShardedHub(home, self.limits, home.store)
+            if isinstance(home.store, ShardedStore)
+            else Hub(home, self.limits)
+        )
         self.runner = QuestionRunner(home)
         self.imports = Imports()
         self.worker = IndexWorker(home)
-        self.archiver: ArchiveWorker | None = None
+        self.archivers: list[ArchiveWorker] = []
         self.checkpointer: CheckpointWorker | None = None
         self.alerter: AlertWorker | None = None
         self.mcp: McpEndpoint | None = None
@@ -246,14 +252,14 @@ class Collector:
         """Copy the records to an archive while the server runs; move those that are older than that
         many seconds.
         """
-        self.archiver = ArchiveWorker(self.home, place, hot)
+        self.archivers = archiving.workers(self.home.storage, place, hot)
 
     def start(self) -> None:
         """Begin the jobs of this process that are done beside the requests."""
         if self.role in ("all", "index"):
             self.worker.start()
-        if self.archiver is not None:
-            self.archiver.start()
+        for archiver in self.archivers:
+            archiver.start()
         if self.checkpointer is not None:
             self.checkpointer.start()
         if self.alerter is not None:
@@ -261,6 +267,8 @@ class Collector:
 
     def sign_checkpoints(self, places: Sequence[str], every: float) -> None:
         """Make checkpoints while the server runs, and publish them."""
+        if isinstance(self.home.storage, Sharded):
+            raise by_shard("checkpoints")
         self.checkpointer = CheckpointWorker(self.home, places, every=every)
 
     def alert(self, path: Path, console: str) -> None:
@@ -286,8 +294,8 @@ class Collector:
         self.pool.shutdown()
         self.committer.close()
         self.telemetry.close()
-        if self.archiver is not None:
-            self.archiver.close()
+        for archiver in self.archivers:
+            archiver.close()
         if self.checkpointer is not None:
             self.checkpointer.close()
         if self.alerter is not None:

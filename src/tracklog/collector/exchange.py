@@ -17,6 +17,7 @@ from tracklog.journal import proof as proofs
 from tracklog.journal.checkpoints.checkpoint import Checkpoint
 from tracklog.journal.checkpoints.notes import read_note
 from tracklog.journal.frame import Record, Run, stamp
+from tracklog.journal.journal import Journal
 from tracklog.model.event import Event
 from tracklog.web import bodies
 from tracklog.web.trouble import Trouble, json_response
@@ -66,7 +67,7 @@ async def proof(collector: "Collector", call: "Call") -> Response:
     home, run = collector.home, (call.names["family"], call.names["run"])
 
     def prove() -> "Proof | ProofCheck":
-        document = proofs.prove_all(home.storage, here(home, run))
+        document = proofs.prove_all(home.storage_of(run), here(home, run))
         return _checked(home, run, document) if call.query["check"] else document
 
     return json_response(await collector.runner.run(prove))
@@ -74,7 +75,8 @@ async def proof(collector: "Collector", call: "Call") -> Response:
 
 def _checked(home: "Home", run: Run, proof: "Proof") -> "ProofCheck":
     """Whether the lines are still those that were chained."""
-    records = home.journal.records(run=run, through=proof["head"]["through"])
+    own = Journal(home.storage_of(run).store)  # a proof has the numbers of its own shard
+    records = own.records(run=run, through=proof["head"]["through"])
     faults = proofs.check_proof(proof, [each.line for each in records if each.line])
     return {
         "records": len(proof["records"]),

@@ -46,10 +46,10 @@ async def metrics(collector: "Collector", call: "Call") -> Response:  # noqa: AR
         ((("method", method), ("route", route), ("status", str(status))), float(count))
         for (method, route, status), count in sorted(counts.requests.items())
     ]
-    archiver = collector.archiver
     unarchived: list[Sample] = []
-    if archiver is not None and archiver.behind is not None:
-        unarchived = [((), archiver.behind)]
+    behind = [each.behind for each in collector.archivers]
+    if any(each is not None for each in behind):
+        unarchived = [((), sum(each or 0 for each in behind))]
     unindexed: list[Sample] = []
     if collector.home.shares_index:
         unindexed = [((), journal.last - (collector.home.index.known or 0))]

@@ -281,9 +281,7 @@ class Telemetry:
     def _remembered(self) -> Memory:
         if self._memory is None:
             self._memory = Memory(recall=self._recall, fetch=self.home.blobs.get)
-            journal = self.home.journal
-            after = max(journal.first - 1, journal.last - _TAIL, 0)
-            for body in _bodies(record.line for record in journal.read(after, _TAIL)):
+            for body in _bodies(record.line for record in self.home.newest(_TAIL)):
                 self._memory.remember(body)
             self._memory.unnamed.settle(self._memory.agent_above)
         return self._memory

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from tracklog.collector.worker import Worker
 from tracklog.index.indexer import BEHIND
+from tracklog.journal.sharding import ShardedJournal
 from tracklog.model.errors import IndexUnusable, TracklogError
 from tracklog.web.trouble import Trouble
 
@@ -20,6 +22,7 @@ AS_OF: ContextVar[int | None] = ContextVar("as of", default=None)
 PATIENCE = 5.0
 """Seconds that a question waits for the index; then it is answered with the current index."""
 _PAUSE = 1.0  # seconds until an index that could not be written is tried again
+_GIVE = "give the `last_seq` of the response to your POST"
 _BEING_MADE = IndexUnusable("the index is being built and is still empty", "try again later")
 
 
@@ -63,6 +66,8 @@ class QuestionRunner:
         Where it cannot be brought up to date, as on a full disk, the answer comes from the current
         index, and `AS_OF` says how far that goes. Where there is no index yet, it raises.
         """
+        if indexed is not None and isinstance(self.home.journal, ShardedJournal):
+            indexed = await self.run(partial(self._all, indexed))
         if indexed is not None and (await self.run(self._known) or 0) >= indexed:
             return await self.run(question)
         catching_up = self._caught_up()
@@ -83,9 +88,17 @@ class QuestionRunner:
             raise Trouble(
                 404,
                 f"there is no record {indexed}: the last one is {last}",
-                "give the `last_seq` of the response to your POST",
+                _GIVE,
             )
         return await self.run(question)
+
+    def _all(self, number: int) -> int:
+        """How many records must be indexed, so that one is: with shards, all that there are."""
+        journal = self.home.journal
+        found = journal.read(number - 1, 1)
+        if not found or found[0].seq != number:
+            raise Trouble(404, f"there is no record {number}", _GIVE)
+        return journal.last
 
     def _known(self) -> int | None:
         """The last indexed record; None where the index cannot be read."""

@@ -59,16 +59,16 @@ def _endpoint(question: Question) -> Endpoint:
             keywords[name]: value for name, value in call.query.items() if name in keywords
         }
 
-        def ask() -> tuple[int, bytes]:
+        def ask() -> tuple[str, bytes]:
             if call.names:
                 arguments["run"] = ":".join(here(home, named))
-            cursor = home.index.index.cursor
+            cursor = home.index.cursor_text
             answer = question.ask(home, **arguments)
             return cursor, orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
 
         runner = collector.runner
         fresh = question.fresh
         cursor, body = await (runner.ask(ask, indexed) if fresh else runner.run(ask))
-        return Response(body, 200, {"Tracklog-Cursor": str(cursor)}, "application/json")
+        return Response(body, 200, {"Tracklog-Cursor": cursor}, "application/json")
 
     return answer

@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 JSON = frozenset({b"application/json"})
 
 AFTER = integer("after", "Only after this record.", least=0)
+CURSOR = text(
+    "cursor", "Only after this position, in a record with several shards: the `id` of an event."
+)
 RUN = text("run", "Only this run: its id, the beginning of it, or `family:run`.")
 DIALECT = text("dialect", "Only this dialect.")
 KIND = text("kind", "Only this kind of event.")
@@ -172,6 +175,7 @@ ROUTES: tuple[Route, ...] = (
         "is `last`.",
         params=(
             integer("after", AFTER.about, least=0, default=0),
+            CURSOR,
             RUN,
             DIALECT,
             KIND,
@@ -191,7 +195,7 @@ ROUTES: tuple[Route, ...] = (
         "header `Tracklog-Cursor` as `after`. "
         "A `gap` {after, next} is sent if records after `after` were pruned, a "
         "`reset` {after, last} if the journal is shorter than the cursor.",
-        params=(AFTER, RUN, DIALECT, KIND),
+        params=(AFTER, CURSOR, RUN, DIALECT, KIND),
         gives="text/event-stream",
         answers={404: "There is no such dialect."},
         waits=True,

@@ -111,6 +111,8 @@ class EventsPage(TypedDict):
     """The first record that is still stored."""
     last: int
     next: int
+    cursor: NotRequired[str]
+    """The `cursor` of the next page, in a record with several shards."""
     events: list[Frame]
 
 

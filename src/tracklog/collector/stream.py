@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 from starlette.responses import Response
@@ -91,7 +91,10 @@ class Watcher:
 
     __slots__ = ("connection", "cursor", "gone", "left", "wanted", "write")
 
-    def __init__(self, connection: Connection, wanted: StreamFilter, cursor: int) -> None:
+    cursor: Any
+    """A number; of a record with several shards one for each."""
+
+    def __init__(self, connection: Connection, wanted: StreamFilter, cursor: Any) -> None:
         self.connection, self.wanted, self.cursor = connection, wanted, cursor
         self.write: Callable[[bytes], None] = connection.transport.write
         self.left = asyncio.Event()
@@ -147,6 +150,32 @@ class Hub:
         """Lets one lagging watcher read at a time: they may wait, posts may not."""
         self._poked = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+
+    def end(self) -> int:
+        """The position behind the last record."""
+        return self.home.journal.last
+
+    def position(self, last_id: str, after: int | None, cursor: str | None) -> int | None:
+        """The cursor: where a browser stopped, else where the client wants to begin; None for now."""
+        text = last_id or cursor
+        return number_of(text) if text else after
+
+    def start(self, after: int | None) -> tuple[int, bytes]:
+        """Where a watcher begins, and what it is told of that first."""
+        last = self.home.journal.last
+        if after is None:
+            return last, b""
+        if after <= last:
+            return after, b""
+        # Another home is served here, or one that lost its end: the watcher must not wait for ever.
+        told = orjson.dumps({"after": after, "last": last})
+        return last, b"event: reset\nid: %d\ndata: %b\n\n" % (last, told)
+
+    def heartbeat(self, cursor: int) -> bytes:
+        """The watcher's cursor, the first and the last record of the journal, and the time."""
+        first, last = self.home.journal.first, max(cursor, self.home.journal.last)
+        data = orjson.dumps({"first": first, "last": last, "now": frame.stamp(self.home.clock())})
+        return b"event: heartbeat\nid: %d\ndata: %b\n\n" % (cursor, data)
 
     def poke(self) -> None:
         """Wake the hub: there may be new records; without it the hub checks a moment later."""
@@ -205,7 +234,7 @@ class Hub:
         """
         event, names = asyncio.Event(), runs or ("",)
         if not self._runs:
-            self._last = self.home.journal.last
+            self._last = self.end()
         for name in names:
             self._runs.setdefault(name, set()).add(event)
         self._begin()
@@ -301,7 +330,7 @@ class Hub:
                         await self._poked.wait()
             if began - beat >= self.limits.heartbeat_seconds:
                 beat = began
-                self._share(ALL, heartbeat(self.home, self.cursor), everyone=True)
+                self._share(ALL, self.heartbeat(self.cursor), everyone=True)
 
     def _deliver(self) -> bool:
         """Read the next block and hand it to all watchers that are up to date; False at the end."""
@@ -383,13 +412,6 @@ def chunk(content: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(content), content)
 
 
-def heartbeat(home: "Home", cursor: int) -> bytes:
-    """The watcher's cursor, the first and the last record of the journal, and the time."""
-    first, last = home.journal.first, max(cursor, home.journal.last)
-    data = orjson.dumps({"first": first, "last": last, "now": frame.stamp(home.clock())})
-    return b"event: heartbeat\nid: %d\ndata: %b\n\n" % (cursor, data)
-
-
 def comment(last: int) -> bytes:
     """The same as a comment, for formats without an event for it."""
     return b": heartbeat, the journal ends at %d\n\n" % last
@@ -403,23 +425,12 @@ def gap(after: int, first: int) -> bytes:
 
 async def stream(collector: "Collector", call: "Call") -> None:
     """Replay from the requested cursor, then send new records."""
-    hub, journal, query = collector.hub, collector.home.journal, call.query
+    hub, query = collector.hub, call.query
     stream_filter = await asyncio.to_thread(
         filter_of, collector.home, query["run"], query["dialect"], query["kind"]
     )
-    last = journal.last
-    after = _cursor(call)
-    begin = b""
-    if after is None:
-        after = last
-    elif after > last:
-        # Another home is served here, or one that lost its end: the watcher must not wait for ever.
-        begin = b"event: reset\nid: %d\ndata: %b\n\n" % (
-            last,
-            orjson.dumps({"after": after, "last": last}),
-        )
-        after = last
-    begin += heartbeat(collector.home, after)
+    after, begin = hub.start(_cursor(hub, call))
+    begin += hub.heartbeat(after)
     await _send(call, Watcher(_connection(call), stream_filter, after), begin, hub.serve)
 
 
@@ -427,7 +438,7 @@ async def live(collector: "Collector", call: "Call") -> Response | None:
     """A run in a foreign format: the state at the cursor, then new events, until it ends."""
     home, run = collector.home, (call.names["family"], call.names["run"])
     exporter = registry.exporter(call.names["format"])
-    chosen, after = exporter.chosen(options_of(call)), _cursor(call)
+    chosen, after = exporter.chosen(options_of(call)), _number(call)
     followed = await collector.runner.ask(lambda: live_of(home, here(home, run), exporter, chosen))
     begin = await asyncio.to_thread(followed.join, after)
     if after is not None and await asyncio.to_thread(lambda: followed.has_read_all):
@@ -457,14 +468,22 @@ def _connection(call: "Call") -> Connection:
     return connection
 
 
-def _cursor(call: "Call") -> int | None:
+def _cursor(hub: Hub, call: "Call") -> int | None:
     """The cursor: where a browser stopped, else where the client wants to begin; None for now."""
-    value = call.headers.get(b"last-event-id", b"").strip()
-    if not value:
-        after: int | None = call.query["after"]
-        return after
-    if not value.isdigit() or len(value) > 18:
+    last_id = call.headers.get(b"last-event-id", b"").strip().decode("latin-1")
+    return hub.position(last_id, call.query["after"], call.query.get("cursor"))
+
+
+def _number(call: "Call") -> int | None:
+    """The same in one run, whose position is the number of a record."""
+    last_id = call.headers.get(b"last-event-id", b"").strip().decode("latin-1")
+    return number_of(last_id) if last_id else call.query["after"]
+
+
+def number_of(text: str) -> int:
+    """The number of a record that a client gives as its position."""
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise Trouble(
             400, "Last-Event-ID is no number", "it is the `id` of the last event received"
         )
-    return int(value)
+    return int(text)

@@ -22,6 +22,7 @@ from tracklog.formats.loss import LossReport
 from tracklog.home.home import Home
 from tracklog.journal import proof as proofs
 from tracklog.journal.frame import Record, Run
+from tracklog.journal.journal import Journal
 from tracklog.model.errors import NotProven
 from tracklog.model.event import Event
 from tracklog.model.fact import Asked, Began, Decided, Fact, Spent
@@ -53,12 +54,15 @@ def losses(run: ExportRun, format: str, options: Mapping[str, str] | None = None
 
 def export_run_now(home: Home, run: Run, *, prove: bool = False) -> ExportRun:
     """The run as it is now, with its proof on request; records appended later are not in it."""
-    now = home.store.head()
-    export_run = export_run_of(home, run, through=now.through)
+    storage = home.storage_of(run)
+    now = storage.store.head()
+    # With shards, the number of a record says nothing about the runs of other shards.
+    through = now.through if storage is home.storage else None
+    export_run = export_run_of(home, run, through=through)
     if not prove:
         return export_run
-    proof = proofs.prove_all(home.storage, run, now)
-    records = home.journal.records(run=run, through=now.through)
+    proof = proofs.prove_all(storage, run, now)
+    records = Journal(storage.store).records(run=run, through=now.through)
     faults = proofs.check_proof(proof, (record.line for record in records if record.line))
     if faults:
         raise NotProven(

@@ -37,7 +37,7 @@ def live_of(home: Home, run: Run, exporter: Exporter, options: Options) -> "Live
         home.index.catch_up()
         return spends_elsewhere(home.index, key)
 
-    return Live(run, home.journal, home.dialects, states, exporter, options, elsewhere)
+    return Live(run, home.journal_of(run), home.dialects, states, exporter, options, elsewhere)
 
 
 class Live:

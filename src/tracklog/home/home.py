@@ -16,11 +16,22 @@ from tracklog.dialects import tracklog as native
 from tracklog.folds import MARK, Fold, run_of
 from tracklog.home import registry
 from tracklog.index.indexer import Indexer
+from tracklog.index.sharded import ShardedIndexer
 from tracklog.intake.intake import Intake, Redact
+from tracklog.intake.sharded import ShardedIntake
 from tracklog.journal.frame import Record, Run, stamp
 from tracklog.journal.journal import Journal
 from tracklog.journal.refused import Refused
-from tracklog.journal.storages import Blobs
+from tracklog.journal.sharding import (
+    NumberedStore,
+    Sharded,
+    ShardedJournal,
+    journal_on,
+    shard_of,
+    stored_in,
+    whole_only,
+)
+from tracklog.journal.storages import Blobs, Storage
 from tracklog.journal.stores import Durability, Erasure, Pruning
 from tracklog.model.errors import IndexUnwritable, NoSuchRecord, NoSuchRun
 from tracklog.model.event import Event
@@ -62,27 +73,44 @@ class Home:
         if folders is not None:
             options["folders"] = folders
         self.storage = registry.storage(place, **options)
-        self.store, self.path = self.storage.store, self.storage.folder
+        self.store, self.path = stored_in(self.storage), self.storage.folder
         self._folds, self._given_index = folds, index
         self.dialects = {each.name: each for each in dialects or registry.dialects()}
         self.clock = clock
         self.redact, self._cap = redact, cap
         self._lifecycle = durability == "lifecycle"
         self._caches: dict[Callable[[Home], Any], Any] = {}
-        self.journal = Journal(self.store, clock)
+        self.journal = journal_on(self.store, clock)
 
     @cached_property
     def intake(self) -> Intake:
         """The intake: the one way in for lines."""
-        return Intake(
-            self.journal,
-            self.dialects.values(),
-            refused=self.refused,
-            offsets=self.storage.offsets(self.journal),
-            redact=self.redact,
-            lifecycle=self._lifecycle,
-            cap=self._cap,
-        )
+        options: dict[str, Any] = {"refused": self.refused, "redact": self.redact}
+        options |= {"lifecycle": self._lifecycle, "cap": self._cap}
+        dialects = list(self.dialects.values())
+        storage, journal = self.storage, self.journal
+        if isinstance(storage, Sharded) and isinstance(journal, ShardedJournal):
+            claim, parts = storage.claim, storage.parts
+            return ShardedIntake(journal, parts, claim, dialects, self.clock, **options)
+        if isinstance(self.store, NumberedStore):
+            raise whole_only("append to")
+        return Intake(journal, dialects, offsets=storage.offsets(journal), **options)
+
+    def journal_of(self, run: Run) -> Journal:
+        """The journal that has a run; there is only one, unless the record has shards."""
+        return self.journal.of(run) if isinstance(self.journal, ShardedJournal) else self.journal
+
+    def newest(self, limit: int) -> list[Record]:
+        """The records that were recorded last, oldest first."""
+        journal = self.journal
+        if isinstance(journal, ShardedJournal):
+            return journal.newest(limit)
+        return journal.read(max(journal.first - 1, journal.last - limit, 0), limit)
+
+    def storage_of(self, run: Run) -> Storage:
+        """The storage that has a run, with the numbers of its own."""
+        parts = self.storage.parts if isinstance(self.storage, Sharded) else (self.storage,)
+        return parts[shard_of(run, len(parts))]
 
     @cached_property
     def refused(self) -> Refused:
@@ -106,12 +134,18 @@ class Home:
     @cached_property
     def index(self) -> Indexer:
         """The index: the states of the folds, a cache. It is in memory where no file can be written."""
+        if isinstance(self.storage, Sharded) and isinstance(self.journal, ShardedJournal):
+            urls = [part.index_url for part in self.storage.parts]
+            return ShardedIndexer(self.journal, list(map(self._indexer, self.journal.shards, urls)))
+        return self._indexer(self.journal, self._index_url)
+
+    def _indexer(self, journal: Journal, url: str) -> Indexer:
         try:
-            opened = registry.index(self._index_url)
+            opened = registry.index(url)
         except IndexUnwritable:
             opened = registry.index("sqlite::memory:")
         folds = registry.folds() if self._folds is None else self._folds
-        return Indexer(self.journal, opened, self.dialects.values(), folds)
+        return Indexer(journal, opened, self.dialects.values(), folds)
 
     def cache(self, make: "Callable[[Home], T]") -> T:
         """A value that an answer caches between questions: `make` is called once for each home."""

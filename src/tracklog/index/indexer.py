@@ -286,7 +286,7 @@ class Indexer:
         cursor = self.index.cursor
         records = [
             each
-            for each in self.journal.read(max(0, cursor - limit), limit)
+            for each in self.journal.read(max(0, cursor - limit * self.journal.step), limit)
             if each.line and each.seq <= cursor
         ]
         silent = self.silent([each.seq for each in records])
@@ -365,6 +365,11 @@ class Indexer:
     def known(self) -> int | None:
         """The last indexed record, if the index can be used as it is; None while it is empty."""
         return self.index.cursor or None if self._stale() is None else None
+
+    @property
+    def cursor_text(self) -> str:
+        """The last indexed record, as a client gives it to continue the live stream there."""
+        return str(self.index.cursor)
 
     def _is_current(self) -> bool:
         return self._stale() is None and self.index.cursor >= self.journal.last

@@ -76,6 +76,8 @@ class Journal:
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self.store = store
+        self.step = 1
+        """The distance between the numbers of two records that follow each other."""
         self.findings: deque[Finding] = deque(store.findings, maxlen=1000)
         """What was surprising: on opening, and in what was read since."""
         self._clock = clock

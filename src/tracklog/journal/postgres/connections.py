@@ -29,6 +29,7 @@ _IDLE = 8  # connections that are kept open
 _LOST = ("08", "57P", "25006", "25P03")
 # No connection; the server stops or starts; it became a standby; we held the lock too long.
 _TENANT = re.compile(r"[a-z][a-z0-9]{0,29}")
+_SHARD = re.compile(r"[0-9]{1,3}")
 _TAKE_ROLE = (
     "SELECT set_config('role', rolname, false) FROM pg_roles WHERE rolname = %s"
     " AND pg_has_role(oid, 'MEMBER')"
@@ -45,7 +46,10 @@ _DEFAULTS = {
 
 
 class Address:
-    """A URL of a database, and of the tenant in it: `postgresql://host/database?tenant=name`."""
+    """A URL of a database, and of the tenant in it: `postgresql://host/database?tenant=name`.
+
+    With `shard=3` it is the URL of one shard of a record that has several.
+    """
 
     def __init__(self, place: str) -> None:
         parts = urlsplit(f"postgresql:{place}")
@@ -56,6 +60,11 @@ class Address:
                 f"{self.tenant!r} is not the name of a tenant",
                 "it has at most 30 lower-case letters and digits, and begins with a letter",
             )
+        shard = options.pop("shard", None)
+        if shard is not None and not _SHARD.fullmatch(shard):
+            raise BadFormat(f"{shard!r} is not a shard", "shards have the numbers 0, 1, 2 …")
+        self.shard = None if shard is None else int(shard)
+        """The shard that is meant; None for all of them."""
         self.url = urlunsplit(parts._replace(query=urlencode(options)))
         try:
             self.known = conninfo_to_dict(self.url)
@@ -69,7 +78,7 @@ class Address:
     @property
     def schema(self) -> str:
         """The schema of the journal; its refused lines and its index have schemas beside it."""
-        return f"tracklog_{self.tenant}_0"
+        return f"tracklog_{self.tenant}_{self.shard or 0}"
 
     @property
     def owner(self) -> str:

@@ -59,6 +59,12 @@ CREATE TABLE IF NOT EXISTS {schema}.blobs (
   bytes bytea NOT NULL);
 """
 
+CLAIMS = """
+CREATE TABLE IF NOT EXISTS {schema}.claims (   -- batch keys of a record with several shards
+  source bytea PRIMARY KEY, sha256 text NOT NULL, at timestamptz NOT NULL DEFAULT now());
+CREATE INDEX IF NOT EXISTS claims_by_time ON {schema}.claims(at);
+"""
+
 _PARTITION = """
 CREATE TABLE IF NOT EXISTS {schema}.groups_{n} PARTITION OF {schema}.groups
   FOR VALUES FROM ({start}) TO ({end});
@@ -69,8 +75,8 @@ CREATE TABLE IF NOT EXISTS {schema}.places_{n} PARTITION OF {schema}.places
 
 
 def refused_schema(address: Address) -> str:
-    """The schema of the refused lines, which are a journal of their own."""
-    return f"{address.schema}_refused"
+    """The schema of the refused lines, which are a journal of their own; all shards share it."""
+    return f"tracklog_{address.tenant}_0_refused"
 
 
 def index_prefix(address: Address) -> str:
@@ -94,17 +100,19 @@ def owner_of(address: Address) -> str:
         database.close()
 
 
-def make(database: Database, schema: str) -> None:
+def make(database: Database, schema: str, shards: int = 1, shard: int = 0) -> None:
     """Make the tables that are not there, and check the format of those that are."""
     if not is_made(database, schema):
         with _alone(database) as connection:
             connection.execute(JOURNAL.format(schema=schema).encode())
+            if shards > 1:
+                connection.execute(CLAIMS.format(schema=schema).encode())
             connection.execute(
                 f"INSERT INTO {schema}.head(format, shards, shard, chain, origin)"
-                " VALUES(%s, 1, 0, %s, %s) ON CONFLICT DO NOTHING".encode(),
-                (1, ORIGIN, ORIGIN),
+                " VALUES(%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING".encode(),
+                (1, shards, shard, ORIGIN, ORIGIN),
             )
-    check(database, schema)
+    check(database, schema, shards)
     through = int(database.ask(f"SELECT last FROM {schema}.head")[0][0])
     make_partitions(database, schema, through)
 
@@ -126,18 +134,27 @@ def _alone(database: Database) -> Iterator[Connection]:
         raise database.trouble(error) from error
 
 
-def check(database: Database, schema: str) -> None:
-    """Refuse tables that a newer version made, and tables that are not there."""
-    format, shards = database.ask(f"SELECT format, shards FROM {schema}.head")[0]
+def shards_of(database: Database, schema: str) -> int:
+    """How many shards the record has that a schema belongs to; 0 where there is none."""
+    if not is_made(database, schema):
+        return 0
+    return int(database.ask(f"SELECT shards FROM {schema}.head")[0][0])
+
+
+def check(database: Database, schema: str, shards: int = 1) -> None:
+    """Refuse tables that a newer version made, those of another number of shards, and tables that
+    are not there.
+    """
+    format, made = database.ask(f"SELECT format, shards FROM {schema}.head")[0]
     if format > FORMAT:
         raise BadFormat(
             f"the tables in {schema} have format {format}, and this version knows {FORMAT}",
             "use a newer version of tracklog",
         )
-    if shards != 1:
+    if made != shards:
         raise BadFormat(
-            f"the journal in {schema} has {shards} shards",
-            "this version of tracklog reads journals of one shard",
+            f"the journal in {schema} was made with {made} shards, and not with {shards}",
+            "the number of shards of a record is fixed; a new tenant can have another one",
         )
 
 

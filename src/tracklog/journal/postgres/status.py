@@ -2,11 +2,13 @@
 # ruff: noqa: S608  # the names of schemas are made here
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tracklog.journal.postgres.connections import Address, Database
 from tracklog.journal.postgres.groups import COLD
-from tracklog.journal.postgres.schema import check, index_prefix, refused_schema
+from tracklog.journal.postgres.schema import check, refused_schema, shards_of
 from tracklog.journal.postgres.tenants import Quota, quota_of
+from tracklog.journal.sharding import Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,9 @@ class StoreStatus:
     first: int
     last: int
     head: str
+    """The end of the chain; empty where each shard has its own."""
+    heads: list[str]
+    """The end of the chain of each shard."""
     groups: int
     runs: int
     bytes: int
@@ -65,23 +70,27 @@ def status(address: Address) -> StoreStatus:
     database = Database(address, writing=False)
     schema, refused = address.schema, refused_schema(address)
     try:
-        check(database, schema)
-        first, last, chain, size, shards = database.ask(
-            f"SELECT first, last, chain, bytes, shards FROM {schema}.head"
-        )[0]
-        groups, archived, runs, blobs, aside = database.ask(
-            f"SELECT (SELECT count(*) FROM {schema}.groups), (SELECT coalesce(sum(through - first + 1),"
-            f" 0)::bigint FROM {schema}.groups WHERE codec = '{COLD}'),"
-            f" (SELECT count(*) FROM {schema}.runs),"
-            f" (SELECT count(*) FROM {schema}.blobs),"
+        shards = shards_of(database, schema) or 1
+        check(database, schema, shards)
+        one = shards == 1 or address.shard is not None
+        schemas = [schema] if one else [f"tracklog_{address.tenant}_{n}" for n in range(shards)]
+        parts = [_journal(database, each) for each in schemas]
+        blobs, aside = database.ask(
+            f"SELECT (SELECT count(*) FROM tracklog_{address.tenant}_0.blobs),"
             f" (SELECT last - first + 1 FROM {refused}.head)"
         )[0]
         (on_disk,) = database.ask(
             "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c JOIN"
-            " pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r'",
-            (schema,),
+            " pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ANY(%s) AND c.relkind = 'r'",
+            (schemas,),
         )[0]
-        indexes = _indexes(database, last)
+        indexes = [
+            index
+            for n, (each, part) in enumerate(zip(schemas, parts, strict=True))
+            for index in _indexes(
+                database, each, part.last, None if shards == 1 else (address.shard or n, shards)
+            )
+        ]
         quota = quota_of(database, schema)
         version, names, fsync, full_pages = database.ask(
             "SELECT current_setting('server_version'), current_setting('synchronous_standby_names'),"
@@ -102,14 +111,15 @@ def status(address: Address) -> StoreStatus:
         address.tenant,
         shards,
         f"PostgreSQL {version}",
-        first,
-        last,
-        f"{last}:{bytes(chain).hex()}",
-        groups,
-        runs,
-        size,
+        min(part.first for part in parts),
+        sum(part.last for part in parts),
+        parts[0].head if one else "",
+        [part.head for part in parts],
+        sum(part.groups for part in parts),
+        sum(part.runs for part in parts),
+        sum(part.size for part in parts),
         on_disk,
-        archived,
+        sum(part.archived for part in parts),
         aside,
         blobs,
         indexes,
@@ -119,17 +129,42 @@ def status(address: Address) -> StoreStatus:
     )
 
 
-def _indexes(database: Database, last: int) -> list[IndexStatus]:
+class _Journal(NamedTuple):
+    """What is asked of one journal."""
+
+    first: int
+    last: int
+    head: str
+    size: int
+    groups: int
+    archived: int
+    runs: int
+
+
+def _journal(database: Database, schema: str) -> _Journal:
+    first, last, chain, *rest = database.ask(
+        f"SELECT first, last, chain, bytes, (SELECT count(*) FROM {schema}.groups),"
+        f" (SELECT coalesce(sum(through - first + 1), 0)::bigint FROM {schema}.groups"
+        f" WHERE codec = '{COLD}'), (SELECT count(*) FROM {schema}.runs) FROM {schema}.head"
+    )[0]
+    return _Journal(first, last, f"{last}:{bytes(chain).hex()}", *rest)
+
+
+def _indexes(
+    database: Database, journal: str, last: int, shard: tuple[int, int] | None
+) -> list[IndexStatus]:
     schemas = database.ask(
         "SELECT quote_ident(nspname), nspname::text FROM pg_namespace WHERE starts_with(nspname, %s)"
         " AND has_schema_privilege(oid, 'USAGE') AND to_regclass(quote_ident(nspname) || '.meta')"
         " IS NOT NULL ORDER BY 2",
-        (index_prefix(database.address),),
+        (f"{journal}_index_",),
     )
     statuses: list[IndexStatus] = []
     for quoted, schema in schemas:
         ask = f"SELECT value::bigint FROM {quoted}.meta WHERE name = 'cursor'"
-        statuses += [IndexStatus(schema, cursor, last - cursor) for (cursor,) in database.ask(ask)]
+        for (cursor,) in database.ask(ask):
+            own = cursor if shard is None else Numbers(*shard).inner(cursor)
+            statuses.append(IndexStatus(schema, own, last - own))
     return statuses
 
 

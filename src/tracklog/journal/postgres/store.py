@@ -59,6 +59,8 @@ class PostgresStore(PostgresReader):
         readonly: bool = False,
         most: int = 0,
         refused: "PostgresStore | None" = None,
+        shards: int = 1,
+        shard: int = 0,
     ) -> None:
         super().__init__(database, schema)
         self.durability: Durability = durability
@@ -80,9 +82,9 @@ class PostgresStore(PostgresReader):
         """The last record for which there is a partition."""
         self._doubted = False
         if readonly:
-            tables.check(database, schema)
+            tables.check(database, schema, shards)
         else:
-            tables.make(database, schema)
+            tables.make(database, schema, shards, shard)
         self._head()  # known from now on: a server that stops names its last record
 
     def append(self, make: Make, *, lifecycle: bool = False) -> int:

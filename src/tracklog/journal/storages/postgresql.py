@@ -3,11 +3,14 @@
 It needs the extra `tracklog[postgres]`.
 """
 
+# ruff: noqa: S608  # the names of schemas are made here
+
 import re
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from tracklog.journal.comparing import Report, verify_store
 from tracklog.journal.journal import Journal
@@ -17,14 +20,17 @@ from tracklog.journal.postgres.connections import Address, Database
 from tracklog.journal.postgres.cooling import move_old
 from tracklog.journal.postgres.leases import PostgresLeases
 from tracklog.journal.postgres.offsets import PostgresOffsets
-from tracklog.journal.postgres.schema import refused_schema
+from tracklog.journal.postgres.schema import refused_schema, shards_of
 from tracklog.journal.postgres.store import PostgresStore
-from tracklog.journal.storages import Moved
+from tracklog.journal.sharding import Ends, Numbers, ShardedStorage, shard_of
+from tracklog.journal.storages import Moved, Storage
 from tracklog.journal.stores import Durability
 
 if TYPE_CHECKING:
     from tracklog.journal.archive.reader import ArchiveReader
 
+CLAIMED = "30 days"
+"""How long a batch key of a record with several shards is known to be used."""
 REFUSED = 32 << 20
 """Bytes of refused lines that are stored; then the oldest are dropped."""
 FOLDER = "~/.local/share/tracklog/stores"
@@ -44,19 +50,26 @@ class PostgresStorage:
         readonly: bool = False,
         segment_size: int = 0,
         folders: str | Path = FOLDER,
+        shards: int = 0,
+        database: Database | None = None,
     ) -> None:
         del segment_size  # a database has no segments
         self._place = place
         self.address = address = Address(place)
-        self.database = Database(address, writing=not readonly)
+        self._shares_database = database is not None
+        self.database = database or Database(address, writing=not readonly)
         self._readonly, self._folders = readonly, Path(folders)
         try:
+            self.shards = shards or shards_of(self.database, address.schema) or 1
+            """How many shards the record has; where it is new, as many as were asked for."""
             self.store = PostgresStore(
                 self.database,
                 address.schema,
                 durability=durability,
                 readonly=readonly,
                 refused=self.refused,
+                shards=self.shards,
+                shard=address.shard or 0,
             )
         except BaseException:
             self.close()
@@ -89,11 +102,16 @@ class PostgresStorage:
         ask = "SELECT NOT pg_is_in_recovery() AND has_database_privilege(current_database(), 'CREATE')"
         if self.database.ask(ask)[0][0]:
             return f"postgresql:{self._place}"
-        return f"sqlite:{self.folder / 'index.db'}"
+        return f"sqlite:{self.folder / f'index{self.address.shard or str()}.db'}"
+
+    @property
+    def numbers(self) -> Numbers | None:
+        """How the records of this shard are numbered; None where it is the only one."""
+        return Numbers(self.address.shard or 0, self.shards) if self.shards > 1 else None
 
     @cached_property
     def blobs(self) -> PostgresBlobs:
-        return PostgresBlobs(self.database, self.address.schema)
+        return PostgresBlobs(self.database, f"tracklog_{self.address.tenant}_0")
 
     def offsets(self, journal: Journal) -> PostgresOffsets:
         del journal  # the marks stand in a table of their own
@@ -112,7 +130,53 @@ class PostgresStorage:
         for name in ("store", "refused"):
             if name in self.__dict__:
                 self.__dict__[name].close()
-        self.database.close()
+        if not self._shares_database:
+            self.database.close()
 
 
-storage = PostgresStorage
+def open_storage(
+    place: str, *, shards: int = 0, **options: Any
+) -> PostgresStorage | ShardedStorage:
+    """The storage at a URL; of a record with several shards all of them, unless it names one."""
+    first = PostgresStorage(place, shards=shards, **options)
+    if first.shards == 1 or first.address.shard is not None:
+        return first
+    parts: list[PostgresStorage] = [first]
+    try:
+        for shard in range(1, first.shards):
+            of = f"{place}{'&' if '?' in place else '?'}shard={shard}"
+            options |= {"shards": first.shards, "database": first.database}
+            parts.append(PostgresStorage(of, **options))
+        return ShardedStorage(
+            cast("list[Storage]", parts), partial(_lasts, parts), partial(_claim, parts)
+        )
+    except BaseException:
+        for part in reversed(parts):
+            part.close()
+        raise
+
+
+def _lasts(parts: Sequence[PostgresStorage]) -> Ends:
+    """The last record of each shard, in one question."""
+    selects = (f"(SELECT last FROM {part.address.schema}.head)" for part in parts)
+    return tuple(parts[0].database.ask(f"SELECT {', '.join(selects)}")[0])
+
+
+def _claim(parts: Sequence[PostgresStorage], source: str, sha256: str) -> str:
+    """Claim a batch key for some lines; the hash of the lines that it was claimed for first."""
+    name = source.encode("utf-8", "surrogatepass")
+    part = parts[shard_of((source, ""), len(parts))]
+    table = f"{part.address.schema}.claims"
+    # The last CTE drops what is too old to be sent again, a little at a time.
+    rows = part.database.ask(
+        f"WITH made AS (INSERT INTO {table}(source, sha256) VALUES(%b, %s)"
+        " ON CONFLICT (source) DO UPDATE SET source = excluded.source RETURNING sha256),"
+        f" old AS (DELETE FROM {table} WHERE source IN (SELECT source FROM {table}"
+        f" WHERE at < now() - interval '{CLAIMED}' ORDER BY at LIMIT 10) RETURNING 1)"
+        " SELECT sha256 FROM made",
+        (name, sha256),
+    )
+    return str(rows[0][0])
+
+
+storage = open_storage

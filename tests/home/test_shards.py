@@ -1,0 +1,371 @@
+"""A record with several shards: each line is stored once, and answers are those of one journal."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+
+import httpx
+import orjson
+import pytest
+
+from support import sampling
+from support.fleets import Node
+from support.servers import store_url
+from tracklog.answers import registry as questions
+from tracklog.home import registry
+from tracklog.home.home import Home
+from tracklog.journal.archive.objects import open_objects
+from tracklog.journal.archive.shipping import Archiver
+from tracklog.journal.archive.verify import verify_archive
+from tracklog.journal.backup import backup
+from tracklog.journal.sharding import Numbers, ends_of, shard_of, text_of
+from tracklog.journal.verify import verify
+from tracklog.model.errors import KeyReused, TracklogError
+from tracklog.testing import Clock
+
+SHARDS = 4
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+def made(where, shards: int = SHARDS) -> str:
+    """The URL of a new record with shards."""
+    url = store_url(where)
+    registry.storage(url, shards=shards).close()
+    return url
+
+
+def noted(number: int, run: str) -> bytes:
+    origin = {"writer": "test", "fidelity": "observed"}
+    native = {"id": f"{number:032x}", "run": run, "at": "2026-05-05T09:00:00Z", "fact": "Noted"}
+    more = {"label": "n", "text": f"word{number} shared", "data": {"n": number}}
+    return orjson.dumps({**native, **more, "origin": origin})
+
+
+def nameless(number: int, run: str) -> bytes:
+    """A line without an identity."""
+    known = {"ts": "2026-05-05T09:00:00.000Z", "run_id": run, "event": "tool_invocation"}
+    more = {"agent_id": "a", "step": number, "tool_name": "Read", "duration_s": 0.1, "ok": True}
+    return orjson.dumps({**known, **more})
+
+
+@pytest.fixture
+def opened(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    homes: list[Home] = []
+
+    def open_home(place, **options) -> Home:
+        options.setdefault("clock", Clock())
+        homes.append(Home(place, durability="os", **options))
+        return homes[-1]
+
+    yield open_home
+    for home in homes:
+        home.close()
+
+
+def tracklog(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "tracklog", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, check=False)
+
+
+def test_a_number_tells_the_shard_and_the_number_in_it():
+    for shards in (1, 2, 16):
+        numbers = [Numbers(shard, shards) for shard in range(shards)]
+        every = sorted(of.outer(seq) for of in numbers for seq in range(1, 6))
+        assert every == list(range(1, 5 * shards + 1))
+        for of in numbers:
+            own = list(range(1, 6))
+            assert [of.inner(of.outer(seq)) for seq in own] == own
+            for after in range(5 * shards + 2):  # those behind any number are the same ones
+                assert [seq for seq in own if of.outer(seq) > after] == [
+                    seq for seq in own if seq > of.inner(after)
+                ]
+    assert Numbers(0, 1).outer(7) == 7
+    assert shard_of(("f", "r"), 1) == 0
+    assert {shard_of(("f", f"r{n}"), 4) for n in range(40)} == {0, 1, 2, 3}
+
+
+def test_a_cursor_is_read_as_it_was_written():
+    assert ends_of(text_of((3, 0, 12, 0)), 4) == (3, 0, 12, 0)
+    assert text_of((3, 0, 12, 0)) == "0.3,2.12"
+    assert ends_of(text_of((0, 0)), 2) == (0, 0)
+    for wrong in ("", "3", "0.1,9.1", "0.x", "0.-1", "a.1", "0.1,"):
+        assert ends_of(wrong, 4) is None
+
+
+def test_every_question_gets_the_answer_of_a_record_in_a_folder(opened, tmp_path):
+    places = (tmp_path / "folder", made(tmp_path))
+    homes = [opened(place, clock=lambda: 1_778_000_000.0) for place in places]
+    for path in sampling.of("good"):
+        lines, dialect = sampling.lines_of(path), sampling.dialect_of(path)
+        told = [[each.verdict for each in home.intake.admit(lines, dialect)] for home in homes]
+        assert told[0] == told[1]
+    one, many = homes
+    used = {shard_of(run, SHARDS) for run in many.runs()}
+    assert used == set(range(SHARDS)), "the samples are in every shard"
+    assert many.runs() == one.runs()
+    for home in homes:
+        assert home.index.catch_up() == []
+    runs = sorted(one.runs())
+    for run in runs:
+        assert [r.line for r in one.journal.records(run=run)] == [
+            r.line for r in many.journal.records(run=run)
+        ]
+    asked = 0
+    runs = runs[:: max(1, len(runs) // 12)]
+    for question in questions.questions():
+        required = [param.name for param in question.params if param.required]
+        if question.name in ("query", "traces"):  # asked of one shard; asked for several runs
+            continue
+        if required == ["run"]:
+            of = [{"run": ":".join(run)} for run in runs]
+        elif required in ([], ["q"]):
+            of = [dict.fromkeys(required, "agent")]
+        else:
+            continue
+        for arguments in of:
+            known = {**arguments, "now": "2026-05-06T00:00:00Z"}
+            assert answer(question, one, known) == answer(question, many, known), question.name
+            asked += 1
+    assert asked > 100
+
+
+def answer(question, home, arguments):
+    """An answer without the numbers of records, in any order."""
+    keywords = {param.name: param.argument for param in question.params}
+    known = {keywords.get(name, name): value for name, value in arguments.items()}
+    known |= {keywords[name]: 10_000 for name in ("limit",) if name in keywords}
+    if "now" not in question.ask.__code__.co_varnames and "now" not in str(
+        question.ask.__annotations__
+    ):
+        known.pop("now")
+    try:
+        found = question.ask(home, **known)
+    except TracklogError as error:
+        return type(error).__name__
+    return plain(json.loads(orjson.dumps(found)))
+
+
+def plain(value):
+    if isinstance(value, dict):
+        return {
+            k: re.sub(r"\d+", "", v) if k in ("id", "parent") and isinstance(v, str) else plain(v)
+            for k, v in value.items()
+            if not is_number(k)
+        }
+    if isinstance(value, list):
+        rows = [
+            plain(each)
+            for each in value
+            if not is_across_runs(each) and type(each) is not int  # the number of a handoff
+        ]
+        return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+    return value
+
+
+def is_across_runs(row) -> bool:
+    """A finding that compares runs is made where both are in one shard."""
+    return isinstance(row, dict) and row.get("name") == "id-in-another-run"
+
+
+def is_number(key: str) -> bool:
+    return key in (
+        "seq",
+        "head",
+        "last",
+        "next",
+        "first",
+        "through",
+        "seen",
+        "cursor",
+        "after",
+    ) or (key.endswith(("_seq", "_seqs")) or key in ("seqs", "causes", "effects"))
+
+
+def test_a_batch_over_several_shards_is_answered_the_same_when_it_is_sent_again(opened, tmp_path):
+    url = made(tmp_path)
+    one, other = opened(url), opened(url)
+    lines = [nameless(n, f"run{n % 7}") for n in range(40)]
+    first = one.intake.admit(lines, "kahn-agent", batch="k")
+    again = other.intake.admit(lines, "kahn-agent", batch="k")
+    assert list(first) == list(again)
+    assert (first.replayed, again.replayed) == (False, True)
+    numbers = [each.seq for each in first]
+    assert len(set(numbers)) == len(lines)
+    assert one.journal.last == len(lines)
+    for number, line in zip(numbers, lines, strict=True):
+        (record,) = one.journal.read(number - 1, 1)
+        assert (record.seq, record.line) == (number, line)
+    for lines in ([nameless(99, "run1")], [nameless(99, "elsewhere")]):
+        with pytest.raises(KeyReused):
+            other.intake.admit(lines, "kahn-agent", batch="k")
+    assert one.journal.last == 40
+    assert [each.verdict for each in one.intake.admit([noted(1, "x"), noted(2, "y")])] == [
+        "accepted",
+        "accepted",
+    ]
+    assert [each.verdict for each in other.intake.admit([noted(2, "y"), noted(1, "x")])] == [
+        "duplicate",
+        "duplicate",
+    ]
+
+
+def test_a_batch_of_which_one_shard_failed_is_completed_by_sending_it_again(opened, tmp_path):
+    home = opened(made(tmp_path))
+    lines = [nameless(n, f"run{n}") for n in range(20)]
+    broken = home.storage.parts[2].store
+    append = broken.append
+
+    def fail(*arguments, **options):
+        raise TracklogError("the disk is full", "wait")
+
+    broken.append = fail
+    with pytest.raises(TracklogError, match="the disk is full"):
+        home.intake.admit(lines, "kahn-agent", batch="k")
+    assert 0 < home.journal.last < len(lines)
+    broken.append = append
+    told = home.intake.admit(lines, "kahn-agent", batch="k")
+    assert {each.verdict for each in told} == {"accepted"}
+    assert home.journal.last == len(lines)
+    assert sorted(record.line for record in home.journal.records()) == sorted(lines)
+    assert home.intake.admit(lines, "kahn-agent", batch="k").replayed
+
+
+def test_the_number_of_shards_is_fixed_and_a_shard_alone_takes_no_lines(tmp_path):
+    url = store_url(tmp_path)
+    done = tracklog("store", "init", url, "--shards", "3")
+    assert done.returncode == 2
+    assert b"power of 2" in done.stderr
+    done = tracklog("store", "init", url, "--shards", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["shards"] == 2
+    assert tracklog("store", "init", url).returncode == 0, "the same again changes nothing"
+    done = tracklog("store", "init", url, "--shards", "4")
+    assert done.returncode == 2
+    assert b"made with 2 shards, and not with 4" in done.stderr
+    done = tracklog("record", "--store", f"{url}&shard=1", stdin=noted(1, "r") + b"\n")
+    assert done.returncode == 2
+    assert b"leave `shard=` out of the URL" in done.stderr
+    done = tracklog("record", "--store", url, stdin=noted(1, "r") + b"\n")
+    assert done.returncode == 0, done.stderr
+    done = tracklog("store", "status", url, "--json")
+    state = json.loads(done.stdout)
+    assert (state["shards"], state["last"], len(state["heads"])) == (2, 1, 2)
+
+
+def test_each_shard_is_verified_copied_and_proven_as_a_journal(opened, tmp_path):
+    url = made(tmp_path, 2)
+    home = opened(url)
+    home.intake.admit([noted(n, f"r{n % 5}") for n in range(50)])
+    home.erase(
+        "tracklog:r1", next(home.journal.records(run=("tracklog", "r1"))).seq, reason="x", by="o"
+    )
+    done = tracklog("verify", "--store", url, "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["ok"]) == (0, True)
+    assert sum(each["records"] for each in report["shards"]) == 51
+    assert sum(len(each["erased"]) for each in report["shards"]) == 1
+    for shard, each in enumerate(report["shards"]):
+        part = opened(f"{url}&shard={shard}", readonly=True).storage
+        folder = tmp_path / f"copy{shard}"
+        assert str(backup(part, folder)) == each["head"]
+        assert str(verify(folder).head) == each["head"]
+        assert Archiver(part, open_objects(str(tmp_path / f"archive{shard}"))).ship()
+        archived = verify_archive(open_objects(str(tmp_path / f"archive{shard}")))
+        assert str(archived.head) == each["head"]
+    with pytest.raises(TracklogError, match="for each shard") as refused:
+        backup(home.storage, tmp_path / "all")
+    assert "add `shard=0`" in refused.value.hint
+    proof = tmp_path / "proof.json"
+    done = tracklog("events", "r3", "--store", url, "--raw", "--proof", str(proof))
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "lines").write_bytes(done.stdout)
+    script = sampling.ROOT.parents[1] / "contracts" / "tracklog_verify.py"
+    command = [sys.executable, script, str(tmp_path / "lines"), str(proof)]
+    checked = subprocess.run(command, capture_output=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+class Heard:
+    """A client of the live stream: what it heard, and the id of the last event."""
+
+    def __init__(self, url: str, last: str = "", query: str = "") -> None:
+        self.lines: list[bytes] = []
+        self.last = last
+        self._url, self._headers = (
+            f"{url}/api/stream{query}",
+            {"Last-Event-ID": last} if last else {},
+        )
+        self._ready, self._done = threading.Event(), threading.Event()
+        self._wanted = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        assert self._ready.wait(60)
+
+    def _run(self) -> None:
+        with httpx.stream("GET", self._url, headers=self._headers, timeout=120) as answer:
+            at = ""
+            for line in answer.iter_lines():
+                if line.startswith("id: "):
+                    at = line[4:]
+                elif line.startswith("data: ") and line.startswith('data: {"seq"'):
+                    self.lines.append(orjson.dumps(orjson.loads(line[6:])["event"]))
+                    self.last = at
+                elif line.startswith("data: "):
+                    self.last = at
+                    self._ready.set()
+                if self._wanted and len(self.lines) >= self._wanted:
+                    self._done.set()
+                    return
+
+    def hear(self, count: int) -> list[bytes]:
+        self._wanted = count
+        assert self._done.wait(60) or len(self.lines) >= count, len(self.lines)
+        return self.lines
+
+
+def test_a_stream_over_shards_is_continued_on_another_collector_without_loss_or_repeat(tmp_path):
+    url = made(tmp_path)
+    nodes = [Node(url, tmp_path / "a"), Node(url, tmp_path / "b")]
+    try:
+        lines = [nameless(n, f"run{n % 9}") for n in range(120)]
+
+        def post(node: Node, part: list[bytes], key: str) -> dict:
+            answer = httpx.post(
+                f"{node.url}/api/events/kahn-agent?batch={key}",
+                content=b"\n".join(part),
+                headers=NDJSON,
+                timeout=60,
+            )
+            assert answer.status_code == 200, answer.text
+            return answer.json()
+
+        watching = Heard(nodes[0].url)
+        for n in range(0, 60, 10):
+            post(nodes[n // 10 % 2], lines[n : n + 10], f"k{n}")
+        first = watching.hear(60)
+        assert sorted(first[:60]) == sorted(lines[:60])
+        for n in range(60, 120, 10):
+            post(nodes[n // 10 % 2], lines[n : n + 10], f"k{n}")
+            assert post(nodes[1 - n // 10 % 2], lines[n : n + 10], f"k{n}")["replayed"]
+        # Whoever had 60 records goes on elsewhere; the first watcher may have heard more by now.
+        rest = Heard(nodes[1].url, watching.last)
+        told = rest.hear(120 - len(watching.lines))
+        assert sorted(watching.lines + told) == sorted(lines)
+        page, cursor, read = None, "", list[bytes]()
+        while page is None or page["events"]:
+            more = f"&cursor={cursor}" if cursor else ""
+            page = httpx.get(f"{nodes[0].url}/api/events?limit=33{more}", timeout=60).json()
+            cursor, read = page["cursor"], [*read, *(each["event"] for each in page["events"])]
+        assert sorted(map(orjson.dumps, read)) == sorted(lines)
+        refused = httpx.get(f"{nodes[0].url}/api/events?after=7", timeout=60)
+        assert (refused.status_code, "cursor" in refused.text) == (400, True)
+        told = post(nodes[0], [nameless(500, "run1"), nameless(501, "new")], "last")
+        asked = f"/api/runs?indexed={told['last_seq']}"
+        names = {row["run"] for row in httpx.get(nodes[1].url + asked, timeout=60).json()}
+        assert {"run1", "new"} <= names
+    finally:
+        codes = [node.stop() for node in nodes]
+    assert codes == [0, 0]
