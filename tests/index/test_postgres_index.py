@@ -87,6 +87,15 @@ def test_processes_take_turns_and_agree(opened):
     assert everything(one.index.index) == everything(other.index.index) == rebuilt(one)
 
 
+def test_the_newest_records_are_found_although_a_group_is_held_in_memory(opened):
+    home = opened()
+    for number in range(0, 6, 2):
+        home.intake.admit([noted(number, "r1"), noted(number + 1, "r1")])
+    home.index.catch_up()
+    assert len(home.journal.read(0, 1)) == 1  # the rest of its group is held for the next question
+    assert len(home.index.newest_hits(100)) == len(home.newest(100)) == 6
+
+
 def test_whoever_lost_the_turn_without_noticing_changes_nothing(opened):
     one, other = opened(), opened()
     one.intake.admit([noted(1, "r1")])

@@ -105,7 +105,7 @@ class Home:
         journal = self.journal
         if isinstance(journal, ShardedJournal):
             return journal.newest(limit)
-        return journal.read(max(journal.first - 1, journal.last - limit, 0), limit)
+        return list(journal.records(max(journal.first - 1, journal.last - limit, 0)))
 
     def storage_of(self, run: Run) -> Storage:
         """The storage that has a run, with the numbers of its own."""

@@ -286,8 +286,10 @@ class Indexer:
         cursor = self.index.cursor
         records = [
             each
-            for each in self.journal.read(max(0, cursor - limit * self.journal.step), limit)
-            if each.line and each.seq <= cursor
+            for each in self.journal.records(
+                max(0, cursor - limit * self.journal.step), through=cursor
+            )
+            if each.line
         ]
         silent = self.silent([each.seq for each in records])
         hits = (self._hit(each) for each in reversed(records) if each.seq not in silent)
