@@ -70,7 +70,7 @@ def tracklog(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess
     return subprocess.run(command, input=stdin, capture_output=True, check=False)
 
 
-def test_a_number_tells_the_shard_and_the_number_in_it():
+def test_a_number_contains_the_shard_and_the_number_in_it():
     for shards in (1, 2, 16):
         numbers = [Numbers(shard, shards) for shard in range(shards)]
         every = sorted(of.outer(seq) for of in numbers for seq in range(1, 6))

@@ -53,29 +53,31 @@ class ShardedHub(Hub):
         now = self._store.ends()
         if after is None:
             return now, b""
-        kept = tuple(map(min, after, now))
-        if kept != after:
-            told = {"after": text_of(after), "last": sum(now)}
-            return kept, self._event("reset", kept, told)
+        begin = tuple(map(min, after, now))
+        if begin != after:
+            data = {"after": text_of(after), "last": sum(now)}
+            return begin, self._event("reset", begin, data)
         firsts = tuple(part.own.first - 1 for part in self._store.parts)
         if not _is_behind(after, firsts):
             return after, b""
-        kept = tuple(map(max, after, firsts))
-        return kept, self._event("gap", kept, {"after": text_of(after), "next": self._store.first})
+        begin = tuple(map(max, after, firsts))
+        return begin, self._event(
+            "gap", begin, {"after": text_of(after), "next": self._store.first}
+        )
 
     def heartbeat(self, cursor: Any) -> bytes:
         home = self.home
-        told = {
+        data = {
             "first": home.journal.first,
             "last": max(sum(cursor), home.journal.last),
             "now": frame.stamp(home.clock()),
         }
-        return self._event("heartbeat", cursor, told)
+        return self._event("heartbeat", cursor, data)
 
     @staticmethod
-    def _event(name: str, at: Ends, told: Mapping[str, object]) -> bytes:
-        data = orjson.dumps(told)
-        return b"event: %b\nid: %b\ndata: %b\n\n" % (name.encode(), text_of(at).encode(), data)
+    def _event(name: str, at: Ends, data: Mapping[str, object]) -> bytes:
+        content = name.encode(), text_of(at).encode(), orjson.dumps(data)
+        return b"event: %b\nid: %b\ndata: %b\n\n" % content
 
     def _join(self, watcher: Watcher) -> bool:
         now = self._store.ends()
@@ -108,7 +110,7 @@ class ShardedHub(Hub):
 
     def _send(self, watcher: Watcher, frames: list[bytes]) -> None:
         ends = list(self._store.moved(watcher.cursor, frames))
-        watcher.send(self._said(watcher.wanted, frames, ends))
+        watcher.send(self._events_at(watcher.wanted, frames, ends))
         watcher.cursor = ends[-1]
 
     async def _replay(self, watcher: Watcher) -> None:
@@ -132,7 +134,7 @@ class ShardedHub(Hub):
         ends = list(self._store.moved(before, frames))
         self.cursor = ends[-1]
         for wanted in list(self._abreast):
-            self._share(wanted, self._said(wanted, frames, ends), before=before)
+            self._share(wanted, self._events_at(wanted, frames, ends), before=before)
         return True
 
     def _spread_news(self) -> bool:
@@ -147,7 +149,7 @@ class ShardedHub(Hub):
         self._last = (self._last, *self._store.moved(self._last, frames))[-1]
         return bool(frames)
 
-    def _said(self, wanted: StreamFilter, frames: list[bytes], ends: list[Ends]) -> bytes:
+    def _events_at(self, wanted: StreamFilter, frames: list[bytes], ends: list[Ends]) -> bytes:
         return b"".join(
             b"id: %b\ndata: %b\n\n" % (text_of(at).encode(), each)
             for each, at in self._wanted(wanted, frames, ends)

@@ -168,8 +168,8 @@ class Hub:
         if after <= last:
             return after, b""
         # Another home is served here, or one that lost its end: the watcher must not wait for ever.
-        told = orjson.dumps({"after": after, "last": last})
-        return last, b"event: reset\nid: %d\ndata: %b\n\n" % (last, told)
+        data = orjson.dumps({"after": after, "last": last})
+        return last, b"event: reset\nid: %d\ndata: %b\n\n" % (last, data)
 
     def heartbeat(self, cursor: int) -> bytes:
         """The watcher's cursor, the first and the last record of the journal, and the time."""
