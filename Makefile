@@ -24,7 +24,7 @@ ifneq ($(and $(ASKED),$(wildcard .venv/.ready)),)
 OTHER := $(shell [ "$$($(PYTHON) $(VERSION))" = "$$($(BIN)/python $(VERSION))" ] || echo other-python)
 endif
 
-.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots pictures cover check check-ts format derive hooks soak fuzz cluster-test proof mutate bench bench-against bench-peers dist docs lock clean
+.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots pictures cover check check-ts format derive hooks soak chaos fuzz cluster-test proof mutate bench bench-against bench-peers dist docs lock clean
 
 ##@ Use
 help:  ## Show the targets.
@@ -123,7 +123,11 @@ hooks: setup  ## Run the checks of make check before each commit of this clone.
 	$(BIN)/pre-commit install
 
 ##@ Examine
-soak: setup  ## The chaos of the tests, twenty times as long and never the same; about an hour.
+MINUTES ?= 60
+soak: setup  ## Kills, faults, rewritten journals, hostile inputs and memory, for MINUTES; PART="kills-serve memory" for some. Goes on where it stopped, and prints a table.
+	PYTHONPATH=tests:scripts $(BIN)/python -m soak --minutes $(MINUTES) $(PART)
+
+chaos: setup  ## The chaos of the tests, twenty times as long and never the same; about an hour.
 	TRACKLOG_SOAK=20 $(PYTEST) tests/journal/test_anomalies.py tests/journal/test_journal.py tests/journal/test_stores.py \
 		tests/journal/test_verify.py tests/intake/test_intake.py tests/recording/test_recorder.py tests/recording/test_fanout.py tests/dialects/test_check.py \
 		tests/contracts/test_sink.py tests/collector/test_collector.py tests/collector/test_collector_stream.py \

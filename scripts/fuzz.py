@@ -15,6 +15,7 @@ import random
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +23,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import tracklog
+from fuzz_sources import SOURCES
 from tracklog.collector.app import Collector
 from tracklog.collector.routes import ROUTES
 from tracklog.dialects.checking import checker_for
@@ -148,10 +150,13 @@ def http(stack: contextlib.ExitStack) -> Target:
 
 
 TARGETS = {each.__name__: each for each in (lines, frames, notes, witness, http)}
+TARGETS |= {name: target for name, (target, _) in SOURCES.items()}
 
 
 def seeds(target: str) -> list[bytes]:
     """Good inputs to begin with."""
+    if target in SOURCES:
+        return SOURCES[target][1]()
     files = sorted(SAMPLES.glob("dialects/*/*/*.jsonl"))[:120]
     samples = [line for path in files for line in path.read_bytes().splitlines()[:4] if line]
     key = Signer("j", 1, bytes(32))
@@ -220,8 +225,10 @@ def traced(seen: set[tuple[CodeType, int]]) -> Iterator[None]:
         sys.settrace(None)
 
 
-def fuzz(target: str, inputs: int, seed: int, folder: Path | None) -> dict[str, int]:
-    """Run so many inputs; what happened, as counts."""
+def fuzz(
+    target: str, inputs: int, seed: int, folder: Path | None, traced_every: int = 1
+) -> dict[str, int]:
+    """Run so many inputs; what happened, as counts. Only some are traced, which is slow."""
     chance = random.Random(f"{target} {seed}")  # noqa: S311  # no secret
     corpus, reached, failures = seeds(target), set[tuple[CodeType, int]](), 0
     if folder is not None:
@@ -237,11 +244,13 @@ def fuzz(target: str, inputs: int, seed: int, folder: Path | None) -> dict[str, 
             seen: set[tuple[CodeType, int]] = set()
             kind = ""
             try:
-                with traced(seen):
+                with traced(seen) if number % traced_every == 0 else contextlib.nullcontext():
                     run(data)
             except Exception as error:  # noqa: BLE001  # this is what is looked for
                 failures, kind = failures + 1, ".failure"
-                print(f"{target}: {data[:200]!r}: {error!r}"[:1500], file=sys.stderr)
+                place = traceback.extract_tb(error.__traceback__)[-1]
+                where = f"{Path(place.filename).name}:{place.lineno}"
+                print(f"{target}: {where}: {data[:200]!r}: {error!r}"[:1500], file=sys.stderr)
             if not seen <= reached and number >= begun:
                 corpus.append(data)
                 kind = kind or ".input"

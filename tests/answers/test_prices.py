@@ -156,6 +156,17 @@ def test_the_command_line_marks_what_was_computed(home):
     done = tracklog(home.path, "costs")
     assert b"~$11.25" in done.stdout
     assert f"list prices of {prices.load().as_of}" in done.stderr.decode()
+    assert b"prices.json" not in done.stderr
+    own = {
+        "as_of": "2020-01-01",
+        "models": {"gpt-5": [{"from": "2026-01-01", "input": 1, "output": 2}]},
+    }
+    (home.path / "prices.json").write_bytes(orjson.dumps(own))
+    mine = tracklog(home.path, "costs")
+    assert b"~$3.00" in mine.stdout
+    assert f"by the prices in {home.path}/prices.json, else by the list" in mine.stderr.decode()
+    assert f"list prices of {prices.load().as_of}" in mine.stderr.decode()
+    (home.path / "prices.json").unlink()
     done = tracklog(home.path, "costs", "--json")
     row = orjson.loads(done.stdout)
     assert (row["cost_usd"], row["computed_usd"]) == (None, 11.25)

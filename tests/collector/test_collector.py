@@ -109,6 +109,19 @@ def test_a_batch_key_that_is_too_long_is_refused(server, run, how):
     assert "256" in answer.json()["error"]
 
 
+def test_two_different_batch_keys_in_one_request_are_refused(server, run):
+    """Which of them a retry must have would be a guess."""
+    keys = {"params": {"batch": f"{run}-a"}, "headers": {"Idempotency-Key": f"{run}-b"}}
+    answer = server.post([start(run)], **keys)
+    assert answer.status_code == 400
+    assert "two different keys" in answer.json()["error"]
+    assert answer.json()["hint"] == "send one of them; nothing was recorded"
+    assert stored(server, run) == []
+    same = {"params": {"batch": run}, "headers": {"Idempotency-Key": run}}
+    assert server.post([start(run)], **same).json()["accepted"] == 1
+    assert server.post([start(run)], params={"batch": run}).json()["replayed"] is True
+
+
 @pytest.mark.parametrize("key", [{"params": {"batch": ""}}, {"headers": {"Idempotency-Key": ""}}])
 def test_an_empty_batch_key_is_refused_and_not_taken_for_no_key(server, run, key):
     """Its sender believes that a retry is recognised."""

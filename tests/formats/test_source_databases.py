@@ -172,3 +172,19 @@ def test_a_fork_copies_its_history_and_spends_nothing_twice(home, store):
     copy = rows[run_id("opencode", fork)]
     assert (copy["tool_calls"], copy["tokens"]) == (0, None)
     assert row["tokens_in"] == 24_448
+
+
+def test_a_cell_of_another_type_does_not_end_an_import(home, tmp_path):
+    """Found by fuzzing: SQLite stores text in a column of blobs."""
+    folder = SAMPLE.parents[1] / "antigravity" / "conversations"
+    source = next(folder.glob("*.db"))
+    path = tmp_path / source.name
+    shutil.copy(source, path)
+    with closing(sqlite3.connect(path)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type='table'").fetchall()
+        for (table,) in tables:
+            for row in connection.execute(f'PRAGMA table_info("{table}")').fetchall():
+                if row[2].upper() == "BLOB":
+                    connection.execute(f'UPDATE "{table}" SET "{row[1]}" = \'text\'')
+        connection.commit()
+    assert imported(home, path).lines["refused"] == 0

@@ -715,6 +715,27 @@ def test_who_speaks_while_a_model_thinks_comes_first(home):
     assert kinds.index("user.injected") < kinds.index("agent.spoke")
 
 
+def test_who_writes_between_the_check_and_the_write_is_seen_once_and_in_order(home):
+    """A collector that is sent an event of the run does not wait for the lock of the turn."""
+    seen = []
+    stage = conduct(home, scene(player("a"), ticks=3), watch=lambda body: seen.append(body["id"]))
+    stage.advance()
+    admit, turn = stage.journal.admit, stage.state.turn
+
+    def late(lines, dialect):
+        stage.journal.admit = admit
+        home.intake.admit([orjson.dumps({**SHOUT, "turn": turn})], dialect)
+        return admit(lines, dialect)
+
+    stage.journal.admit = late
+    stage.play()
+    events = kept(home)
+    assert [event["id"] for event in events].count("shout") == 1
+    assert seen == [event["id"] for event in events], "each is shown once, in the journal's order"
+    again = conduct(home, scene(player("a"), ticks=3))
+    assert again.state.events == stage.state.events == len(events)
+
+
 def test_a_visitor_ends_a_run_and_no_remark_is_accepted_after(home):
     stage = conduct(home, scene(player("a"), ticks=50))
     for _ in range(4):

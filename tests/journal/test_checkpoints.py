@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from support import tlog
+from support.attacking import ATTACKS, RUNS, attacked, grown, renumbered, rewritten
 from support.failing import HastyDisk
 from support.offline import SCRIPT, load_script
 from tracklog.home.home import Home
@@ -29,17 +30,14 @@ from tracklog.journal.checkpoints.checkpoint import (
 from tracklog.journal.checkpoints.notes import Note, Signer, Verifier, read_note
 from tracklog.journal.checkpoints.trees import FILE, Added, Trees
 from tracklog.journal.frame import record, run_of, seq_of
-from tracklog.journal.journal import Entry, Journal
 from tracklog.journal.proof import check_proof, prove, prove_all
 from tracklog.journal.storages.file import FileStorage
 from tracklog.journal.storages.memory import MemoryStorage
-from tracklog.journal.stores import Group
 from tracklog.journal.stores.file import FileStore
 from tracklog.model.errors import BadCheckpoint, BadPlug, NotExtended, NotProven
 from tracklog.testing import Clock
 
 AT = "2026-05-05T09:00:00.000Z"
-RUNS = ("r0", "r1", "r2")
 
 
 script = load_script()
@@ -53,16 +51,6 @@ def tree_of(leaves):
     made = Trees()
     made.add(Added(at, ("kin", f"r{at % 3}"), leaf) for at, leaf in enumerate(leaves, 1))
     return made
-
-
-def grown(storage, count=12, start=1):
-    journal = Journal(storage.store, Clock())
-    n = start
-    while n < start + count:
-        group = range(n, min(n + 1 + n % 3, start + count))
-        journal.append([Entry("spoken", "kin", f"r{n % 3}", b'{"n":%d}' % n) for n in group])
-        n = group[-1] + 1
-    return journal
 
 
 def stored(home, count=12):
@@ -272,42 +260,6 @@ def test_a_damaged_record_is_not_signed(tmp_path):
     with Checkpoints(storage) as checkpoints, pytest.raises(NotProven, match="nothing after it"):
         checkpoints.make()
     assert last_checkpoint(storage) is None
-
-
-def rewritten(frames):
-    """A journal of these frames, with a chain of its own."""
-    storage = MemoryStorage()
-    runs = [(run_of(frame), 1) for frame in frames]
-    storage.store.append(lambda first: Group(frames, runs, {}))
-    return storage
-
-
-def renumbered(frames):
-    return [
-        b'{"seq":%d%b' % (seq, frame[frame.index(b",") :]) for seq, frame in enumerate(frames, 1)
-    ]
-
-
-ATTACKS = ("edit", "drop", "insert", "reorder", "fork", "rollback")
-
-
-def attacked(kind, frames, size, chance):
-    """The frames of a journal after an attack on the records up to a checkpoint."""
-    frames, at = list(frames), chance.randrange(size)
-    if kind == "edit":
-        frames[at] = frames[at].replace(b'{"n":', b'{"n":%d' % chance.randrange(1, 10))
-    elif kind == "drop":
-        del frames[at]
-    elif kind == "insert":
-        frames.insert(at, frames[chance.randrange(len(frames))])
-    elif kind == "reorder":
-        other = chance.choice([each for each in range(len(frames)) if each != at])
-        frames[at], frames[other] = frames[other], frames[at]
-    elif kind == "fork":
-        frames[at:] = [frame.replace(b'{"n":', b'{"m":') for frame in frames[at:]]
-    else:
-        del frames[max(1, at) :]
-    return renumbered(frames)
 
 
 @pytest.fixture(scope="module")

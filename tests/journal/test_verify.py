@@ -265,6 +265,7 @@ def test_a_tail_cut_with_its_chain_is_caught_by_an_anchor_only(tmp_path):
     report = judged(home, noted)
     assert report.faults[0].seq == 7
     assert "the tail was cut" in report.faults[0].why
+    assert report.notes[-1].startswith("restore the journal from a backup or an archive before")
 
 
 def test_an_anchor_of_the_past_still_holds_and_a_rewritten_history_does_not(tmp_path):

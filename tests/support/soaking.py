@@ -1,4 +1,4 @@
-"""How long the chaos lasts: `make soak` sets TRACKLOG_SOAK to make it longer and different."""
+"""How long the chaos lasts: `make chaos` sets TRACKLOG_SOAK to make it longer and different."""
 
 import os
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from string import Formatter
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from tracklog.model.errors import TracklogError
+from tracklog.model.yaml_text import NotYaml, read_yaml
 
 Severity = Literal["info", "warning", "critical"]
 Scalar = str | float | bool | None
@@ -156,24 +156,24 @@ class RuleFile(_Shape):
         return {**value, "rules": rules}
 
 
-def parse(text: str, fields: Mapping[str, tuple[str, ...]]) -> RuleFile:
+def parse(text: str | bytes, fields: Mapping[str, tuple[str, ...]]) -> RuleFile:
     """The rules of a text; `fields` are the fields of each table. Raises `BadRules`."""
     try:
-        content = yaml.safe_load(text)
+        _, content = read_yaml(text.encode() if isinstance(text, str) else text)
         if not isinstance(content, dict):
             raise BadRules(
                 "the file is empty" if content is None else "the file has no `rules:`",
                 "`tracklog alerts ready` prints rules to begin with",
             )
         file = RuleFile.model_validate(content)
-    except yaml.YAMLError as error:
-        raise BadRules(f"not YAML: {error}", "correct it at that place") from error
     except ValidationError as error:
         faults = [
             f"{'.'.join(map(str, each['loc'])) or 'the file'}: {each['msg']}"
             for each in error.errors()
         ]
         raise BadRules("; ".join(faults), "see docs/how-to/get-alerts.md") from error
+    except NotYaml as error:
+        raise BadRules(str(error), "correct it at that place") from error
     faults = [fault for rule in file.rules for fault in _faults(rule, file, fields[rule.of])]
     names = [rule.name for rule in file.rules]
     faults += [f"rules: {name} is there twice" for name in {*names} if names.count(name) > 1]
@@ -208,4 +208,4 @@ def _unknown(rule: str, name: str, fields: tuple[str, ...]) -> str:
 
 def load(path: Path, fields: Mapping[str, tuple[str, ...]]) -> RuleFile:
     """The rules of a file."""
-    return parse(path.read_text(), fields)
+    return parse(path.read_bytes(), fields)

@@ -33,8 +33,10 @@ def _show(rows: "list[CostRow]", call: _question.QuestionCall) -> None:
     ]
     _table.put(rows, columns, "no spend was recorded; `tracklog runs` shows what was recorded")
     if any(row.computed_usd is not None for row in rows):
-        as_of = prices.load(call.path).as_of
-        click.echo(f"~ computed, by the list prices of {as_of}", err=True)
+        own = call.path / prices.OWN
+        before = f"the prices in {terminal.plain(str(own))}, else by " if own.exists() else ""
+        listed = prices.load().as_of
+        click.echo(f"~ computed, by {before}the list prices of {listed}", err=True)
     unpriced = sorted({model for row in rows for model in row.unpriced_models})
     if unpriced:
         some = ", ".join(map(terminal.plain, unpriced))

@@ -243,8 +243,15 @@ def _pretty(body: bytes) -> str:
 def _batch_key(call: "Call") -> str | None:
     header = call.headers.get(b"idempotency-key")
     key: str | None = call.query["batch"]
-    if key is None and header is not None:
-        key = header.decode("latin-1").strip()
+    if header is not None:
+        other = header.decode("latin-1").strip()
+        if key is not None and key != other:
+            raise Trouble(
+                400,
+                "the header `Idempotency-Key` and the parameter `batch` name two different keys",
+                "send one of them; nothing was recorded",
+            )
+        key = other
     if key is None:
         return None
     if not key:

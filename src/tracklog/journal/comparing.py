@@ -13,6 +13,12 @@ from tracklog.model.errors import BadFormat
 _MOST = 100
 
 
+RESTORE_FIRST = (
+    "restore the journal from a backup or an archive before you write to it: new records would get "
+    "the numbers of those that are gone"
+)
+
+
 class Fault(NamedTuple):
     """A record that is not as it was recorded, and why."""
 
@@ -200,6 +206,7 @@ class Comparing:
             self.fault(
                 end + 1, f"the tail was cut: the anchor knows record {at}, {end} is the last"
             )
+            self.report.notes.append(RESTORE_FIRST)
         elif at < self.report.first - 1:
             self.fault(at, "the anchor is older than the first record still kept")
         else:

@@ -243,7 +243,7 @@ def conversations(connection: sqlite3.Connection, path: Path) -> Iterator[Stored
 
     def load() -> Body:
         calls = connection.execute("SELECT idx, data FROM gen_metadata ORDER BY idx").fetchall()
-        generations = [[row[0], bytes(row[1] or b"").hex()] for row in calls]
+        generations = [[row[0], _bytes(row[1]).hex()] for row in calls]
         texts, unread, at = [], dict[str, int](), None
         query = "SELECT idx, step_type, metadata, step_payload FROM steps ORDER BY idx"
         for index, kind, meta, payload in connection.execute(query).fetchall():

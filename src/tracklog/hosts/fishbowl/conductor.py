@@ -355,9 +355,11 @@ class Conductor:
                 )
         first, last = verdicts[0].seq or 0, verdicts[-1].seq or 0
         if first != self._last + 1 and self._others_spoke(before=first):
-            self._reload()  # another process wrote in between: use the order of the journal
-        else:
-            self._last = last
+            # Another process wrote in between: use the order of the journal. It shows them, too.
+            self._reload()
+            self._latest = bodies[-1]
+            return
+        self._last = last
         for body in bodies:
             self._latest = body
             self._watch(body)

@@ -24,6 +24,7 @@ from tracklog.hosts.fishbowl.manifest import (
     Positive,
     Strict,
 )
+from tracklog.model.yaml_text import NotYaml, read_yaml
 
 SPY = "spy"
 """The team with this name is the hidden one, if `hidden` names none."""
@@ -184,21 +185,12 @@ class _Source:
 
     def _read(self, path: Path) -> tuple[yaml.Node | None, Any]:
         try:
-            text = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            self.faults.append(Fault(str(path), "", "it is not UTF-8"))
+            node, value = read_yaml(path.read_bytes())
+        except NotYaml as error:
+            self.faults.append(Fault(f"{path}{error.place}", "", error.problem))
             return None, None
-        try:
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
-            self.faults += _duplicate_keys(path, node)
-            return node, yaml.safe_load(text)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-            self.faults.append(Fault(place, "", f"no YAML: {error.problem or error}"))
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            self.faults.append(Fault(str(path), "", f"no YAML: {str(error).splitlines()[0]}"))
-        return None, None
+        self.faults += _duplicate_keys(path, node)
+        return node, value
 
 
 def _duplicate_keys(path: Path, node: yaml.Node | None) -> Iterator[Fault]:

@@ -7,9 +7,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from tracklog import TracklogError
+from tracklog.model.yaml_text import NotYaml, read_yaml
 
 ENGINE = 1
 """The version of the engine; a run of a newer one is read and not executed."""
@@ -199,9 +198,9 @@ def read_settings(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     A key, a secret or a model's key is the name of an environment variable.
     """
     try:
-        file = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise _bad(path, f"is no YAML: {error}") from None
+        _, file = read_yaml(path.read_bytes())
+    except NotYaml as error:
+        raise _bad(path, f"cannot be read: {error}") from None
     if not isinstance(file, dict):
         raise _bad(path, "holds no mapping")
     options: dict[str, Any] = {}

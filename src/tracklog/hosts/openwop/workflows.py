@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import yaml
 
 from tracklog.hosts.openwop.agents import Agents, ref_of
 from tracklog.hosts.openwop.checking import (
@@ -21,6 +20,7 @@ from tracklog.hosts.openwop.kinds import KINDS, Site, invalid, is_conformance
 from tracklog.hosts.openwop.schemas import PUBLISHED
 from tracklog.hosts.openwop.settings import Settings
 from tracklog.hosts.openwop.tools import ECHO
+from tracklog.model.yaml_text import read_yaml
 
 
 class Workflows:
@@ -133,11 +133,13 @@ def _documents(folders: tuple[Path, ...]) -> Iterator[Path]:
 def _read(path: Path) -> Any:
     try:
         raw = path.read_bytes()
-        return orjson.loads(raw) if path.suffix == ".json" else yaml.safe_load(raw)
+        if path.suffix != ".json":
+            raw = orjson.dumps(read_yaml(raw)[1])
+        return orjson.loads(raw)
+    except TypeError as error:
+        raise ValueError(f"it has a value or a key that JSON does not have: {error}") from None
     except orjson.JSONDecodeError as error:
         raise ValueError(f"this is no JSON: {error}") from None
-    except yaml.YAMLError as error:
-        raise ValueError(f"this is no YAML: {error}") from None
     except OSError as error:
         raise ValueError(error.strerror or str(error)) from None
 

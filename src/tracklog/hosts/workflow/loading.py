@@ -25,6 +25,7 @@ from tracklog.hosts.workflow.flow import (
     PluginStep,
     WhileStep,
 )
+from tracklog.model.yaml_text import NotYaml, read_yaml
 
 Loc = tuple[str | int, ...]
 ROOTS = ("inputs", "steps", "item", "index", "run")
@@ -94,16 +95,9 @@ class _Check:
             self.faults.append(Fault(str(path), "", f"cannot be read: {error.strerror}"))
             return None
         try:
-            node = yaml.compose(source.decode(), Loader=yaml.SafeLoader)
-            value = yaml.safe_load(source)
-        except UnicodeDecodeError as error:
-            self.faults.append(Fault(str(path), "", f"is not UTF-8: byte {error.start}"))
-            return None
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-            problem = getattr(error, "problem", None) or str(error)
-            self.faults.append(Fault(place, "", f"it is not YAML: {problem}"))
+            node, value = read_yaml(source)
+        except NotYaml as error:
+            self.faults.append(Fault(f"{path}{error.place}", "", error.problem))
             return None
         before = len(self.faults)
         file = _File(path, node, self)

@@ -19,7 +19,7 @@ from tracklog.journal.checkpoints.notes import (
     verified,
 )
 from tracklog.journal.checkpoints.trees import FILE, Trees, added
-from tracklog.journal.comparing import Fault
+from tracklog.journal.comparing import RESTORE_FIRST, Fault
 from tracklog.journal.storages import Storage
 from tracklog.model.errors import BadCheckpoint, NotExtended
 
@@ -186,7 +186,7 @@ def compare(storage: Storage, checkpoint: Checkpoint) -> Compared:
     if store.last < size:
         end = store.last
         why = f"is gone: the checkpoint has {size} records, {end} is the last"
-        return Compared(checkpoint, [Fault(end + 1, why)])
+        return Compared(checkpoint, [Fault(end + 1, why)], (RESTORE_FIRST,))
     path = storage.folder / FILE
     pruned = min(store.origin().through, size)
     known = Trees(path, readonly=True) if path.exists() else Trees()

@@ -1,0 +1,72 @@
+"""The memory of a collector that gets 5,000 events a second."""
+
+import os
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from soak.kills import Batches, Request, Server, ended, line
+
+RATE, BATCH = 5_000, 500
+MINUTES = float(os.environ.get("SOAK_MINUTES_OF_MEMORY", "60"))
+"""One turn is one stretch: a slope needs time."""
+WARM = 0.3
+"""The part of it that is not counted: caches fill."""
+
+
+def turn(_number: int) -> Counter[str]:
+    """One stretch; the slope is in kilobytes an hour, of the samples after the warm-up."""
+    with tempfile.TemporaryDirectory(prefix="tracklog-soak-") as folder:
+        return _stretch(Path(folder) / "home", 60 * MINUTES)
+
+
+def _stretch(home: Path, seconds: float) -> Counter[str]:
+    process, port = _served(home)
+    request, begun, sent, samples = Request(port), time.monotonic(), 0, []
+    try:
+        while (now := time.monotonic() - begun) < seconds:
+            if len(samples) <= now // 5:
+                samples.append((now, _resident(process)))
+            if sent > now * RATE:
+                time.sleep(sent / RATE - now)
+                continue
+            request.send(sent // BATCH, [line(sent + each, 60) for each in range(BATCH)])
+            while (status := request.hear()) is None:
+                pass
+            assert status == 200, status
+            sent += BATCH
+    finally:
+        request.socket.close()
+        ended(process)
+    counted = [each for each in samples if each[0] >= WARM * seconds]
+    return Counter(
+        seconds_of_load=round(seconds),
+        events=sent,
+        events_per_second=round(sent / seconds),
+        kilobytes_per_hour=round(_slope(counted) * 3600),
+        kilobytes_at_most=max(size for _, size in samples),
+    )
+
+
+def _served(home: Path) -> tuple[int, int]:
+    server = Server(home, Batches("", large=False))
+    for request in server._requests:
+        request.socket.close()
+    return server.process, server.port
+
+
+def _resident(process: int) -> int:
+    """Kilobytes."""
+    for row in Path(f"/proc/{process}/status").read_text().splitlines():
+        if row.startswith("VmRSS:"):
+            return int(row.split()[1])
+    raise AssertionError("the collector has ended")
+
+
+def _slope(samples: list[tuple[float, int]]) -> float:
+    """By least squares, in kilobytes a second."""
+    times, sizes = zip(*samples, strict=True)
+    middle, mean = sum(times) / len(times), sum(sizes) / len(sizes)
+    spread = sum((each - middle) ** 2 for each in times)
+    return sum((at - middle) * (size - mean) for at, size in samples) / spread if spread else 0.0
