@@ -67,6 +67,7 @@ TESTS: list[tuple[str, tuple[str, ...]]] = [
     ("log.py", ("log", "numbers bytes")),
     ("names.py", ("names", "cli")),
     ("reading/*", ("story why diff", "related importing", "views exporters")),
+    ("web/yaml_text.py", ("yaml_text", "alerts host_workflow")),
     ("web/unpacking.py", ("collector_refusals", "collector_guard")),
     ("web/*", ("collector_guard collector_refusals", "collector openapi", "host_openwop")),
     ("index/indexes/postgresql/*", ("postgres_index", "index")),

@@ -188,3 +188,21 @@ def test_a_cell_of_another_type_does_not_end_an_import(home, tmp_path):
                     connection.execute(f'UPDATE "{table}" SET "{row[1]}" = \'text\'')
         connection.commit()
     assert imported(home, path).lines["refused"] == 0
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE threads SET id = CAST(x'b400ff' AS TEXT)",
+        "PRAGMA writable_schema = ON; "
+        "UPDATE sqlite_master SET sql = CAST(x'22ff87' AS TEXT) WHERE name = 'threads'",
+    ],
+)
+def test_a_database_with_text_that_is_no_utf8_does_not_end_an_import(home, tmp_path, statement):
+    """Found by fuzzing: an id that is not found again, and a message of SQLite that quotes it."""
+    path = tmp_path / "threads.db"
+    shutil.copy(SAMPLE.parents[1] / "zed" / "threads.db", path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(statement)
+        connection.commit()
+    assert imported(home, path).lines["accepted"] == 0

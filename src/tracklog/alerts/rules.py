@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from tracklog.model.errors import TracklogError
-from tracklog.model.yaml_text import NotYaml, read_yaml
+from tracklog.web.yaml_text import NotYaml, read_yaml
 
 Severity = Literal["info", "warning", "critical"]
 Scalar = str | float | bool | None

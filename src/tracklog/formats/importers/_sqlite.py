@@ -38,7 +38,7 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         connection = _open(path)
         yield connection
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # its message quotes what is damaged
         raise Unreadable(0, f"SQLite says: {error}") from error
     finally:
         if connection is not None:

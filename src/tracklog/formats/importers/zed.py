@@ -217,6 +217,8 @@ def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
     """The threads of a database, by the hash of their content."""
     for (id,) in connection.execute("SELECT id FROM threads ORDER BY updated_at, id").fetchall():
         thread_row = connection.execute("SELECT * FROM threads WHERE id = ?", (id,)).fetchone()
+        if thread_row is None:  # deleted meanwhile, or an id that is no valid text
+            continue
         data = thread_row["data"]
         raw = data if isinstance(data, bytes) else str(data).encode()
         row = without(row_of(thread_row), "data")

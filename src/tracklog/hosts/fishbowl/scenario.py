@@ -24,7 +24,7 @@ from tracklog.hosts.fishbowl.manifest import (
     Positive,
     Strict,
 )
-from tracklog.model.yaml_text import NotYaml, read_yaml
+from tracklog.web.yaml_text import NotYaml, read_yaml
 
 SPY = "spy"
 """The team with this name is the hidden one, if `hidden` names none."""

@@ -20,7 +20,7 @@ from tracklog.hosts.openwop.kinds import KINDS, Site, invalid, is_conformance
 from tracklog.hosts.openwop.schemas import PUBLISHED
 from tracklog.hosts.openwop.settings import Settings
 from tracklog.hosts.openwop.tools import ECHO
-from tracklog.model.yaml_text import read_yaml
+from tracklog.web.yaml_text import read_yaml
 
 
 class Workflows:

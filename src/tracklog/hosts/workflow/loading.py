@@ -25,7 +25,7 @@ from tracklog.hosts.workflow.flow import (
     PluginStep,
     WhileStep,
 )
-from tracklog.model.yaml_text import NotYaml, read_yaml
+from tracklog.web.yaml_text import NotYaml, read_yaml
 
 Loc = tuple[str | int, ...]
 ROOTS = ("inputs", "steps", "item", "index", "run")
