@@ -219,3 +219,15 @@ def test_every_table_has_the_fields_that_it_says(history):
         for row in table.rows(history, rule, NOW + 4000):
             assert set(row.values) == set(table.fields)
             assert row.key
+
+
+def test_old_runs_that_are_imported_now_are_no_outcomes_of_the_last_hour(history):
+    log, now = Log(history), NOW + 4000
+    for number in range(6):
+        run = ("tracklog", f"old-{number}")
+        for fact in (Began(what="run", task="Old"), Ended(what="run", passed=False)):
+            log.append(log.fact_line(run, fact, at=stamp(NOW - 90 * 86_400)), "tracklog")
+    history.index.catch_up()
+    (rule,) = rules("name: r, of: outcomes, over: 1h, when: {failed: '> 0'}, to: [desk]").rules
+    (row,) = TABLES["outcomes"].rows(history, rule, now)
+    assert (row.values["runs"], row.values["failed"]) == (2, 1)

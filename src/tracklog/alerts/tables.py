@@ -111,7 +111,7 @@ def _costs(home: Home, rule: Rule, now: float) -> list[Row]:
 def _outcomes(home: Home, rule: Rule, now: float) -> list[Row]:
     ended: dict[str, list[RunRow]] = defaultdict(list)
     for row in _listed(home, now):
-        at = epoch_ms(row.last_activity)
+        at = epoch_ms(_event_time(row))
         if row.ended and at is not None and at / 1000 >= now - rule.over:
             named = {"agent": row.agents[0] if row.agents else None, "model": row.model}
             named |= {"project": row.project, "branch": row.branch}
