@@ -24,7 +24,7 @@ ifneq ($(and $(ASKED),$(wildcard .venv/.ready)),)
 OTHER := $(shell [ "$$($(PYTHON) $(VERSION))" = "$$($(BIN)/python $(VERSION))" ] || echo other-python)
 endif
 
-.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots pictures cover check check-ts format derive hooks soak chaos fuzz cluster-test proof mutate bench bench-against bench-peers dist docs lock clean
+.PHONY: help setup run test test-python test-ts test-browser chromium other-python screenshots pictures cover check check-ts format derive hooks soak chaos fuzz cluster-test proof mutate agents bench bench-against bench-peers dist docs lock clean
 
 ##@ Use
 help:  ## Show the targets.
@@ -142,6 +142,9 @@ cluster-test: setup  ## Kill PostgreSQL and collectors on it a hundred times eac
 
 proof: setup  ## Show which test proves which requirement.
 	$(BIN)/python tests/proof.py
+
+agents: setup  ## Run real agents and frameworks, newest versions, against a fake model server, and compare the record with what happened; needs the network.
+	$(BIN)/python scripts/agents/frameworks.py
 
 ROOM ?= dialects
 SAMPLE ?= 60
