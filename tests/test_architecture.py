@@ -45,6 +45,7 @@ PLUGS = (
     "index.indexes",
     "formats.importers",
     "formats.exporters",
+    "formats.hooks",
     "formats.providers",
     "adapters",
     "hosts",
@@ -52,6 +53,7 @@ PLUGS = (
 )
 """Folders of plugs: a plug imports no other plug of its folder."""
 
+OF_A_PROVIDER = ("formats.importers", "formats.hooks")
 CROSSINGS = {
     ("tracklog.dialects.ralph", "tracklog.dialects.kahn_ci"),  # a profile builds on its base
 }
@@ -59,6 +61,7 @@ SPEAKERS = {
     "tracklog.recording": "awf",
     "tracklog.formats.exec": "awf",
     "tracklog.home": "tracklog",  # an operator's acts, on record
+    "tracklog.formats.hooks": "tracklog",
     "tracklog.formats.importers": "tracklog",
     "tracklog.formats.importing": "tracklog",
     "tracklog.formats.importing_lines": "tracklog",
@@ -189,7 +192,10 @@ def test_only_its_speakers_and_questions_import_a_plug(name):
             or (folder == "dialects" and speaks(name) == which)
             or (folder == "folds" and room(name) in ("answers", "formats"))
             # A provider's files are read with the normaliser of its streams.
-            or (folder == "formats.providers" and plug(name) == ("formats.importers", which))
+            or (
+                folder == "formats.providers"
+                and plug(name) in [(each, which) for each in OF_A_PROVIDER]
+            )
         )
         assert allowed, f"{name} imports {other}"
 

@@ -126,6 +126,11 @@ export function AgentInRun({ question }: { question: InboxRow }) {
   );
 }
 
+/** A question that only the agent's own terminal can answer. */
+export function InTerminal() {
+  return <p className="soft small">Answer in the agent’s own terminal: an answer from here would not reach it.</p>;
+}
+
 interface AskedProps {
   readonly question: InboxRow;
   readonly focus?: boolean;
@@ -195,7 +200,9 @@ export function Asked({ question, focus = false, context = false, children }: As
           <Text>{pending.why}</Text>
         </p>
       )}
-      {!open ? (
+      {open && !question.answerable ? (
+        <InTerminal />
+      ) : !open ? (
         text && (
           <p className="soft small">
             not sent: <Text>{text}</Text>

@@ -8,7 +8,7 @@ import { inert } from "../lib/text";
 import { useToasts } from "../lib/toasts";
 import { Text } from "./bits";
 import { Icon, StatusGlyph } from "./icons";
-import { AgentInRun, inWords, Settled, useDraft, useWaiting } from "./question";
+import { AgentInRun, InTerminal, inWords, Settled, useDraft, useWaiting } from "./question";
 
 const SHOWN = 3;
 
@@ -51,7 +51,7 @@ function WaitRow({ question, pending }: { question: InboxRow; pending: boolean }
     event.preventDefault();
     if (text.trim()) send(text);
   };
-  const open = isOpen(question) && !pending;
+  const open = isOpen(question) && !pending && question.answerable;
   return (
     <article className="wait-row" aria-labelledby={id}>
       <h2 id={id}>
@@ -63,6 +63,7 @@ function WaitRow({ question, pending }: { question: InboxRow; pending: boolean }
         <AgentInRun question={question} />
       </span>
       {!isOpen(question) && <Settled question={question} />}
+      {isOpen(question) && !question.answerable && <InTerminal />}
       {open && (
         <span className="choices">
           {question.options.map((option, n) => (

@@ -24,6 +24,8 @@ class InboxRow:
     text: str | None
     options: list[str]
     call_id: str | None
+    answerable: bool
+    """False: it is asked in the agent's own terminal, and can be answered only there."""
     state: Literal["open", "expired", "abandoned", "answered", "unasked"]
     """`abandoned`: its run has ended; `unasked`: only the answer was recorded."""
     waiting_seconds: float | None

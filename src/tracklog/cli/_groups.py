@@ -18,7 +18,7 @@ GROUPS = (
     VerbSection(
         "Record",
         "get events into the journal",
-        ("serve", "record", "follow", "import", "reimport", "exec", "emitter"),
+        ("serve", "record", "follow", "import", "reimport", "exec", "connect", "emitter"),
     ),
     VerbSection(
         "Look",

@@ -17,9 +17,15 @@ def _show(rows: "list[InboxRow]", call: _question.QuestionCall) -> None:
         _table.Column("by", lambda row: row.answered_by or None, rank=2, cut=8),
         # The id for `tracklog answer`: always shown, and complete.
         _table.Column("id", lambda row: row.question_id),
-        _table.Column("question", lambda row: row.text, cut=16, wrap=True),
+        _table.Column("question", _question_of, cut=16, wrap=True),
     ]
     _table.put(rows, columns, "nobody waits for a person; `tracklog runs` shows the current state")
+
+
+def _question_of(row: "InboxRow") -> str | None:
+    if row.answerable or row.state != "open":
+        return row.text
+    return f"{row.text or row.question_id} (answer in the agent's terminal)"
 
 
 command = _question.verb("inbox", _show)

@@ -18,6 +18,7 @@ from tracklog.collector.archiving import ArchiveWorker
 from tracklog.collector.checkpointing import CheckpointWorker
 from tracklog.collector.committing import Committer
 from tracklog.collector.grpc import GrpcServer
+from tracklog.collector.hooks import HookIntake
 from tracklog.collector.ingest import BY_ADDRESS
 from tracklog.collector.metrics import Counts
 from tracklog.collector.pages import SAFE, Console
@@ -126,6 +127,7 @@ class Collector:
         self.grpc: GrpcServer | None = None
         self.counts = Counts()
         self.telemetry = otlp.Telemetry(home)
+        self.hooks = HookIntake(self.telemetry)
         self.router = Router(ROUTES)
         self.console = Console()
         self.pool = ThreadPoolExecutor(_THREADS, "checker")

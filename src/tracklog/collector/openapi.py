@@ -22,6 +22,7 @@ ABOUT_HEADER = (
 )
 
 _NAMES = {
+    "agent": "The agent: claude, codex, copilot, gemini or opencode.",
     "dialect": "The language of the lines, as `tracklog dialects` lists them.",
     "family": "The family of the run.",
     "run": "The id of the run, percent-encoded; `~.` and `~..` for a run called `.` or `..`.",

@@ -79,6 +79,10 @@ def give(
     if row.state == "answered":
         return row, _same(home, row, answer, by)
     _check_open(row)
+    if not row.answerable:
+        raise NotAnswered(
+            "this question is asked in the agent's own terminal", "answer it in that terminal"
+        )
     family, name = row.family, row.run
     _check_host(home, family, name)
     now = stamp(home.clock())

@@ -18,7 +18,7 @@ from tracklog.dialects import tracklog as native
 from tracklog.dialects.checking import parse
 from tracklog.formats.importers import LineWriter, hashed
 from tracklog.formats.importers.otlp import MAPPING, WRITER, wire, write_items
-from tracklog.formats.importers.otlp.memory import Memory
+from tracklog.formats.importers.otlp.memory import HOOKS, Memory
 from tracklog.model.event import Refusal
 from tracklog.web import bodies
 from tracklog.web.trouble import Trouble
@@ -73,7 +73,8 @@ _CODES = {
 """The codes of google.rpc.Status for our status codes."""
 _GZIP = re.compile(rb"(?:^|,)gzip(?:;q=(?!0(?:\.0*)?(?:,|$))[^,]*)?(?:,|$)")
 """An `Accept-Encoding` that accepts gzip: named, and not with a weight of 0."""
-_OURS = f'"writer":"{WRITER}"'.encode()
+_OURS = (WRITER, HOOKS)
+_MARKS = tuple(f'"writer":"{writer}"'.encode() for writer in _OURS)
 
 
 async def traces(collector: "Collector", call: "Call") -> Response:
@@ -233,13 +234,34 @@ class Telemetry:
         self.pool.shutdown()
 
     def _admitted(self, items: list[wire.Item]) -> "tuple[list[Verdict], list[wire.RefusedItem]]":
+        rows: list[tuple[wire.Item, str, int]] = []
+
+        def write(out: LineWriter, memory: Memory) -> None:
+            rows.extend(write_items(items, out, memory))
+
+        def judge(verdicts: "list[Verdict]", memory: Memory) -> "list[wire.RefusedItem]":
+            return self._refused(rows, verdicts, memory)
+
+        return self.admit(WRITER, MAPPING, write, judge)
+
+    def admit(
+        self,
+        writer: str,
+        mapping: str,
+        write: Callable[[LineWriter, Memory], None],
+        judge: "Callable[[list[Verdict], Memory], T]",
+    ) -> "tuple[list[Verdict], T]":
+        """Admit the lines that `write` writes, and what `judge` makes of their verdicts.
+
+        One at a time: what is new depends on what was admitted before.
+        """
         with self._turn:
             memory = self._remembered()
             contents: dict[str, bytes] = {}
             put = _into(contents)
-            out = LineWriter(WRITER, MAPPING, "", put=put, redact=self.home.redact)
+            out = LineWriter(writer, mapping, "", put=put, redact=self.home.redact)
             try:
-                rows = list(write_items(items, out, memory))
+                write(out, memory)
                 # The blobs first: a line must not refer to a blob that does not exist.
                 self.home.blobs.put_all(contents.values())
                 lines, bodies = out.lines, out.bodies
@@ -255,7 +277,7 @@ class Telemetry:
             except BaseException:
                 self._memory = None
                 raise
-            return verdicts, self._refused(rows, verdicts, memory)
+            return verdicts, judge(verdicts, memory)
 
     def _refused(
         self,
@@ -280,14 +302,14 @@ class Telemetry:
 
     def _remembered(self) -> Memory:
         if self._memory is None:
-            self._memory = Memory(recall=self._recall, fetch=self.home.blobs.get)
+            self._memory = Memory(recall=self.recall, fetch=self.home.blobs.get)
             for body in _bodies(record.line for record in self.home.newest(_TAIL)):
                 self._memory.remember(body)
             self._memory.unnamed.settle(self._memory.agent_above)
         return self._memory
 
-    def _recall(self, run: str) -> Iterator[Mapping[str, Any]]:
-        """The known facts of a run, from its own lines."""
+    def recall(self, run: str) -> Iterator[Mapping[str, Any]]:
+        """What OTLP and hooks reported of a run, from its own lines."""
         of = (native.dialect.family, run)
         yield from _bodies(record.line for record in self.home.journal.records(run=of))
 
@@ -305,9 +327,9 @@ def _into(contents: dict[str, bytes]) -> Callable[[bytes], str]:
 
 def _bodies(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
     for line in lines:
-        if _OURS in line and not isinstance(parsed := parse(line), Refusal):
+        if any(mark in line for mark in _MARKS) and not isinstance(parsed := parse(line), Refusal):
             body, _ = parsed
-            if body.get("origin", {}).get("writer") == WRITER:
+            if body.get("origin", {}).get("writer") in _OURS:
                 yield body
 
 

@@ -10,6 +10,7 @@ from tracklog.answers import NO_RUN, Param, flag, integer, text
 from tracklog.collector import (
     events,
     exchange,
+    hooks,
     hosting,
     inbox,
     ingest,
@@ -47,6 +48,7 @@ from tracklog.collector.shapes import (
     StartBody,
     StartedRun,
     StopBody,
+    ref,
 )
 from tracklog.journal.proof import Proof
 from tracklog.web.routing import Call, Endpoint, Route
@@ -149,6 +151,22 @@ ROUTES: tuple[Route, ...] = (
         body=LINES,
         result=Admitted,
         answers=_NOT_ADMITTED,
+    ),
+    _post(
+        path="/api/hooks/{agent}",
+        endpoint=hooks.receive,
+        about="Store one event of the hooks of an agent, as the agent sends it. `tracklog connect` "
+        "sets an agent up to send its events here. The answer is an empty object.",
+        params=(text("event", "The name of the event, where the event itself does not have it."),),
+        needs=("write",),
+        takes=JSON,
+        body=ref("JsonObject"),
+        schema={"type": "object", "additionalProperties": False},
+        answers={
+            400: "The event names no session, or is no JSON object.",
+            404: "There is no such agent.",
+            **{status: about for status, about in _NOT_ADMITTED.items() if status >= 413},
+        },
     ),
     _telemetry(
         "traces",

@@ -8,6 +8,9 @@ from tracklog.folds import Fold, Position, epoch_ms, row_key, short, text_of, wh
 from tracklog.journal.frame import stamp
 from tracklog.model.fact import Answered, Asked
 
+HOOKS = "hooks"
+"""The writer of lines that an agent's hooks reported: an answer given here would not reach it."""
+
 
 @dataclass(slots=True)
 class State:
@@ -21,6 +24,8 @@ class State:
     options: list[str] = field(default_factory=list)
     call_id: str | None = None
     expires: str | None = None
+    elsewhere: bool = False
+    """It is asked in the agent's own terminal, and can be answered only there."""
     times_asked: int = 0
     """An agent may ask again under the same id, and then waits again."""
     asked_seq: int | None = None
@@ -53,6 +58,7 @@ def step(state: State, position: Position, fact: Asked | Answered) -> State:
             state.answer = state.answered_seq = state.answered_ms = None
         state.what, state.text = word(fact.what) or state.what, short(fact.text, 2000)
         state.call_id, state.expires = word(fact.call_id), word(fact.expires)
+        state.elsewhere = position.writer == HOOKS
         options = fact.options if isinstance(fact.options, tuple | list) else ()
         state.options = [short(option) or "" for option in options[:50]]
     else:
@@ -108,6 +114,7 @@ def _row(state: State, now: str, closing: State | None, *, ended: bool) -> dict[
         "text": state.text,
         "options": state.options,
         "call_id": state.call_id,
+        "answerable": not state.elsewhere,
         "state": stands,
         "waiting_seconds": None
         if state.asked_ms is None or until is None

@@ -212,14 +212,22 @@ def _began(state: State, position: Position, fact: Began) -> None:
         git = fact.git if isinstance(fact.git, Mapping) else {}
         state.branch = short(git.get("branch")) or state.branch
     if fact.what == "run":
-        # A run that begins again goes on: what it had come to is no longer its end.
-        state.begun, state.ended, state.ended_ms, state.seconds = True, False, None, None
-        state.outcome = state.passed = state.score = None
+        state.begun = True
+        if not _is_late(state, position, fact):
+            # A run that begins again goes on: what it had come to is no longer its end.
+            state.ended, state.ended_ms, state.seconds = False, None, None
+            state.outcome = state.passed = state.score = None
     elif fact.what == "agent":
         state.ends.pop(word(fact.agent) or "", None)
         _phase(state, fact, "working")
     elif fact.step is not None:
         state.steps[text_of(fact.step)] = "working"
+
+
+def _is_late(state: State, position: Position, fact: Began) -> bool:
+    """Whether it reports a begin that happened before the known end: another source may be slower."""
+    began = None if epoch_ms(position.at) is None else _when(state, position, fact)
+    return began is not None and state.ended_ms is not None and began < state.ended_ms
 
 
 def _ended(state: State, position: Position, fact: Ended) -> None:

@@ -1,6 +1,7 @@
-"""Every importer and exporter, by name."""
+"""Every importer, exporter and hook, by name."""
 
 from tracklog.formats.exporters import Exporter
+from tracklog.formats.hooks import Hook
 from tracklog.formats.importers import Importer
 from tracklog.home.plugs import Registry
 
@@ -10,6 +11,8 @@ _importers: Registry[Importer] = Registry(
 _exporters: Registry[Exporter] = Registry(
     "tracklog.formats.exporters", Exporter, group="tracklog.exporters", called="format"
 )
+_hooks: Registry[Hook] = Registry("tracklog.formats.hooks", Hook, group="tracklog.hooks")
 
 importer, importers, importer_names = _importers.get, _importers.all, _importers.names
 exporter, exporters, exporter_names = _exporters.get, _exporters.all, _exporters.names
+hook, hooks, hook_names = _hooks.get, _hooks.all, _hooks.names

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,8 @@ from tracklog.formats.importers import (
     utc_time,
     word,
 )
-from tracklog.formats.providers.gemini import block_of, message_tokens, thought_of
+from tracklog.formats.importers._live_calls import LiveCalls
+from tracklog.formats.providers.gemini import block_of, exit_code_in, message_tokens, thought_of
 from tracklog.model.fact import Began, Called, Fact, Linked, Noted, Returned, Said, Spent
 
 NAME = "gemini"
@@ -149,7 +151,7 @@ class GeminiReader(Reader):
             remember(self._live, id, 1, LONG)
             self.out.again({**mark, "origin": {**mark["origin"], "record": id}})
             for each in _all_of(self.out.lift.value(message), id):
-                self.out.write(each.fact, at=each.at, extra=each.extra)
+                self.out.write(self._named(each.fact), at=each.at, extra=each.extra)
             mark = self.out.mark()
 
     def _rewind(self, raw: Raw, id: Any) -> None:
@@ -196,8 +198,15 @@ class GeminiReader(Reader):
             seen.append(print_)
             if not known:
                 self.out.report.unknown[kind] += 1
-            self.out.write(each.fact, at=each.at, extra=each.extra, n=n)
+            self.out.write(self._named(each.fact), at=each.at, extra=each.extra, n=n)
         remember(prints, id, seen, LONG)
+
+    def _named(self, fact: Fact) -> Fact:
+        """A call with the id under which the hooks of Gemini CLI report it."""
+        if not isinstance(fact, Called):
+            return fact
+        id = LiveCalls(self.state).id_of(fact.tool, fact.input, fact.call_id)
+        return replace(fact, provider_call_id=id)
 
 
 def _all_of(value: dict[str, Any], id: str) -> list[_Message]:
@@ -266,10 +275,12 @@ def _answered(fields: dict[str, Any]) -> Returned:
     response = fields.get("response")
     error = response.get("error") if isinstance(response, dict) else None
     output = response.get("output", response) if isinstance(response, dict) else response
+    exit_code = exit_code_in(fields.get("name"), output)
     return Returned(
         call_id=word(fields.get("id")) or "unknown",
         tool=word(fields.get("name")),
-        ok=error is None,
+        ok=error is None and not exit_code,
+        exit_code=exit_code,
         output=None if error is not None else output,
         error=error,
         synthetic_id=not word(fields.get("id")),
@@ -303,7 +314,7 @@ def _call(call: dict[str, Any], synthetic: str, at: str | None) -> list[_Message
     answer = next((each["functionResponse"] for each in answers if _has_response(each)), {})
     returned = _answered(answer)
     status = word(call.get("status"))
-    ok = {"success": True, "error": False}.get(status or "")
+    ok = {"success": not returned.exit_code, "error": False}.get(status or "")
     output = returned.output if answer else results
     later = utc_time(call.get("timestamp")) or at
     back = Returned(
@@ -311,6 +322,7 @@ def _call(call: dict[str, Any], synthetic: str, at: str | None) -> list[_Message
         tool=name,
         ok=ok,
         output=output,
+        exit_code=returned.exit_code,
         error=returned.error,
         status=status,
         synthetic_id=id is None,
@@ -357,7 +369,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:  # noqa:
 importer = Importer(
     name=NAME,
     about="Gemini CLI: ~/.gemini/tmp/*/chats, both file forms.",
-    mapping="1",
+    mapping="2",
     reader=GeminiReader,
     recognise=by_signs(SIGNS),
     find=find,

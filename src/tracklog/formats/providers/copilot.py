@@ -61,6 +61,8 @@ class CopilotResult(NamedTuple):
     error: Any
     wrong: bool | None
     """Whether it failed, where that is stated."""
+    exit_code: int | None = None
+    """Of a command; Copilot calls every command that ran a success."""
 
 
 def return_of(data: Body) -> CopilotResult:
@@ -68,7 +70,11 @@ def return_of(data: Body) -> CopilotResult:
     result, error, success = data.get("result"), data.get("error"), data.get("success")
     output = result.get("content") if isinstance(result, dict) else result
     error = error.get("message", error) if isinstance(error, dict) else error
-    return CopilotResult(output, error, not success if isinstance(success, bool) else None)
+    code = obj(data.get("shellExecution")).get("exitCode")
+    if not isinstance(code, int) or isinstance(code, bool):
+        code = None
+    wrong = not success if isinstance(success, bool) else None
+    return CopilotResult(output, error, True if code else wrong, code)
 
 
 def thought_of(data: Body) -> Body | None:

@@ -1,5 +1,6 @@
 """Gemini CLI: the output of `gemini -p --output-format stream-json`, and the messages of its files."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -49,6 +50,17 @@ def message_tokens(raw: Any) -> Body:
         tool_tokens=tool,
         total_tokens=count(amounts.get("total")),
     )
+
+
+def exit_code_in(tool: object, output: object) -> int | None:
+    """The exit code of a command, which stands only in its output, and there only if it is not 0."""
+    if tool != "run_shell_command" or not isinstance(output, str):
+        return None
+    found = _EXITED.search(output)
+    return int(found[1]) if found else None
+
+
+_EXITED = re.compile(r"^Exit Code: (-?[0-9]{1,9})$", re.MULTILINE)
 
 
 def block_of(part: Any) -> Body | None:

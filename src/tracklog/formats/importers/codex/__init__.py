@@ -85,7 +85,7 @@ def fits(body: Body) -> bool:
 importer = Importer(
     name=NAME,
     about="The rollouts of Codex, with its sub-agents, and the output of `codex exec --json`.",
-    mapping="2",
+    mapping="3",
     reader=reader,
     recognise=recognise,
     find=find,

@@ -138,8 +138,10 @@ def _call(line: CodexRecord, item: Body) -> str:
 
 
 def _completed_call(line: CodexRecord, item: Body) -> None:
-    id = _id(line, item)
-    if id is None or not line.state.get("started", {}).pop(id, None):
+    own = word(item.get("id"))
+    is_known = own is not None and own in line.state.get("calls", {})  # by a response item
+    id = own if is_known else _id(line, item)
+    if not is_known and (id is None or not line.state.get("started", {}).pop(id, None)):
         called = _call(line, item)
         line.state["started"].pop(called, None)
     back = return_of(item)

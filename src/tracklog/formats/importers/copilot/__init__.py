@@ -1,7 +1,6 @@
 """Copilot CLI: the events of its sessions."""
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 from tracklog.formats.importers import (
@@ -16,7 +15,9 @@ from tracklog.formats.importers import (
     utc_time,
     word,
 )
+from tracklog.formats.importers._live_calls import LiveCalls
 from tracklog.formats.importers._snapshots import foreign_block
+from tracklog.formats.importers.copilot.durations import between
 from tracklog.formats.importers.copilot.files import find, recognise, session_of
 from tracklog.formats.providers import input_of
 from tracklog.formats.providers.copilot import return_of, thought_of, token_details, tokens
@@ -282,10 +283,13 @@ class CopilotReader(Reader):
             return
         remember(known, id or fallback, bool(server), LONG)
         parent = word(fields.get("parentToolCallId")) or word(around.get("parentToolCallId"))
+        given = input_of(fields.get("arguments"))
+        live = LiveCalls(self.state).id_of(tool or "unknown", given, id or fallback)
         called = Called(
             tool=tool or "unknown",
             call_id=id or fallback,
-            input=input_of(fields.get("arguments")),
+            input=given,
+            provider_call_id=None if self._run else live,
             parent_call_id=parent,
             tool_server=server,
             synthetic_id=id is None,
@@ -311,7 +315,8 @@ class CopilotReader(Reader):
             ok=None if returned.wrong is None else not returned.wrong,
             output=returned.output,
             error=returned.error,
-            seconds=_between(began, self._at),
+            exit_code=returned.exit_code,
+            seconds=between(began, self._at),
             synthetic_id=id is None,
             step=self._step,
             agent=self._agent,
@@ -478,20 +483,10 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _between(began: str | None, ended: str | None) -> float | None:
-    if not began or not ended:
-        return None
-    try:
-        spent = datetime.fromisoformat(ended) - datetime.fromisoformat(began)
-    except ValueError:
-        return None
-    return max(0.0, spent.total_seconds())
-
-
 importer = Importer(
     name=NAME,
     about="Copilot CLI: ~/.copilot/session-state.",
-    mapping="2",
+    mapping="3",
     reader=CopilotReader,
     recognise=recognise,
     find=find,

@@ -1,4 +1,4 @@
-"""Joins the reports of one tool call: a model's message, a span, a log event and a call over MCP.
+"""Joins the reports of one tool call: a message, a span, a log event, a hook, a call over MCP.
 
 Reports with one id are one call. A report without an id joins a call of the same tool that no
 report of its own kind has named yet: one with the same input if there is one, else the first.
@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-NAMED, MESSAGE, SPAN, LOG, MCP = "named", "message", "span", "log", "mcp"
-KINDS = (NAMED, MESSAGE, SPAN, LOG, MCP)
-"""Kinds of reports: one with the id of a call, and four kinds without it."""
+NAMED, MESSAGE, SPAN, LOG, MCP, HOOK = "named", "message", "span", "log", "mcp", "hook"
+KINDS = (NAMED, MESSAGE, SPAN, LOG, MCP, HOOK)
+"""Kinds of reports: one with the id of a call, and five kinds without it."""
 MCP_CALL = "mcp/"
 """The beginning of ids that both ends of a call over MCP derive from its request."""
 
@@ -85,7 +85,7 @@ class Joins:
     def add(self, kind: str, key: str, line: Mapping[str, Any]) -> None:
         """Remember a report by its line; `key` is the id, or that of an item without an id."""
         tool, id, other = line["tool"], line["call_id"], line.get("provider_call_id")
-        named = kind in (NAMED, MESSAGE, MCP)
+        named = kind in (NAMED, MESSAGE, MCP, HOOK)
         if key in (self.calls if named else self.items):
             return
         kinds = self._open.get(tool)

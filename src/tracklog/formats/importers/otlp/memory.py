@@ -12,7 +12,16 @@ from typing import Any
 import orjson
 
 from tracklog.formats.importers import count
-from tracklog.formats.importers.otlp.joins import LOG, MCP, MCP_CALL, MESSAGE, NAMED, SPAN, Joins
+from tracklog.formats.importers.otlp.joins import (
+    HOOK,
+    LOG,
+    MCP,
+    MCP_CALL,
+    MESSAGE,
+    NAMED,
+    SPAN,
+    Joins,
+)
 from tracklog.formats.importers.otlp.unnamed import Fetch, UnnamedSpans
 
 RUNS = 1000
@@ -20,6 +29,9 @@ TRACES = 100_000
 SPANS = 100_000
 FACTS = 20_000
 """The limits: runs, traces, spans, and facts of one run."""
+
+HOOKS = "hooks"
+"""The writer of lines that an agent's hooks reported: of those, only the calls are joined."""
 
 DEPTH = 100
 """How many spans above a span are asked for its agent."""
@@ -280,6 +292,15 @@ class KnownFacts:
             if kind == "Called":
                 self.joins.add(*_report(body, origin, extra), body)
 
+    def remember_hook(self, body: Mapping[str, Any]) -> None:
+        """Remember a line that a hook reported: a call, with which other reports of it are joined."""
+        if body["fact"] == "Called":
+            self.joins.add(HOOK if body.get("synthetic_id") else NAMED, body["call_id"], body)
+
+    def find_call(self, tool: str, given: Any) -> str | None:
+        """The id of a call that no hook has reported yet."""
+        return self.joins.find(HOOK, tool, given, None)
+
     def news(self, facts: list[str]) -> list[bool]:
         """Of a history that is sent again and again, the new part.
 
@@ -373,6 +394,9 @@ class Memory:
             past = KnownFacts(self._runs.setdefault(run, {}))
             if self._recall is not None:
                 for body in self._recall(run):
+                    if body["origin"]["writer"] == HOOKS:
+                        past.remember_hook(body)
+                        continue
                     if "speaker" in body["origin"]:
                         continue  # it repeats a known fact
                     above, at = body.get("cause"), body.get("at")

@@ -1,0 +1,250 @@
+"""Hooks: what agents report while they run is the same run as their file and their telemetry."""
+
+import json
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from tracklog.answers.inbox import inbox
+from tracklog.collector.hooks import HookIntake
+from tracklog.collector.operator import give
+from tracklog.collector.otlp import Telemetry
+from tracklog.folds import runs as runs_fold
+from tracklog.formats import registry
+from tracklog.formats.importing import Importing
+from tracklog.home.home import Home
+from tracklog.model.errors import NotAnswered
+from tracklog.web.trouble import Trouble
+
+SAMPLES = Path(__file__).parents[1] / "samples/hooks"
+"""Recorded from the real programs, which a fake model told to run one good and one bad command."""
+IN_TERMINAL = "answered in the terminal"
+NOW = "2026-11-18T09:00:00.000Z"
+AGENTS = {
+    "claude": ("hooks", "otlp", "import"),
+    "codex": ("hooks", "otlp", "import"),
+    "gemini": ("hooks", "otlp", "import"),
+    "copilot": ("hooks", "otlp", "import"),
+    "opencode": ("hooks", "import"),
+}
+"""The channels of each agent; OpenCode sends no telemetry."""
+
+
+class Channels:
+    """A home, and what one agent sent to it by each channel."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.home = Home(path / "home", durability="os")
+        self.telemetry = Telemetry(self.home)
+        self.intake = HookIntake(self.telemetry)
+
+    def send(self, agent: str, event: str, **body: object) -> None:
+        hook = registry.hook(agent)
+        self.intake.take(hook, hook.event(body) or event, body)
+
+    def bring(self, agent: str, channel: str) -> None:
+        getattr(self, f"_{channel}")(agent)
+
+    def _hooks(self, agent: str) -> None:
+        for line in (SAMPLES / f"{agent}.jsonl").read_text().splitlines():
+            row = json.loads(line)
+            self.send(agent, row["event"], **row["body"])
+
+    def _otlp(self, agent: str) -> None:
+        for request in json.loads((SAMPLES / f"{agent}.otlp.json").read_text()):
+            taken = self.telemetry.take(
+                request["signal"], json.dumps(request["body"]).encode(), True
+            )
+            assert not taken.rejected, taken.message
+
+    def _import(self, agent: str) -> None:
+        importing = Importing(self.home)
+        user = stored(self.path) if agent == "opencode" else SAMPLES / "files"
+        files = [
+            path for path in importing.find(user, {}) if importing.importer_of(path).name == agent
+        ]
+        assert files
+        importing.bring(files)
+
+    def rows(self) -> list[dict]:
+        self.home.index.catch_up()
+        return [runs_fold.row(state, NOW) for _, state in self.home.index.states("runs")]
+
+    def questions(self) -> list:
+        self.home.index.catch_up()
+        return inbox(self.home, now=NOW)
+
+    def close(self) -> None:
+        self.telemetry.close()
+        self.home.close()
+
+
+def stored(path: Path) -> Path:
+    """A home folder of OpenCode that holds what the events of its plugin say."""
+    storage = path / "user/.local/share/opencode/storage"
+    for line in (SAMPLES / "opencode.jsonl").read_text().splitlines():
+        body = json.loads(line)["body"]
+        fields = body["properties"]
+        match body["type"]:
+            case "session.created" | "session.updated":
+                row, place = fields["info"], f"session/global/{fields['sessionID']}"
+            case "message.updated":
+                row = fields["info"]
+                place = f"message/{fields['sessionID']}/{row['id']}"
+            case "message.part.updated":
+                row = fields["part"]
+                place = f"part/{row['messageID']}/{row['id']}"
+            case _:
+                continue
+        file = storage / f"{place}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(row))
+    return path / "user"
+
+
+@pytest.fixture
+def channels(tmp_path):
+    made = Channels(tmp_path)
+    yield made
+    made.close()
+
+
+COMBINED = [
+    (agent, order)
+    for agent, of in AGENTS.items()
+    for size in range(1, len(of) + 1)
+    for order in permutations(of, size)
+]
+
+
+@pytest.mark.parametrize(
+    ("agent", "order"), COMBINED, ids=lambda each: each if isinstance(each, str) else "+".join(each)
+)
+def test_each_combination_of_channels_is_one_run_whose_calls_and_tokens_count_once(
+    channels, agent, order
+):
+    for channel in order:
+        channels.bring(agent, channel)
+    (row,) = channels.rows()
+    assert (row["tool_calls"], row["open_calls"], row["torn_calls"]) == (2, 0, 0)
+    told_by_hooks = order == ("hooks",)
+    # Codex does not tell its hooks that a command failed.
+    assert row["tool_failures"] == (0 if told_by_hooks and agent == "codex" else 1)
+    # Only OpenCode tells its hooks how many tokens were used.
+    tokens = (None, None, None) if told_by_hooks and agent != "opencode" else (360, 90, 120)
+    assert (row["tokens_in"], row["tokens_out"], row["tokens_cached"]) == tokens
+    cost = {"claude": 0.00351 if "otlp" in order else None, "opencode": 0.000432}.get(agent)
+    assert row["cost_usd"] == (None if cost is None else pytest.approx(cost))
+    if "hooks" in order:
+        assert (row["ended"], row["status"]) == (True, "done")
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_collector_that_starts_again_in_the_middle_counts_the_same(tmp_path, agent):
+    lines = (SAMPLES / f"{agent}.jsonl").read_text().splitlines()
+    for line in lines:  # each in a process of its own, as far as memory goes
+        row, one = json.loads(line), Channels(tmp_path)
+        one.send(agent, row["event"], **row["body"])
+        one.close()
+    again = Channels(tmp_path)
+    (row,) = again.rows()
+    again.close()
+    assert (row["tool_calls"], row["open_calls"], row["ended"]) == (2, 0, True)
+
+
+def test_equal_calls_without_an_id_are_as_many_as_there_were(channels):
+    def event(name, **more):
+        channels.send("gemini", name, session_id="s", hook_event_name=name, **more)
+
+    for _ in range(3):
+        event("BeforeTool", tool_name="read_file", tool_input={"path": "a"})
+        event(
+            "AfterTool",
+            tool_name="read_file",
+            tool_input={"path": "a"},
+            tool_response={"llmContent": "x"},
+        )
+    (row,) = channels.rows()
+    assert (row["tool_calls"], row["open_calls"], row["tool_failures"]) == (3, 0, 0)
+
+
+def ask(channels):
+    common = {"session_id": "11111111-2222-4333-8444-555555555555"}
+    tool = {"tool_name": "Bash", "tool_input": {"command": "rm -r build"}, "tool_use_id": "t1"}
+    channels.send("claude", "", hook_event_name="PreToolUse", **common, **tool)
+    channels.send("claude", "", hook_event_name="PermissionRequest", **common, **tool)
+    return common, tool
+
+
+def test_a_permission_is_in_the_inbox_and_can_be_answered_only_in_the_terminal(channels):
+    ask(channels)
+    (question,) = channels.questions()
+    assert (question.state, question.answerable, question.what) == ("open", False, "permission")
+    assert question.text == "May Bash run: rm -r build"
+    assert channels.rows()[0]["status"] == "waiting"
+    with pytest.raises(NotAnswered, match="own terminal"):
+        give(channels.home, question.question_id, "yes", by="ada")
+    assert channels.questions()[0].state == "open"
+
+
+@pytest.mark.parametrize(
+    ("event", "more", "state", "answer"),
+    [
+        ("PostToolUse", {"tool_name": "Bash", "tool_use_id": "t1"}, "answered", "allowed"),
+        ("PreToolUse", {"tool_name": "Read", "tool_use_id": "t2"}, "answered", IN_TERMINAL),
+        ("UserPromptSubmit", {"prompt": "no, do not"}, "answered", IN_TERMINAL),
+        ("SessionEnd", {"reason": "other"}, "abandoned", None),
+    ],
+)
+def test_the_next_call_or_the_end_of_the_session_closes_the_question(
+    channels, event, more, state, answer
+):
+    common, _ = ask(channels)
+    channels.send("claude", "", hook_event_name=event, **common, **more)
+    (question,) = channels.questions()
+    assert (question.state, question.answer) == (state, answer)
+
+
+def test_a_subagent_is_a_run_of_its_own_below_the_session(channels):
+    common = {"session_id": "11111111-2222-4333-8444-555555555555"}
+    sub = {**common, "agent_id": "a1", "agent_type": "Explore"}
+    channels.send("claude", "", hook_event_name="SessionStart", source="startup", **common)
+    channels.send("claude", "", hook_event_name="SubagentStart", **sub)
+    channels.send(
+        "claude", "", hook_event_name="PreToolUse", tool_name="Read", tool_use_id="t", **sub
+    )
+    channels.send(
+        "claude", "", hook_event_name="SubagentStop", last_assistant_message="done", **sub
+    )
+    main, below = channels.rows()
+    assert (main["tool_calls"], main["ended"]) == (0, False)
+    assert (below["tool_calls"], below["ended"]) == (1, True)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("body", [{}, {"session_id": 5}, {"properties": [1]}])
+def test_an_event_without_a_session_is_refused(channels, agent, body):
+    with pytest.raises(Trouble, match="names no session"):
+        channels.send(agent, "", **body)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("wrong", [None, 5, [], "text", {"a": [1]}])
+def test_fields_of_any_type_are_stored_and_break_nothing(channels, agent, wrong):
+    """Each field of each recorded event, one at a time, with another type."""
+    for line in (SAMPLES / f"{agent}.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        ids = ("session_id", "sessionId", "hook_event_name", "type")
+        for key in row["body"].keys() - set(ids):
+            if key == "properties":
+                inner = row["body"]["properties"]
+                body = {
+                    **row["body"],
+                    key: {**dict.fromkeys(inner, wrong), "sessionID": "ses_sample"},
+                }
+            else:
+                body = {**row["body"], key: wrong}
+            channels.send(agent, row["event"], **body)
+    assert len(channels.rows()) == 1
