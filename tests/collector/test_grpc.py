@@ -83,9 +83,9 @@ def test_metrics_are_accepted_and_an_unknown_method_is_not(server):
 def test_too_many_items_are_refused_with_the_time_of_the_next_try(tmp_path):
     span = b"\x0a\x10" + bytes(range(1, 17)) + b"\x12\x08" + bytes(range(1, 9)) + b"\x2a\x01x"
     scope = bytes_field(2, span)
-    spans = bytes_field(1, bytes_field(2, scope)) * 60
-    with serving(tmp_path / "home", "--max-rate", "10") as limited:
-        call(limited, TRACES, spans)  # the burst
+    spans = bytes_field(1, bytes_field(2, scope)) * 600
+    with serving(tmp_path / "home", "--max-rate", "1") as limited:
+        call(limited, TRACES, spans)  # more than the burst: the next waits for ten minutes
         with pytest.raises(grpc.RpcError) as refused:
             call(limited, TRACES, spans)
     assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -107,7 +107,7 @@ def test_without_the_extra_the_line_that_installs_it_is_printed(tmp_path):
     arguments = ["serve", "--home", tmp_path / "home", "--port", "0", "--grpc"]
     ran = subprocess.run(
         [sys.executable, "-c", BLOCKED, *arguments],
-        env={**os.environ}, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ}, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert ran.returncode == 2
     assert "pip install 'tracklog[grpc]'" in ran.stderr

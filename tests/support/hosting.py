@@ -314,7 +314,7 @@ def flow(name: str, nodes: list[dict], edges: list[tuple[str, str]] = (), **more
         "triggers": [{"id": "manual", "type": "manual", "enabled": True}],
         "variables": [],
         "metadata": {"tags": []},
-        "settings": {"timeout": 10000},
+        "settings": {"timeout": 600_000},
         **more,
     }
 
