@@ -318,7 +318,12 @@ def test_little_memory_changes_nothing(events):
     journal = memory_journal()
     roomy, cramped = indexed(journal, folds=ALL), indexed(journal, folds=ALL)
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("folding._STATES", "folding._WALKED", "folding._KEPT", "indexer._BATCH_BYTES"):
+        for name in (
+            "folding._STATES",
+            "folding._WALKED",
+            "folding._LAST_ACTIVE",
+            "indexer._BATCH_BYTES",
+        ):
             patch.setattr(f"tracklog.index.{name}", 0)
         patch.setattr("tracklog.index.indexer._BATCH", 7)
         journal.append(events)

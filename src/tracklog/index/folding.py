@@ -35,7 +35,7 @@ SHARED = "shared:"
 _STEPS = 20_000  # facts of a run that is folded again, held at once
 _STATES = 16 << 20  # bytes of JSON whose states stay in memory from one batch to the next
 _WALKED = 100_000  # events whose runs' walkers stay in memory
-_KEPT = 16  # runs whose walkers stay in any case
+_LAST_ACTIVE = 16  # runs whose walkers stay in any case
 _DROPPED = 1 << 18  # runs of which it is remembered that their walker was dropped
 _INTERVAL = 2000  # events of a run between two stored past states
 
@@ -373,7 +373,7 @@ class Folding:
                 self._size -= self._sizes.pop(name, 0)
         if self._walked > _WALKED:
             self._walked = sum(walker.checked.count for walker in self._walkers.values())
-            for run in list(self._walkers)[: max(0, len(self._walkers) - _KEPT)]:
+            for run in list(self._walkers)[: max(0, len(self._walkers) - _LAST_ACTIVE)]:
                 if self._walked <= _WALKED // 2:
                     break
                 if run in active:
