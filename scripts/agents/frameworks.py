@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from model_server import ANSWER, BAD, CACHED, GOOD, INPUT, OUTPUT, PROMPT, model_server
+from model_server import BAD, CACHED, GOOD, INPUT, OUTPUT, PROMPT, model_server
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).with_name("frameworks_programs.py")
@@ -130,8 +130,8 @@ def rows_of(*command: Any) -> list[Any]:
     return [json.loads(line) for line in output.splitlines() if line.strip()]
 
 
-def recorded(home: Path) -> dict[str, Any]:
-    """What tracklog shows of the runs of a home, by column."""
+def recorded(home: Path, answer: str) -> dict[str, Any]:
+    """What tracklog shows of the runs of a home, by column; `answer` is the last of the model."""
     rows = rows_of("runs", "--home", home)
     messages = [
         each for row in rows for each in rows_of("conversation", row["run"], "--home", home)
@@ -148,7 +148,7 @@ def recorded(home: Path) -> dict[str, Any]:
         "tokens": sum(row["tokens"] or 0 for row in rows),
         "cached": sum(row["tokens_cached"] or 0 for row in rows),
         "prompt": PROMPT in texts["user"],
-        "words": ANSWER in texts["assistant"],
+        "words": answer in texts["assistant"],
         "end": all(row["ended"] for row in rows) and bool(rows),
     }
 
@@ -174,6 +174,7 @@ def tried(python: Path, name: str, channel: str, samples: str | None) -> dict[st
             if done.returncode:
                 raise SystemExit(f"{name} over {channel} failed:\n{done.stderr[-4000:]}")
             commands = [answer for _, answer in told.requests if answer in (GOOD, BAD)]
+            texts = [answer for _, answer in told.requests if answer not in (GOOD, BAD)]
             count = told.calls + told.side_calls
             truth = {
                 "runs": 1, "calls": len(commands), "failed": commands.count(BAD),
@@ -181,7 +182,7 @@ def tried(python: Path, name: str, channel: str, samples: str | None) -> dict[st
                 "prompt": True, "words": True, "end": True,
             }  # fmt: skip  # one table
             until = time.monotonic() + 5
-            while (shown := recorded(home)) != truth and time.monotonic() < until:
+            while (shown := recorded(home, texts[-1])) != truth and time.monotonic() < until:
                 time.sleep(0.5)
     return {column: (shown[column], truth[column]) for column in COLUMNS}
 
