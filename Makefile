@@ -138,7 +138,8 @@ fuzz: setup  ## Fuzz what reads bytes from outside, INPUTS for each target, guid
 	$(BIN)/python scripts/fuzz.py --inputs $(INPUTS) --seed $$(date +%s) --corpus .fuzz
 
 cluster-test: setup  ## Kill PostgreSQL and collectors on it a hundred times each, and its index worker two hundred times; about an hour.
-	TRACKLOG_SOAK=34 $(PYTEST) tests/collector/test_postgres_faults.py tests/index/test_postgres_index.py
+	TRACKLOG_SOAK=34 $(PYTEST) tests/collector/test_postgres_faults.py tests/index/test_postgres_index.py \
+		tests/journal/test_archive.py tests/journal/test_archive_s3.py
 
 proof: setup  ## Show which test proves which requirement.
 	$(BIN)/python tests/proof.py

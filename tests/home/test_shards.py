@@ -248,6 +248,9 @@ def test_the_number_of_shards_is_fixed_and_a_shard_alone_takes_no_lines(tmp_path
     done = tracklog("record", "--store", f"{url}&shard=1", stdin=noted(1, "r") + b"\n")
     assert done.returncode == 2
     assert b"leave `shard=` out of the URL" in done.stderr
+    done = tracklog("record", "--store", f"{url}&shard=2", stdin=noted(1, "r") + b"\n")
+    assert done.returncode == 2
+    assert b"there is no shard 2" in done.stderr
     done = tracklog("record", "--store", url, stdin=noted(1, "r") + b"\n")
     assert done.returncode == 0, done.stderr
     done = tracklog("store", "status", url, "--json")

@@ -25,6 +25,7 @@ from tracklog.journal.postgres.store import PostgresStore
 from tracklog.journal.sharding import Ends, Numbers, ShardedStorage, shard_of
 from tracklog.journal.storages import Moved, Storage
 from tracklog.journal.stores import Durability
+from tracklog.model.errors import BadFormat
 
 if TYPE_CHECKING:
     from tracklog.journal.archive.reader import ArchiveReader
@@ -60,8 +61,14 @@ class PostgresStorage:
         self.database = database or Database(address, writing=not readonly)
         self._readonly, self._folders = readonly, Path(folders)
         try:
-            self.shards = shards or shards_of(self.database, address.schema) or 1
+            self.shards = shards or shards_of(self.database, f"tracklog_{address.tenant}_0") or 1
             """How many shards the record has; where it is new, as many as were asked for."""
+            if (address.shard or 0) >= self.shards:
+                raise BadFormat(  # noqa: TRY301  # what is open is closed below
+                    f"there is no shard {address.shard} at {address.shown}: the record has"
+                    f" {self.shards}",
+                    "`tracklog store status` of the URL without `shard=` lists them",
+                )
             self.store = PostgresStore(
                 self.database,
                 address.schema,
