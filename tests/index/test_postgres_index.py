@@ -1,5 +1,6 @@
 """The index in PostgreSQL passes the suite, and is filled by one process at a time."""
 
+import atexit
 import os
 import signal
 import sqlite3
@@ -333,4 +334,6 @@ def test_a_search_finds_what_the_index_of_a_folder_finds(texts, term):
 
 @cache
 def database() -> Database:
-    return Database(Address(postgres().url.removeprefix("postgresql:")), writing=False)
+    made = Database(Address(postgres().url.removeprefix("postgresql:")), writing=False)
+    atexit.register(made.close)  # before the server, which was registered earlier, is removed
+    return made
