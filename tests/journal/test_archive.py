@@ -474,7 +474,7 @@ def test_an_archiver_that_is_killed_at_any_step_leaves_an_archive_that_verifies(
                 str(step),
                 moment,
             ]
-            done = subprocess.run(command, env=environment, check=False, timeout=120)
+            done = subprocess.run(command, env=environment, check=False, timeout=600)
             check(FolderObjects(archive), home)
             if done.returncode == 0:
                 break

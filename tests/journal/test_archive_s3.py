@@ -136,7 +136,7 @@ def test_an_archiver_from_postgresql_to_s3_that_is_killed_at_any_step_is_continu
         # It dies after the large value, the records, the tombstones, the chain, and the erasure.
         for step in (*KILLED, 99):
             command = [sys.executable, "-c", _SHIPS, here, url, bucket, str(step)]
-            code = subprocess.run(command, check=False, timeout=120).returncode
+            code = subprocess.run(command, check=False, timeout=600).returncode
             assert code == (0 if step == 99 else -signal.SIGKILL)
             reader = ArchiveReader(open_objects(bucket))
             assert verify_archive(reader.objects).verdict == "proven"
