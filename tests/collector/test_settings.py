@@ -65,7 +65,8 @@ def alerts(server, ready):
 
 
 def test_what_fires_and_what_is_about_to_is_listed_with_the_rules(server, home):
-    state = alerts(server, lambda each: len(each["incidents"]) == 2)
+    ours = {"kahn:broken", "kahn:busy"}  # other tests of this collector make runs as well
+    state = alerts(server, lambda each: ours <= {row["key"] for row in each["incidents"]})
     assert state["evaluated"] is True
     assert {(each["rule"], each["state"]) for each in state["incidents"]} == {
         ("failed-run", "firing"),
