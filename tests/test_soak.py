@@ -1,6 +1,10 @@
 """A short form of `make soak`: the parts count what they should, and go on where they stopped."""
 
+import os
+import signal
+import time
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +12,7 @@ import pytest
 from soak import __main__ as soak
 from soak import kills, memory
 from support.forking import in_a_process
+from support.waiting import eventually
 
 
 def killed(program: str, aimed: bool, folder: str) -> None:
@@ -15,8 +20,7 @@ def killed(program: str, aimed: bool, folder: str) -> None:
     assert counts["kills"] == 2
     assert counts["acknowledged"] > 0
     assert (counts["lost"], counts["doubled"], counts["faults"]) == (0, 0, 0)
-    with open(folder, "w") as file:  # noqa: PTH123
-        file.write("done")
+    Path(folder).write_text("done")
 
 
 @pytest.mark.parametrize("program", ["Writer", "Server"])
@@ -69,3 +73,25 @@ def test_it_goes_on_where_it_stopped_and_says_what_is_bad(tmp_path, monkeypatch,
 def test_a_slope_is_that_of_a_straight_line():
     assert memory._slope([(0, 10), (10, 30), (20, 50)]) == 2
     assert memory._slope([(0, 7), (10, 7)]) == 0
+
+
+def left_alone(number: str) -> None:
+    kills.forked(_tell_and_wait, number)
+    while not Path(number).exists():
+        time.sleep(0.01)
+    os._exit(0)
+
+
+def _tell_and_wait(number: str) -> None:
+    Path(f"{number}.part").write_text(str(os.getpid()))
+    Path(f"{number}.part").replace(number)
+    signal.pause()
+
+
+def test_what_it_started_ends_with_it(tmp_path):
+    number = tmp_path / "number"
+    assert in_a_process(left_alone, str(number)) == 0
+    child = Path(f"/proc/{number.read_text()}")
+    assert eventually(
+        lambda: not child.exists() or "(zombie)" in (child / "status").read_text(), 60
+    )

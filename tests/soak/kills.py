@@ -13,6 +13,7 @@ import socket
 import struct
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from contextlib import suppress
@@ -72,13 +73,22 @@ class Batches:
 
 def forked(run, *arguments) -> int:
     """A process that does this and nothing else."""
+    parent = os.getpid()
     if child := os.fork():
         return child
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     try:
         run(*arguments)
     except BaseException as error:  # noqa: BLE001  # nothing may go on as the parent
         if not isinstance(error, SystemExit):
             print(f"the program that was to be killed failed: {error!r}", file=sys.stderr)
+    os._exit(1)
+
+
+def _end_with(parent: int) -> None:
+    """Whoever stops the soak stops what it started."""
+    while os.getppid() == parent:
+        time.sleep(1)
     os._exit(1)
 
 
