@@ -46,6 +46,9 @@ def write_items(
     for each in views:
         before = len(out.lines)
         run = _run(each, memory)
+        if isinstance(each, LogView) and each.is_internal:
+            yield each.item, run, 0
+            continue
         writer = ItemWriter(out, memory.past(run), each, run)
         if isinstance(each, SpanView):
             _span(writer, each, memory, place or {})

@@ -19,6 +19,8 @@ AGENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """The agents that are recognised by the names of their events or services."""
 _BY_EVENT = {prefix: tool for tool, (prefix, _) in AGENTS.items()}
 NO_SPAN = "0" * 16
+INFO = 9
+"""The severity from which on a log record is more than a debug record."""
 
 _HEALTH = re.compile(r"/(health|healthz|livez|readyz|metrics)(/|\?|$)")
 _PLUMBING = ("raw_gen_ai_request", "self", "auth", "router", "proxy_pre_call")
@@ -180,6 +182,15 @@ class LogView(View):
         """`observed` when that is its only time."""
         self.severity: int = body.get("severityNumber", 0)
         self.span: str = body.get("spanId", "")
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether an agent's program reports its own inside, outside of any conversation.
+
+        Codex does so with a debug record before it ends. Such a record begins no run.
+        """
+        alone = not self.keys and not self.trace
+        return alone and self.tool in AGENTS and 0 < self.severity < INFO
 
     @property
     def cause(self) -> str | None:
