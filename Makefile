@@ -145,7 +145,7 @@ proof: setup  ## Show which test proves which requirement.
 	$(BIN)/python tests/proof.py
 
 agents: setup  ## Run real agents and frameworks, newest versions, against a fake model server, and compare the record with what happened; needs the network.
-	$(BIN)/python scripts/agents/frameworks.py
+	$(BIN)/python scripts/agents/command_lines.py; first=$$?; $(BIN)/python scripts/agents/frameworks.py && exit $$first
 
 ROOM ?= dialects
 SAMPLE ?= 60
