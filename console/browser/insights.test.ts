@@ -69,6 +69,18 @@ test("the strip of figures says what the command line says, in every range, and 
       `${sum("done")} of ${sum("done") + sum("failed") + sum("lost")} ended`,
     );
   }
+  await open(page, collector, "#/");
+  for (const width of [1440, 1200, 1024]) {
+    await page.setViewportSize({ width, height: 760 });
+    await kpi(page, "Cost")
+      .locator(".figure")
+      .evaluate((figure) => figure.replaceChildren("≥ $1,234.56"));
+    const cut = await page.getByRole("navigation", { name: "Figures of this range" }).evaluate((strip) => ({
+      strip: strip.scrollWidth - strip.clientWidth,
+      figures: [...strip.querySelectorAll(".kpi")].map((each) => each.scrollWidth - each.clientWidth),
+    }));
+    expect(cut, `${width}`).toEqual({ strip: 0, figures: Array(7).fill(0) });
+  }
   await open(page, collector, "#/?since=-24h&agent=coder");
   await kpi(page, "Tokens").click();
   await expect(page).toHaveURL(/#\/insights\?since=-24h&agent=coder&metric=tokens/);

@@ -15,7 +15,7 @@ const { extent, lanes, nearest, pressable, streaks, zoomed } = await import("../
 const { cut } = await import("../src/parts/detail");
 const { boardAddress, fleetView } = await import("../src/lib/fleet");
 const { itemAt, partOf } = await import("../src/parts/runs");
-const { pointOf, rangeText } = await import("../src/lib/range");
+const { pointOf, rangeText, yesterday } = await import("../src/lib/range");
 const { terms } = await import("../src/pages/search");
 const { parseFrame } = await import("../src/lib/frames");
 const { parseKahnEvent } = await import("@tracklog/contracts/ralph");
@@ -281,6 +281,17 @@ test("ranges of time are read in the address and spelled for a person", () => {
   expect(rangeText({ since: "", until: "" }, now)).toBe("All time");
   expect(rangeText({ since: "-24h", until: "" }, now)).toMatch(/^15 Nov \d\d:30 – now$/);
   expect(rangeText({ since: "", until: "2026-11-16T16:30:00Z" }, now)).toMatch(/^the beginning – 16 Nov/);
+});
+
+test("yesterday begins and ends at midnight of the viewer, also where a clock was changed", () => {
+  for (const day of ["2026-11-16T12:30:00Z", "2026-03-29T23:30:00Z", "2026-03-30T00:30:00Z", "2026-01-01T09:00:00Z"]) {
+    const now = Date.parse(day);
+    const { since, until } = yesterday(now);
+    for (const point of [since, until]) expect(new Date(point).toTimeString()).toMatch(/^00:00:00/);
+    expect(Date.parse(until)).toBeLessThanOrEqual(now);
+    expect(now - Date.parse(until)).toBeLessThan(25.5 * 3_600_000);
+    expect(Math.round((Date.parse(until) - Date.parse(since)) / 86_400_000)).toBe(1);
+  }
 });
 
 describe("foreign text", () => {

@@ -21,6 +21,15 @@ export function rangeOf(query: URLSearchParams): Range {
   };
 }
 
+/** The day before today, in the viewer's zone. */
+export function yesterday(now: number): Range {
+  const midnight = (days: number) => {
+    const day = new Date(now);
+    return new Date(day.getFullYear(), day.getMonth(), day.getDate() - days).toISOString();
+  };
+  return { since: midnight(1), until: midnight(0) };
+}
+
 const UNITS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 };
 
 /** A point of a range in milliseconds; NaN where it is none. */

@@ -1,7 +1,7 @@
-/** The range of time of a page: four usual ones, or any. */
+/** The range of time of a page: four usual ones, yesterday, or any. */
 
 import { type FormEvent, useState } from "react";
-import { RANGES, rangeOf, rangeText } from "../lib/range";
+import { RANGES, rangeOf, rangeText, yesterday } from "../lib/range";
 import { setQuery, useRoute } from "../lib/route";
 import { useNow } from "../lib/use";
 import { Icon } from "./icons";
@@ -72,6 +72,15 @@ export function RangePicker({ ranges = RANGES, usual = "", more = "" }: Props) {
                 Last {label}
               </button>
             ))}
+            <button
+              type="button"
+              onClick={() => {
+                const { since, until } = yesterday(Date.now());
+                choose(since, until);
+              }}
+            >
+              Yesterday
+            </button>
             <button type="button" onClick={() => choose(usual ? "all" : "")}>
               All time
             </button>
