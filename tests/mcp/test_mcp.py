@@ -155,14 +155,43 @@ def test_an_error_reaches_the_model_with_its_reason_and_what_to_do(home, mode):
                 await client.call_tool("costs", {"by": ["day", "week"]}),
                 await client.call_tool("runs", {"status": ["happy"]}),
                 await client.call_tool("why", {"run": "long"}),
+                await client.call_tool("search", {"q": "x", "limit": "many"}),
+                await client.call_tool("runs", {"limit": 0}),
             ]
 
     texts = [(each.is_error, each.content[0].text) for each in asyncio.run(talk())]
     assert all(is_error for is_error, _ in texts)
     assert "there is no run 'nobody' here; `tracklog runs` lists" in texts[0][1]
     assert "day,model" in texts[1][1]
-    assert "status" in texts[2][1]
-    assert "seq" in texts[3][1]
+    assert texts[2][1] == (
+        "runs: `status` cannot be 'happy'; allowed are: waiting, failed, lost, working, done"
+    )
+    assert texts[3][1] == "why: `seq` is missing"
+    assert texts[4][1].startswith("search: `limit` should be a integer"), texts[4]
+    assert texts[5][1] == "runs: `limit` should be greater than or equal to 1; it is 0"
+
+
+def test_one_value_is_taken_where_several_are_possible(home):
+    every = ["done", "working", "lost"]
+
+    async def talk():
+        async with Client(make_server(reading(home))) as client:
+            return [
+                await call(client, "runs", status=status)
+                for status in (
+                    ["done"],
+                    "done",
+                    every,
+                    ",".join(every),
+                    str(every).replace("'", '"'),
+                )
+            ]
+
+    one, again, two, *others = [
+        sorted(row["run"] for row in each["answer"]) for each in asyncio.run(talk())
+    ]
+    assert one == again != two
+    assert [two, two] == others
 
 
 def test_a_run_is_a_resource(home):

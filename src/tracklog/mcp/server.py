@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 
 import orjson
-from pydantic import Field, create_model
+from pydantic import BeforeValidator, Field, ValidationError, create_model
 
 from tracklog import __version__
 from tracklog.answers import Param, Question
@@ -61,10 +61,23 @@ def make_server(read: Reading, *, operate: bool = False) -> "MCPServer[Any]":
     """The server; only with `operate` it has the tools that ask a person, which write."""
     try:
         from mcp.server import MCPServer  # noqa: PLC0415  # an extra
+        from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415
         from mcp.types import ToolAnnotations  # noqa: PLC0415
     except ImportError as missing:
         raise MissingExtra("MCP", "mcp", missing) from missing
-    server: MCPServer[Any] = MCPServer(
+
+    class PlainServer(MCPServer[Any]):
+        """A server that says in plain words what is wrong with the arguments of a tool."""
+
+        async def call_tool(self, name: str, *arguments: Any, **more: Any) -> Any:
+            try:
+                return await super().call_tool(name, *arguments, **more)
+            except ToolError as error:
+                if not isinstance(error.__cause__, ValidationError):
+                    raise
+                raise ToolError(_faults(name, error.__cause__)) from error
+
+    server: MCPServer[Any] = PlainServer(
         "tracklog", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING"
     )
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -120,7 +133,8 @@ def _parameter(param: Param) -> inspect.Parameter:
     kind: Any = Literal[param.options] if param.options else kinds[param.kind]
     default = param.default
     if param.many:
-        kind, default = list[kind], list(default or ())
+        several = BeforeValidator(lambda given: _several(given, param))
+        kind, default = Annotated[list[kind], several], list(default or ())
     elif default is None and not param.required:
         kind |= None
     return inspect.Parameter(
@@ -129,6 +143,29 @@ def _parameter(param: Param) -> inspect.Parameter:
         default=inspect.Parameter.empty if param.required else default,
         annotation=Annotated[kind, Field(description=param.about, ge=param.least, le=param.most)],
     )
+
+
+def _several(given: Any, param: Param) -> Any:
+    """A list, also where a model gives one value, or options with commas between them."""
+    if isinstance(given, str):
+        return given.split(",") if param.options else [given]
+    return given if given is None or isinstance(given, list | tuple) else [given]
+
+
+def _faults(tool: str, error: ValidationError) -> str:
+    """What is wrong with arguments, as a model can correct it."""
+    words: dict[str, str] = {}
+    for each in error.errors(include_url=False):
+        name, limits = str(each["loc"][0]), each.get("ctx", {})
+        if each["type"] == "missing":
+            words[name] = f"`{name}` is missing"
+        elif each["type"] == "literal_error":
+            allowed = limits["expected"].replace(" or ", ", ").replace("'", "")
+            words[name] = f"`{name}` cannot be {each['input']!r}; allowed are: {allowed}"
+        else:
+            reason = each["msg"].removeprefix("Input ").replace("valid ", "")
+            words[name] = f"`{name}` {reason}; it is {each['input']!r}"
+    return f"{tool}: {'; '.join(words.values())}"
 
 
 async def _asked(read: Reading, question: Callable[[Home], T]) -> T:
