@@ -185,6 +185,11 @@ def check_tokens(server, home):
     path = f"/api/settings/tokens/{second['row']['id']}/revoke"
     assert server.http.post(path, json={}, headers=head).json()["state"] == "revoked"
     assert server.post([start("x")], headers=write).status_code == 401
+    own = f"/api/settings/tokens/{first['row']['id']}/revoke"
+    refused = server.http.post(own, json={}, headers=head)
+    assert (refused.status_code, "last token" in refused.json()["error"]) == (409, True)
+    assert f"tracklog token revoke {first['row']['id']}" in refused.json()["hint"]
+    assert server.get("/api/settings/tokens", headers=head).status_code == 200
     assert (
         server.http.post("/api/settings/tokens/none/revoke", json={}, headers=head).status_code
         == 404

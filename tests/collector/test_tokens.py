@@ -76,6 +76,7 @@ def test_every_route_that_is_not_free_needs_a_right(server, tokens):
     assert writing == {
         ("POST", "/api/events/{dialect}"),
         ("POST", "/api/events"),
+        ("POST", "/api/hooks/{agent}"),
         ("POST", "/v1/traces"),
         ("POST", "/v1/logs"),
         ("POST", "/v1/metrics"),

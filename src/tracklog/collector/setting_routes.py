@@ -73,7 +73,11 @@ ROUTES: tuple[Route, ...] = (
         body=ByBody,
         needs=("admin",),
         result=TokenRow,
-        answers={**_post.keywords["answers"], **_NO_TOKEN},
+        answers={
+            **_post.keywords["answers"],
+            **_NO_TOKEN,
+            409: "It is the last token of an administrator.",
+        },
     ),
     _get(
         path="/api/settings/prices",

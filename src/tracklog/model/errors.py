@@ -33,6 +33,7 @@
     ├── IndexUnusable        an index that can be neither read nor written now
     │   ├── IndexUnwritable      an index whose folder or file may only be read
     │   └── IndexDamaged         an index whose file is damaged; it is rebuilt
+    ├── LastToken            the last token of an administrator, revoked over HTTP
     ├── TapeMiss             a call that the recorded run does not contain
     ├── BadQuery             a query that is no SQL, would change something, or takes too long
     └── NotRecorded          an event that did not reach its transcript
@@ -224,6 +225,10 @@ class BadQuery(TracklogError):
 
 class BadToken(TracklogError):
     """A token cannot have this name, or cannot be bound to runs."""
+
+
+class LastToken(TracklogError):
+    """The last token of an administrator is not revoked over HTTP."""
 
 
 class TapeMiss(TracklogError):

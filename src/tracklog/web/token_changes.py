@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
-from tracklog.model.errors import BadToken
+from tracklog.journal.frame import stamp
+from tracklog.model.errors import BadToken, LastToken
 from tracklog.model.fact import Noted
 from tracklog.web.tokens import FILE, Token, Tokens
 
@@ -69,13 +70,28 @@ def create(
     return token, text
 
 
-def revoke(home: "Home", id: str, *, by: str, writer: str = "cli") -> Token:
-    """End the token with this id at once."""
+def revoke(home: "Home", id: str, *, by: str, writer: str = "cli", last: bool = True) -> Token:
+    """End the token with this id at once; without `last`, not the last one of an administrator."""
     with home.storage.leases() as leases:
         leases.take("tokens", None)
-        token = tokens_of(home).revoke(id)
+        tokens = tokens_of(home)
+        if not last:
+            _check_last(tokens, id, stamp(home.clock()))
+        token = tokens.revoke(id)
     _record(home, "revoked", token, by, writer)
     return token
+
+
+def _check_last(tokens: Tokens, id: str, now: str) -> None:
+    """Raise an error if nobody else could administrate without this token."""
+    admins = [
+        each.id for each in tokens.all() if each.role == "admin" and each.state(now) == "active"
+    ]
+    if admins == [id]:
+        raise LastToken(
+            "this is the last token of an administrator: without it nobody can use these settings",
+            f"make another one first, or use the command line: `tracklog token revoke {id}`",
+        )
 
 
 def _record(home: "Home", change: str, token: Token, by: str, writer: str) -> None:

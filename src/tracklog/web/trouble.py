@@ -57,6 +57,7 @@ _STATUS: Mapping[type[errors.TracklogError], int] = {
     errors.NotAnswered: 409,  # and none of its kinds above
     errors.BadQuery: 400,
     errors.BadToken: 400,
+    errors.LastToken: 409,
     errors.OverQuota: 429,
     errors.NotAppended: 503,
     errors.IndexUnusable: 503,
