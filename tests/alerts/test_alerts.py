@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.attacking import asked
 from tracklog.alerts import RUN
 from tracklog.alerts.history import replay
 from tracklog.alerts.incidents import step
@@ -16,9 +17,12 @@ from tracklog.alerts.tables import FIELDS, TABLES, Row
 from tracklog.cli import tracklog
 from tracklog.folds import epoch_ms
 from tracklog.home.home import Home
+from tracklog.journal.checkpoints.checkpoint import Checkpoints
+from tracklog.journal.checkpoints.notes import read_signature
+from tracklog.journal.checkpoints.witness import Witness
 from tracklog.journal.frame import stamp
 from tracklog.log import Log
-from tracklog.model.fact import Asked, Began, Ended, Noted
+from tracklog.model.fact import Asked, Began, Ended, Noted, Spent
 
 NOW = 1_780_000_000.0
 READY = Path(__file__).parents[2] / "src/tracklog/alerts/ready.yaml"
@@ -32,10 +36,10 @@ def alerts(*arguments):
     return CliRunner().invoke(tracklog, ["alerts", *map(str, arguments)])
 
 
-def test_the_ready_rules_are_ten_and_valid(tmp_path):
+def test_the_ready_rules_are_valid_and_use_every_table(tmp_path):
     path = tmp_path / "alerts.yaml"
     path.write_text(alerts("ready").output)
-    assert alerts("check", path).output == f"{path}: 10 rules, no fault\n"
+    assert alerts("check", path).output == f"{path}: 11 rules, no fault\n"
     assert len({rule.of for rule in parse(path.read_text(), FIELDS).rules}) == len(TABLES)
 
 
@@ -231,3 +235,67 @@ def test_old_runs_that_are_imported_now_are_no_outcomes_of_the_last_hour(history
     (rule,) = rules("name: r, of: outcomes, over: 1h, when: {failed: '> 0'}, to: [desk]").rules
     (row,) = TABLES["outcomes"].rows(history, rule, now)
     assert (row.values["runs"], row.values["failed"]) == (2, 1)
+
+
+def test_what_is_recorded_hours_later_counts_for_no_alert_although_its_time_is_asked_for(history):
+    log, now = Log(history), NOW + 4000
+
+    def spend(run, ago, cost, model):
+        spent = Spent(key=run, cost_usd=cost, model=model)
+        for fact in (Began(what="run"), spent, Ended(what="run", passed=False)):
+            line = log.fact_line(("tracklog", run), fact, at=stamp(now - ago))
+            assert log.append(line, "tracklog").verdict == "accepted"
+
+    spend("imported", 5 * 3600, 70.0, "old-model")
+    spend("live", 60, 2.0, "new-model")
+    history.index.catch_up()
+
+    def rows(line):
+        (rule,) = rules(f"name: r, {line}, to: [desk]").rules
+        return {row.key: row.values for row in TABLES[rule.of].rows(history, rule, now)}
+
+    assert rows("of: costs, over: 1d, when: {cost: '> 50'}")["all"]["cost"] == 2.0
+    assert rows("of: outcomes, over: 1d, when: {failed: '> 0'}")["all"]["failed"] == 2
+    assert list(rows("of: models, when: {new: true}")) == ["new-model"]
+
+
+def test_a_field_without_a_value_has_words_in_a_summary():
+    summary = "{title} ({run}) of {agent} failed: {outcome}"
+    (rule,) = rules(f"name: r, of: runs, when: {{run: x}}, summary: '{summary}', to: [desk]").rules
+    row = Row("x", {"run": "x", "title": None, "agent": None, "outcome": None})
+    _, (change,) = step([rule], {"r": [row]}, {}, NOW)
+    assert change.summary == "a run (x) of an agent failed: no outcome"
+
+
+def test_records_that_no_witness_signed_for_a_time_are_an_alert(tmp_path):
+    (rule,) = [each for each in parse(READY.read_text(), FIELDS).rules if each.of == "checkpoints"]
+    signed = 0.0
+
+    def looked(home, incidents, after):
+        rows = TABLES["checkpoints"].rows(home, rule, signed + after)
+        return *step([rule], {rule.name: rows}, incidents, signed + after), rows
+
+    with (
+        Home(tmp_path / "home", durability="os") as home,
+        Checkpoints(home.storage, origin="a.example/j") as checkpoints,
+        Witness(tmp_path / "witness") as witness,
+    ):
+        log = Log(home)
+        log.append_fact(("tracklog", "one"), Began(what="run"), writer="test")
+        note = checkpoints.make()
+        assert looked(home, {}, 5000) == ({}, [], [])  # nobody asked for a witness
+        witness.trust(checkpoints.key)
+        signature = read_signature(asked(witness, checkpoints.consistency, note).body.strip())
+        signed = float(checkpoints.add_signatures(note, [signature]).witnesses()[0].at)
+        incidents, changes, (row,) = looked(home, {}, 5000)
+        assert (incidents, changes, row.values["unwitnessed"]) == ({}, [], 0)
+        log.append_fact(("tracklog", "one"), Ended(what="run"), writer="test")
+        checkpoints.make()  # the witness is away, or refuses
+        incidents, changes, _ = looked(home, {}, 600)
+        assert (incidents, changes) == ({}, [])
+        incidents, changes, _ = looked(home, {}, 1000)
+        assert incidents
+        assert not changes
+        _, (change,), (row,) = looked(home, incidents, 1400)
+        assert row.values == {"records": 1, "unwitnessed": 1, "witnessed_seconds": 1400}
+        assert "no witness has signed a checkpoint for 1400 seconds" in change.summary

@@ -8,10 +8,10 @@ from typing import Literal, NamedTuple
 from tracklog.alerts.rules import Rule, Scalar, Severity, Silence
 from tracklog.alerts.tables import Row
 from tracklog.answers import LOST_AFTER
-from tracklog.folds import epoch_ms
+from tracklog.folds import LATE, epoch_ms
 
-LATE = 3600.0
-"""Seconds after which an event that only now arrives, as by an import, is reported to nobody."""
+_NOTHING = {"title": "a run", "agent": "an agent"}
+"""What a summary says where a field has no value, and "no" with the name of the field is no help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,11 @@ def _change(
 
 def _summary(rule: Rule, row: Row) -> str:
     if rule.summary is not None:
-        return rule.summary.format_map({name: row.values.get(name) for name in row.values})
+        known = {
+            name: _NOTHING.get(name, f"no {name.replace('_', ' ')}") if value is None else value
+            for name, value in row.values.items()
+        }
+        return rule.summary.format_map(known)
     values = [f"{name} {_shown(row.values.get(name))}" for name in rule.when]
     return f"{rule.name}: {row.key} ({', '.join(values)})"
 

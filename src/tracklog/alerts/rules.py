@@ -41,7 +41,10 @@ def _repeat(value: object) -> float | None:
 
 Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0)]
 Condition = bool | float | str | list[str | float]
-Table = Literal["runs", "questions", "costs", "outcomes", "loops", "findings", "journal", "models"]
+Table = Literal[
+    "runs", "questions", "costs", "outcomes", "loops", "findings", "journal", "models",
+    "checkpoints",
+]  # fmt: skip  # one row
 """Where rows come from; `tables` makes them."""
 
 

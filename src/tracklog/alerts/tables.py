@@ -13,8 +13,9 @@ from tracklog.answers.inbox import inbox
 from tracklog.answers.loops import loops
 from tracklog.answers.run_list import RunRow
 from tracklog.answers.runs import runs
-from tracklog.folds import epoch_ms
+from tracklog.folds import LATE, epoch_ms
 from tracklog.home.home import Home
+from tracklog.journal.checkpoints.checkpoint import Checkpoint, last_witnessed
 from tracklog.journal.frame import stamp
 
 _DAY = 86_400.0
@@ -46,6 +47,12 @@ def _listed(home: Home, now: float) -> list[RunRow]:
 def _event_time(row: RunRow) -> str | None:
     """The time of the last event by the clock of its emitter: an import brings old ones."""
     return row.last_at or row.last_activity
+
+
+def _came_late(row: RunRow) -> bool:
+    """Whether all of it had happened long before it was recorded."""
+    happened, recorded = epoch_ms(_event_time(row)), epoch_ms(row.first_received)
+    return happened is not None and recorded is not None and recorded - happened > LATE * 1000
 
 
 def _money(*parts: float | None) -> float | None:
@@ -87,9 +94,11 @@ def _questions(home: Home, _rule: Rule, now: float) -> list[Row]:
     ]  # fmt: skip  # one table
 
 
-def _spent(home: Home, by: str, now: float, begin: float | None, end: float) -> list[CostRow]:
+def _spent(
+    home: Home, by: str, now: float, begin: float | None, end: float, *, in_time: bool = True
+) -> list[CostRow]:
     since = None if begin is None else stamp(begin)
-    return costs(home, by, since, stamp(end), "UTC", now=stamp(now))
+    return costs(home, by, since, stamp(end), "UTC", now=stamp(now), in_time=in_time)
 
 
 def _costs(home: Home, rule: Rule, now: float) -> list[Row]:
@@ -112,7 +121,7 @@ def _outcomes(home: Home, rule: Rule, now: float) -> list[Row]:
     ended: dict[str, list[RunRow]] = defaultdict(list)
     for row in _listed(home, now):
         at = epoch_ms(_event_time(row))
-        if row.ended and at is not None and at / 1000 >= now - rule.over:
+        if row.ended and at is not None and at / 1000 >= now - rule.over and not _came_late(row):
             named = {"agent": row.agents[0] if row.agents else None, "model": row.model}
             named |= {"project": row.project, "branch": row.branch}
             ended[named.get(rule.by or "") or "all"].append(row)
@@ -162,12 +171,27 @@ def _journal(home: Home, _rule: Rule, now: float) -> list[Row]:
 
 
 def _models(home: Home, _rule: Rule, now: float) -> list[Row]:
-    before = {row.of for row in _spent(home, "model", now, None, now - _DAY)}
+    before = {row.of for row in _spent(home, "model", now, None, now - _DAY, in_time=False)}
     return [
         Row(row.of, {"model": row.of, "new": row.of not in before})
         for row in _spent(home, "model", now, None, now + 1)
         if row.of is not None
     ]
+
+
+def _checkpoints(home: Home, _rule: Rule, now: float) -> list[Row]:
+    """The last checkpoint that a witness signed; none where no witness ever did."""
+    note = last_witnessed(home.storage)
+    if note is None:
+        return []
+    signed = max(each.at or 0 for each in note.witnesses())
+    size = Checkpoint.of(note.text).size
+    values: dict[str, Scalar] = {
+        "records": size,
+        "unwitnessed": max(home.journal.last - size, 0),
+        "witnessed_seconds": round(max(now - signed, 0)),
+    }
+    return [Row("checkpoints", values)]
 
 
 TABLES: Mapping[str, AlertTable] = {
@@ -203,6 +227,12 @@ TABLES: Mapping[str, AlertTable] = {
     "journal": AlertTable("The record as one row.", ("silent_seconds", "working"), _journal),
     "models": AlertTable(
         "Each model; `new` where it was first used less than a day ago.", ("model", "new"), _models
+    ),
+    "checkpoints": AlertTable(
+        "The last checkpoint that a witness signed: the records that it has, those that came after "
+        "it, and its age.",
+        ("records", "unwitnessed", "witnessed_seconds"),
+        _checkpoints,
     ),
 }  # fmt: skip  # a table
 FIELDS = {name: table.fields for name, table in TABLES.items()}

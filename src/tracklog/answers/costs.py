@@ -61,10 +61,12 @@ def costs(
     run: str | None = None,
     *,
     now: str | None = None,
+    in_time: bool = False,
 ) -> list[CostRow]:
     """What was spent, the most expensive first; from list prices where no cost was reported.
 
     By day, week or month the first of them comes first. With `run`, only what that run itself spent.
+    With `in_time`, without what was recorded more than an hour after it was spent.
     """
     names, bucket = _names(by)
     asked_at = datetime.fromtimestamp((epoch_ms(now_of(home, now)) or 0) / 1000, zone(tz))
@@ -85,6 +87,7 @@ def costs(
             duplicates=spends.duplicates,
             projects=projects,
             begin=begin,
+            in_time=in_time,
         )
     return [CostRow(**row) for row in rows]
 

@@ -284,6 +284,10 @@ def last_sign(before: str, position: Position, fact: Fact) -> str:
     return before if known is not None and known > at else sign
 
 
+LATE = 3600.0
+"""Seconds after which an event that only now arrives, as by an import, is late."""
+
+
 def when(position: Position) -> int:
     """The time of an event: by the emitter's clock, else the time of receipt."""
     at = epoch_ms(position.at)

@@ -4,7 +4,20 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import MOST, Fold, Position, Sums, add, integer, number, row_key, when, word
+from tracklog.folds import (
+    LATE,
+    MOST,
+    Fold,
+    Position,
+    Sums,
+    add,
+    epoch_ms,
+    integer,
+    number,
+    row_key,
+    when,
+    word,
+)
 from tracklog.folds._spends import DOLLAR, TOKENS, amounts, greater, spend_name
 from tracklog.model.errors import UnknownName
 from tracklog.model.fact import Spent
@@ -30,6 +43,8 @@ class State:
     credits: float | None = None
     amounts: dict[str, int] = field(default_factory=dict)
     """Tokens, and the cost in billionths of a dollar; what is not known is absent."""
+    late: bool = False
+    """It was recorded long after it happened, as by an import."""
 
 
 def key(position: Position, fact: Spent) -> str | None:
@@ -42,6 +57,7 @@ def step(state: State, position: Position, fact: Spent) -> State:
         state.family, state.run, state.seq = position.family, position.run, position.seq
         state.key, state.at_ms = spend_name(position, fact), when(position)
         state.writer = position.writer
+        state.late = (epoch_ms(position.received) or 0) - state.at_ms > LATE * 1000
     elif not greater(known, state.amounts):
         return state
     state.agent, state.model = word(fact.agent) or state.agent, word(fact.model) or state.model
@@ -81,13 +97,14 @@ def answer(
     duplicates: Container[str] = (),
     projects: Mapping[str, str | None] | None = None,
     begin: Callable[[int], str | None] | None = None,
+    in_time: bool = False,
 ) -> list[dict[str, Any]]:
     """One row per run, agent, model or provider, the most expensive first, or one for all.
 
     With `then`, one row for each pair of names, as of a model and a project. By project, `projects`
     has the project of each run. With `begin`, which has
     for a time when its day, week or month began, one row for each of these too, the first of them
-    first; where it gives None, a spend is left out.
+    first; where it gives None, a spend is left out. With `in_time`, so are those that came late.
 
     A spend that several runs record belongs to the first of them, so a run with its sub-runs
     (`within`, as keys) is added up once. Without `within`, `duplicates` are left out. A spend
@@ -99,7 +116,7 @@ def answer(
         run = f"{state.family}:{state.run}"
         if run not in duplicates if within is None else run in within:
             since = "" if begin is None else begin(state.at_ms)
-            if since is None:
+            if since is None or (in_time and state.late):
                 continue
             of = since, group(state), also(state)
             if (row := rows.get(of)) is None:
@@ -180,6 +197,7 @@ def _at(place: State, amount: State) -> State:
         seq=place.seq,
         at_ms=place.at_ms,
         writer=place.writer,
+        late=place.late,
         agent=place.agent or amount.agent,
         provider=amount.provider or place.provider,
         model=amount.model or place.model,

@@ -25,7 +25,7 @@ from tracklog.model.errors import BadCheckpoint, NotExtended
 
 KEY = "checkpoint.key"
 """The private key in the folder of a storage, unless another file is named."""
-_LAST, _PUBLIC = "checkpoint", "key"
+_LAST, _PUBLIC, _WITNESSED = "checkpoint", "key", "witnessed"
 _BATCH = 10_000
 
 
@@ -126,6 +126,8 @@ class Checkpoints:
             signed = current.signed(*signatures)
             if current is last:
                 self._trees.put_state(_LAST, str(signed).encode())
+            if signed.witnesses():
+                self._trees.put_state(_WITNESSED, str(signed).encode())
         return signed
 
     def consistency(self, old: int, size: int) -> list[bytes]:
@@ -154,6 +156,12 @@ def own_key(storage: Storage) -> Verifier | None:
 def last_checkpoint(storage: Storage) -> Note | None:
     """The last checkpoint that was made of this journal."""
     text = _state(storage, _LAST)
+    return read_note(text) if text else None
+
+
+def last_witnessed(storage: Storage) -> Note | None:
+    """The last checkpoint that a witness signed."""
+    text = _state(storage, _WITNESSED)
     return read_note(text) if text else None
 
 
