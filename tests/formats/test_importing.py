@@ -114,9 +114,9 @@ LONG = {
 
 @pytest.mark.parametrize("shape", LONG)
 def test_what_is_remembered_of_a_file_does_not_grow_with_it(shape, tmp_path, monkeypatch):
-    from tracklog.formats.importers import _exchanges, _line_writer  # noqa: PLC0415  # the limits, made small
+    from tracklog.formats.importers import _exchanges, _line_writer, _live_calls  # noqa: PLC0415  # the limits, made small
 
-    for module in (agui, cloudevents, copilot, gemini):
+    for module in (agui, cloudevents, copilot, gemini, _live_calls):
         monkeypatch.setattr(module, "LONG", 256)
     monkeypatch.setattr(_line_writer, "EQUALS", 256)
     monkeypatch.setattr(_exchanges, "MOST_PRINTS", 256)

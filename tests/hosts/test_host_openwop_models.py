@@ -242,7 +242,7 @@ def test_the_example_runs_as_it_is_shipped(tmp_path):
         ("model: {name: x, base_url: y, colour: red}", "'colour'"),
         ("model: {name: x, base_url: y, seconds: many}", "not a number"),
         ("keys: [{token: HOME, test: true}]", "hk_test_"),
-        ("a: [", "no YAML"),
+        ("a: [", "not YAML"),
         ("streaming: 1\nsurprise: 2", "(?s)not true or false.*unknown setting"),
     ],
 )

@@ -161,7 +161,7 @@ ROUTES: tuple[Route, ...] = (
         needs=("write",),
         takes=JSON,
         body=ref("JsonObject"),
-        schema={"type": "object", "additionalProperties": False},
+        schema={"const": {}},
         answers={
             400: "The event names no session, or is no JSON object.",
             404: "There is no such agent.",
