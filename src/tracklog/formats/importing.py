@@ -127,7 +127,7 @@ class Importing:
         """Read what is new in these sources and admit it.
 
         `again` reads them from their start; `dry` stores nothing. Without `final`, records that are
-        still being written are left for the next call. `told` is called for each source with
+        still being written are left for the next call. `report` is called for each source with
         something new. The result is added to `into`, if given, so that it is available after an
         interrupt.
         """

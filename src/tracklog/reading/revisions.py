@@ -71,7 +71,7 @@ class Revisions:
                 continue
             # The same content under the name of another agent is no correction of the source.
             if not known.contents[-1].startswith(known.contents[-2]):
-                message = f"{name} was told before with another content; this one counts"
+                message = f"{name} was recorded before with other content; this one counts"
                 return Finding("corrected", message, "info")
         return None
 
