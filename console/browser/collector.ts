@@ -58,7 +58,7 @@ export class Collector {
 
   async kill(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
     const child = this.child;
-    if (!child || child.exitCode !== null) return;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
     const gone = new Promise((ended) => child.once("exit", ended));
     child.kill(signal);
     await gone;
