@@ -81,7 +81,7 @@ test-ts: check-ts  ## Check the types of the TypeScript code, and test it.
 	cd $(CONSOLE) && npm test --silent
 
 test-browser: setup  ## Test the console in a real browser.
-	chromium=$$($(BROWSER)) && cd $(CONSOLE) && CHROMIUM="$$chromium" npm run --silent browser
+	chromium=$$($(BROWSER)) && cd $(CONSOLE) && CHROMIUM="$$chromium" npm run --silent browser -- $(BROWSER_TESTS)
 
 chromium: setup  ## Print the path of the browser that the tests drive; get one where there is none.
 	@$(BROWSER)
