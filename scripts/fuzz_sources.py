@@ -12,8 +12,8 @@ from pathlib import Path
 
 import zstandard
 
-from tracklog.alerts import rules
-from tracklog.alerts.tables import FIELDS
+from tracklog.collector.alerts import rules
+from tracklog.collector.alerts.tables import FIELDS
 from tracklog.collector.otlp import Telemetry
 from tracklog.formats.importers.otlp import wire
 from tracklog.formats.importing import Importing

@@ -23,12 +23,9 @@ ROOMS = (
     "answers",
     "recording",
     "formats",
-    "adapters",
     "web",
     "hosts",
     "demo",
-    "mcp",
-    "alerts",
     "collector",
     "cli",
     "testing",
@@ -46,8 +43,8 @@ PLUGS = (
     "formats.importers",
     "formats.exporters",
     "formats.hooks",
+    "formats.adapters",
     "formats.providers",
-    "adapters",
     "hosts",
     "collector.publishers",
 )
@@ -75,7 +72,7 @@ SPEAKERS = {
 IMPURE = {"os", "sys", "io", "time", "random", "secrets", "uuid", "pathlib", "asyncio", "socket"}
 IMPURE |= {"subprocess", "threading", "tempfile", "shutil", "logging"}
 PURE = ("model", "dialects", "folds", "formats.providers")
-FILES = {"__init__.py", "__main__.py", "log.py", "names.py", "py.typed"}
+FILES = {"__init__.py", "__main__.py", "adapters.py", "log.py", "names.py", "py.typed"}
 """What stands beside the rooms."""
 
 
@@ -152,6 +149,11 @@ def test_the_package_holds_the_rooms_and_few_files():
 
 
 @for_each(ROOMS)
+def test_a_room_has_its_tests_in_a_folder_of_its_name(room):
+    assert list((Path(__file__).parent / room).glob("test_*.py"))
+
+
+@for_each(ROOMS)
 def test_a_room_says_in_a_sentence_what_it_holds(room):
     text = ast.get_docstring(ast.parse((SOURCE / room / "__init__.py").read_text()))
     assert text
@@ -224,7 +226,7 @@ def test_a_host_uses_of_the_package_only_public_names(name):
 @for_each(sorted(name for name in MODULES if room(name) in ROOMS))
 def test_only_the_outer_rooms_use_the_public_api(name):
     """A room of the core that imported it would import rooms that stand behind it."""
-    if room(name) not in ("web", "hosts", "demo", "mcp", "alerts", "collector", "cli", "testing"):
+    if room(name) not in ("web", "hosts", "demo", "collector", "cli", "testing"):
         tree = tree_of(name)
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module == "tracklog":

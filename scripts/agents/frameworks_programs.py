@@ -60,7 +60,7 @@ def langchain(channel: str) -> None:
 
     callbacks, provider = [], None
     if channel == "adapter":
-        from tracklog.adapters.langchain import handler
+        from tracklog.formats.adapters.langchain import handler
 
         callbacks.append(sampled(handler(), "on_"))
     else:
@@ -84,7 +84,7 @@ def openai_agents(channel: str) -> None:
 
     provider, made = None, None
     if channel == "adapter":
-        from tracklog.adapters.openai_agents import processor
+        from tracklog.formats.adapters.openai_agents import processor
 
         made = sampled(processor(), "on_")
         set_trace_processors([made])
@@ -104,7 +104,7 @@ def openai_agents(channel: str) -> None:
 def claude_agent_sdk(channel: str) -> None:
     from claude_agent_sdk import ClaudeAgentOptions, query
 
-    from tracklog.adapters.claude_agent_sdk import SessionRecorder
+    from tracklog.formats.adapters.claude_agent_sdk import SessionRecorder
 
     home = os.environ["HOME"]
     env = {

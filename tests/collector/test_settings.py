@@ -7,7 +7,7 @@ import pytest
 
 from support.collecting import Collector, collector, start
 from support.forking import tracklog
-from tracklog.alerts.evaluator import Evaluator
+from tracklog.collector.alerts.evaluator import Evaluator
 from tracklog.home.home import Home
 from tracklog.journal.frame import stamp
 from tracklog.model.fact import Noted

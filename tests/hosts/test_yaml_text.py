@@ -2,7 +2,7 @@
 
 import pytest
 
-from tracklog.web.yaml_text import NotYaml, read_yaml
+from tracklog.hosts._yaml_text import NotYaml, read_yaml
 
 BOMB = b"a: &a [x, x]\n" + b"".join(
     b"%c: &%c [*%c, *%c]\n" % (each, each, each - 1, each - 1) for each in range(98, 122)

@@ -9,7 +9,7 @@ from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.alerts.incidents import AlertChange
+    from tracklog.collector.alerts.incidents import AlertChange
 
 FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 
@@ -39,7 +39,9 @@ def ready() -> None:
     """Print a file with eleven rules to begin with."""
     from importlib import resources
 
-    click.echo(resources.files("tracklog.alerts").joinpath("ready.yaml").read_text(), nl=False)
+    click.echo(
+        resources.files("tracklog.collector.alerts").joinpath("ready.yaml").read_text(), nl=False
+    )
 
 
 @command.command(
@@ -49,7 +51,7 @@ Examples:
 )
 def tables() -> None:
     """List the tables that a rule can look at, with their fields."""
-    from tracklog.alerts.tables import TABLES
+    from tracklog.collector.alerts.tables import TABLES
 
     for name, table in TABLES.items():
         click.echo(f"{click.style(name, bold=True)}: {table.about}")
@@ -67,9 +69,9 @@ Exit code: 0 the rules are valid, 2 they are not."""
 @FILE
 def check(file: Path) -> None:
     """Check a file of rules; every fault is named with its place."""
-    from tracklog.alerts.delivery import check_targets
-    from tracklog.alerts.rules import load
-    from tracklog.alerts.tables import FIELDS
+    from tracklog.collector.alerts.delivery import check_targets
+    from tracklog.collector.alerts.rules import load
+    from tracklog.collector.alerts.tables import FIELDS
 
     rules = load(file, FIELDS)
     check_targets(rules)
@@ -100,10 +102,10 @@ def try_(file: Path, home: Path, since: str, as_json: bool) -> None:
     """Replay the record, and print each alert that there would have been."""
     from datetime import datetime
 
-    from tracklog.alerts.history import replay
-    from tracklog.alerts.rules import load
-    from tracklog.alerts.tables import FIELDS
     from tracklog.answers.buckets import time_of, zone
+    from tracklog.collector.alerts.history import replay
+    from tracklog.collector.alerts.rules import load
+    from tracklog.collector.alerts.tables import FIELDS
 
     rules = load(file, FIELDS)
     with _home.reading(home) as read:
@@ -133,8 +135,8 @@ def list_(home: Path, limit: int, as_json: bool) -> None:
     """List the last alerts that a collector recorded: what fired, what ended, who was notified."""
     from collections import deque
 
-    from tracklog.alerts.evaluator import CHANGE, notes
-    from tracklog.alerts.incidents import AlertChange
+    from tracklog.collector.alerts.evaluator import CHANGE, notes
+    from tracklog.collector.alerts.incidents import AlertChange
     from tracklog.folds import epoch_ms
 
     with _home.reading(home) as read:
@@ -167,8 +169,8 @@ Examples:
 @click.option("--because", required=True, help="The reason.")
 def silence(home: Path, matches: tuple[str, ...], span: str, by: str, because: str) -> None:
     """Send nothing about matching alerts for some time; they are still recorded."""
-    from tracklog.alerts import evaluator
-    from tracklog.alerts.rules import Silence, seconds
+    from tracklog.collector.alerts import evaluator
+    from tracklog.collector.alerts.rules import Silence, seconds
     from tracklog.journal.frame import stamp
 
     fields = dict(each.partition("=")[::2] for each in matches)

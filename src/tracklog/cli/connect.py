@@ -16,8 +16,8 @@ from tracklog.cli import _terminal as terminal
 from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
-    from tracklog.formats.connecting import Change, Connection
     from tracklog.formats.hooks import Hook
+    from tracklog.formats.hooks._connecting import Change, Connection
 
 URL = "http://127.0.0.1:4318"
 
@@ -55,7 +55,7 @@ def command(
     collector runs; what happens then is not recorded, and `tracklog import` adds it later.
     """
     from tracklog.formats import registry
-    from tracklog.formats.connecting import Connections
+    from tracklog.formats.hooks._connecting import Connections
 
     connections = Connections(Path.home(), os.environ)
     if is_list or name is None:
@@ -97,7 +97,7 @@ def _address(url: str) -> str:
 
 def _change(changes: "list[Change]", *, yes: bool) -> bool:
     """Show the changes and make them, unless a person says no."""
-    from tracklog.formats.connecting import apply_changes
+    from tracklog.formats.hooks._connecting import apply_changes
 
     for change in changes:
         for line in _difference(change).splitlines():

@@ -24,7 +24,7 @@ def command(home: Path, operate: bool) -> None:
     """Let an agent ask questions about the record, by the Model Context Protocol."""
     import asyncio
 
-    from tracklog.mcp.server import make_server, reading
+    from tracklog.collector.mcp.server import make_server, reading
 
     with _home.opened(home) if operate else _home.reading(home) as read:
         server = make_server(reading(read), operate=operate)

@@ -87,8 +87,9 @@ nothing of it is secret.""",
 )
 def serve(folder: Path, host: str, port: int, name: str | None, alert: str | None) -> None:
     """Sign the checkpoints that journals send, until Ctrl-C."""
+    from tracklog.cli import _witness_server as witness_server
     from tracklog.cli.serve import url_of
-    from tracklog.collector import server, witness_server
+    from tracklog.collector import server
 
     with _opened(folder, name) as witness, server.listen(host, port) as bound:
         where = url_of(bound)

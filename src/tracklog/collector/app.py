@@ -13,13 +13,15 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from tracklog.collector import archiving, otlp
-from tracklog.collector.alerting import AlertWorker
+from tracklog.collector.alerts.worker import AlertWorker
 from tracklog.collector.archiving import ArchiveWorker
 from tracklog.collector.checkpointing import CheckpointWorker
 from tracklog.collector.committing import Committer
 from tracklog.collector.grpc import GrpcServer
 from tracklog.collector.hooks import HookIntake
 from tracklog.collector.ingest import BY_ADDRESS
+from tracklog.collector.mcp.endpoint import PATH as MCP
+from tracklog.collector.mcp.endpoint import McpEndpoint
 from tracklog.collector.metrics import Counts
 from tracklog.collector.pages import SAFE, Console
 from tracklog.collector.question_runner import AS_OF, IndexWorker, QuestionRunner
@@ -30,8 +32,6 @@ from tracklog.collector.stream import Hub
 from tracklog.demo import is_demo
 from tracklog.hosts import Answering
 from tracklog.journal.sharding import Sharded, ShardedStore, by_shard
-from tracklog.mcp.endpoint import PATH as MCP
-from tracklog.mcp.endpoint import McpEndpoint
 from tracklog.model.errors import TracklogError
 from tracklog.web import logs
 from tracklog.web.bodies import Held

@@ -2,7 +2,8 @@
 
 from functools import partial
 
-from tracklog.collector import alerts, settings
+from tracklog.collector import settings
+from tracklog.collector.alerts import requests as alerts
 from tracklog.collector.setting_shapes import (
     AlertState,
     ByBody,

@@ -4,7 +4,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
-from tracklog.alerts.rules import Severity
+from tracklog.collector.alerts.rules import Severity
 from tracklog.collector.shapes import CheckpointWitness
 from tracklog.web.token_changes import TokenRow
 

@@ -12,6 +12,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from tracklog import TracklogError
+from tracklog.hosts._yaml_text import NotYaml, read_yaml
 from tracklog.hosts.fishbowl.governor import Limits
 from tracklog.hosts.fishbowl.manifest import (
     ENGINE_ACTORS,
@@ -24,7 +25,6 @@ from tracklog.hosts.fishbowl.manifest import (
     Positive,
     Strict,
 )
-from tracklog.web.yaml_text import NotYaml, read_yaml
 
 SPY = "spy"
 """The team with this name is the hidden one, if `hidden` names none."""

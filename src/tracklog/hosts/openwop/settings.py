@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tracklog import TracklogError
-from tracklog.web.yaml_text import NotYaml, read_yaml
+from tracklog.hosts._yaml_text import NotYaml, read_yaml
 
 ENGINE = 1
 """The version of the engine; a run of a newer one is read and not executed."""

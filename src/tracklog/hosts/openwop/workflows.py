@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from tracklog.hosts._yaml_text import read_yaml
 from tracklog.hosts.openwop.agents import Agents, ref_of
 from tracklog.hosts.openwop.checking import (
     check_edge,
@@ -20,7 +21,6 @@ from tracklog.hosts.openwop.kinds import KINDS, Site, invalid, is_conformance
 from tracklog.hosts.openwop.schemas import PUBLISHED
 from tracklog.hosts.openwop.settings import Settings
 from tracklog.hosts.openwop.tools import ECHO
-from tracklog.web.yaml_text import read_yaml
 
 
 class Workflows:

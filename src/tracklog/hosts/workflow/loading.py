@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tracklog import TracklogError, provider
 from tracklog.hosts._endpoint import is_endpoint
+from tracklog.hosts._yaml_text import NotYaml, read_yaml
 from tracklog.hosts.workflow import values
 from tracklog.hosts.workflow.flow import (
     KINDS,
@@ -25,7 +26,6 @@ from tracklog.hosts.workflow.flow import (
     PluginStep,
     WhileStep,
 )
-from tracklog.web.yaml_text import NotYaml, read_yaml
 
 Loc = tuple[str | int, ...]
 ROOTS = ("inputs", "steps", "item", "index", "run")

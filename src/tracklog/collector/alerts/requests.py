@@ -1,12 +1,13 @@
-"""Alerts over HTTP: what fires, what fired, the rules and the silences; `alerting.py` evaluates them."""
+"""Alerts over HTTP: what fires, what fired, the rules and the silences; `worker.py` evaluates them."""
 
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from tracklog.alerts import evaluator
-from tracklog.alerts.rules import Rule, Silence
+from tracklog.collector.alerts import evaluator
+from tracklog.collector.alerts.rules import Rule, Silence
 from tracklog.collector.setting_shapes import (
     AlertChangeRow,
     AlertRuleRow,
@@ -22,7 +23,7 @@ from tracklog.web.guard import LOCAL
 from tracklog.web.trouble import Trouble, json_response
 
 if TYPE_CHECKING:
-    from tracklog.alerts.incidents import Incident
+    from tracklog.collector.alerts.incidents import Incident
     from tracklog.collector.app import Collector
     from tracklog.web.routing import Call
 
@@ -150,7 +151,7 @@ def _recorded(changes: "deque[AlertChangeRow]") -> list[IncidentRow]:
     return list(open_.values())
 
 
-def _change(data: dict[str, object]) -> AlertChangeRow:
+def _change(data: Mapping[str, object]) -> AlertChangeRow:
     change = data["change"]
     assert isinstance(change, dict)
     row: AlertChangeRow = {**change, "at": data["at"]}  # type: ignore[typeddict-item]

@@ -42,10 +42,10 @@ def software_of(package: str) -> dict[str, str]:
 @cache
 def emitter_module() -> Any:
     """The emitter `tracklog_emit.py`: in the package, or in the clone that it is imported from."""
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     folders = (package / "contracts", package.parents[1] / "contracts")
     path = next(each for folder in folders if (each := folder / "tracklog_emit.py").exists())
-    spec = util.spec_from_file_location("tracklog.adapters._emitter", path)
+    spec = util.spec_from_file_location("tracklog.formats.adapters._emitter", path)
     assert spec is not None
     assert spec.loader is not None
     module = util.module_from_spec(spec)

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from tracklog.alerts.incidents import AlertChange, Incidents, step
-from tracklog.alerts.rules import RuleFile
-from tracklog.alerts.tables import TABLES
+from tracklog.collector.alerts.incidents import AlertChange, Incidents, step
+from tracklog.collector.alerts.rules import RuleFile
+from tracklog.collector.alerts.tables import TABLES
 from tracklog.folds import epoch_ms
 from tracklog.home.home import Home
 

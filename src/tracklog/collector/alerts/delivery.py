@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from tracklog.alerts.incidents import AlertChange
-from tracklog.alerts.rules import BadRules, RuleFile, Target
+from tracklog.collector.alerts.incidents import AlertChange
+from tracklog.collector.alerts.rules import BadRules, RuleFile, Target
 from tracklog.intake.secrets import redact
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import MissingExtra, TracklogError
@@ -55,7 +55,7 @@ def _ring(text: str) -> None:
 
 def _body(
     change: AlertChange, target: Target, title: str, text: str, console: str | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The JSON that a service understands; the incident's id is the same in every message."""
     link = f"\n{console}" if console else ""
     match target.style:
@@ -86,7 +86,7 @@ def _try(name: str, send: Callable[[], None]) -> None:
         raise NotDelivered(f"{name} was not reached: {error}", "it is tried again") from error
 
 
-def _post(url: str, body: dict[str, Any], *, private: bool) -> None:
+def _post(url: str, body: dict[str, object], *, private: bool) -> None:
     """Post JSON to an address that was looked up once, so that it is the one that was checked."""
     parts = urlsplit(url)
     host, secure = parts.hostname or "", parts.scheme == "https"

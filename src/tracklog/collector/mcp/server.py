@@ -12,10 +12,10 @@ from pydantic import BeforeValidator, Field, ValidationError, create_model
 from tracklog import __version__
 from tracklog.answers import Param, Question
 from tracklog.answers.registry import question as question_of
+from tracklog.collector.mcp import people
+from tracklog.collector.mcp.paging import Page, page
+from tracklog.collector.mcp.people import PersonAnswer
 from tracklog.home.home import Home
-from tracklog.mcp import people
-from tracklog.mcp.paging import Page, page
-from tracklog.mcp.people import PersonAnswer
 from tracklog.model.errors import MissingExtra, TracklogError
 
 if TYPE_CHECKING:

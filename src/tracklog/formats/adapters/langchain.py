@@ -1,6 +1,6 @@
 """LangChain and LangGraph: a callback handler that records agents, model calls and tools.
 
-    from tracklog.adapters.langchain import handler
+    from tracklog.formats.adapters.langchain import handler
 
     agent.invoke({"messages": …}, config={"callbacks": [handler()]})
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from tracklog.adapters._writing import (
+from tracklog.formats.adapters._writing import (
     FactWriter,
     described,
     library,

@@ -67,7 +67,7 @@ def _size(value: object) -> int:
     return len(text) + len(orjson.dumps(text.decode()))
 
 
-def _longest(value: dict[str, Any]) -> str | None:
+def _longest(value: dict[str, object]) -> str | None:
     """The list among the fields of an answer that takes the most room."""
     lists = [name for name, each in value.items() if isinstance(each, list) and each]
     return max(lists, key=lambda name: len(orjson.dumps(value[name])), default=None)

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.attacking import asked
-from tracklog.alerts import RUN
-from tracklog.alerts.history import replay
-from tracklog.alerts.incidents import step
-from tracklog.alerts.rules import BadRules, parse
-from tracklog.alerts.tables import FIELDS, TABLES, Row
 from tracklog.cli import tracklog
+from tracklog.collector.alerts import RUN
+from tracklog.collector.alerts.history import replay
+from tracklog.collector.alerts.incidents import step
+from tracklog.collector.alerts.rules import BadRules, parse
+from tracklog.collector.alerts.tables import FIELDS, TABLES, Row
 from tracklog.folds import epoch_ms
 from tracklog.home.home import Home
 from tracklog.journal.checkpoints.checkpoint import Checkpoints
@@ -25,7 +25,7 @@ from tracklog.log import Log
 from tracklog.model.fact import Asked, Began, Ended, Noted, Spent
 
 NOW = 1_780_000_000.0
-READY = Path(__file__).parents[2] / "src/tracklog/alerts/ready.yaml"
+READY = Path(__file__).parents[2] / "src/tracklog/collector/alerts/ready.yaml"
 
 
 def rules(*lines: str, head: str = "version: 1\nto: {desk: {bell: true}}\n"):

@@ -12,17 +12,17 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from mcp import StdioServerParameters
 from support import sampling as samples
 from support.collecting import collector
 from tracklog.answers.registry import question
 from tracklog.collector import operator
+from tracklog.collector.mcp.paging import MOST, page
+from tracklog.collector.mcp.server import QUESTIONS, make_server, reading
 from tracklog.home.home import Home
-from tracklog.mcp.paging import MOST, page
-from tracklog.mcp.server import QUESTIONS, make_server, reading
 
 TRACKLOG = Path(sys.executable).with_name("tracklog")
 GOOD = samples.ROOT / "dialects/kahn-agent/good/converges.jsonl"

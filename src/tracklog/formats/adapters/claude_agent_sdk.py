@@ -1,6 +1,6 @@
 """Claude Agent SDK: records a session from the messages that the SDK streams.
 
-    from tracklog.adapters.claude_agent_sdk import recorded
+    from tracklog.formats.adapters.claude_agent_sdk import recorded
 
     async for message in recorded(query(prompt=prompt, options=options), prompt):
         …
@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from uuid import uuid4
 
-from tracklog.adapters._writing import FactWriter, described, plain, quietly, text_blocks
+from tracklog.formats.adapters._writing import FactWriter, described, plain, quietly, text_blocks
 from tracklog.formats.importers import run_id
 
 AGENT = "claude"

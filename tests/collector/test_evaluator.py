@@ -9,12 +9,12 @@ from click.testing import CliRunner
 
 from support.collecting import collector
 from support.waiting import eventually
-from tracklog.alerts import RUN
-from tracklog.alerts.delivery import NotDelivered, deliver
-from tracklog.alerts.evaluator import CHANGE, Evaluator, notes
-from tracklog.alerts.incidents import AlertChange
-from tracklog.alerts.rules import Target
 from tracklog.cli import tracklog
+from tracklog.collector.alerts import RUN
+from tracklog.collector.alerts.delivery import NotDelivered, deliver
+from tracklog.collector.alerts.evaluator import CHANGE, Evaluator, notes
+from tracklog.collector.alerts.incidents import AlertChange
+from tracklog.collector.alerts.rules import Target
 from tracklog.home.home import Home
 from tracklog.log import Log
 from tracklog.model.fact import Began, Ended

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Literal, NamedTuple
 
-from tracklog.alerts.rules import Rule, Scalar, Severity, Silence
-from tracklog.alerts.tables import Row
 from tracklog.answers import LOST_AFTER
+from tracklog.collector.alerts.rules import Rule, Scalar, Severity, Silence
+from tracklog.collector.alerts.tables import Row
 from tracklog.folds import LATE, epoch_ms
 
 _NOTHING = {"title": "a run", "agent": "an agent"}

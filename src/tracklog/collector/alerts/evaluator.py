@@ -1,15 +1,15 @@
 """Look at the rules again and again: record each change, and send it until it has arrived."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tracklog import Log, Noted
-from tracklog.alerts import RUN
-from tracklog.alerts.delivery import NotDelivered
-from tracklog.alerts.incidents import AlertChange, Incident, Incidents, step
-from tracklog.alerts.rules import Silence, Target, load
-from tracklog.alerts.tables import FIELDS, TABLES
+from tracklog.collector.alerts import RUN
+from tracklog.collector.alerts.delivery import NotDelivered
+from tracklog.collector.alerts.incidents import AlertChange, Incident, Incidents, step
+from tracklog.collector.alerts.rules import Silence, Target, load
+from tracklog.collector.alerts.tables import FIELDS, TABLES
 from tracklog.folds import epoch_ms
 from tracklog.home.home import Home
 from tracklog.journal.frame import stamp
@@ -29,7 +29,7 @@ class AlertNote(NamedTuple):
     seq: int
     received: str
     label: str
-    data: dict[str, Any]
+    data: Mapping[str, Any]
 
 
 def notes(home: Home, after: int = 0) -> Iterator[AlertNote]:
@@ -71,7 +71,7 @@ class Evaluator:
         """Those of the file, and those that were recorded."""
         return [*self.file.silences, *self._silences]
 
-    def _restore(self, label: str, data: dict[str, Any]) -> None:
+    def _restore(self, label: str, data: Mapping[str, Any]) -> None:
         if label == START:
             self._started = True
             quiet = [Incident(**each, firing=True, quiet=True) for each in data.get("known", ())]
@@ -142,7 +142,7 @@ class Evaluator:
         if failure is not None:
             raise failure
 
-    def _note(self, label: str, data: dict[str, Any]) -> None:
+    def _note(self, label: str, data: Mapping[str, Any]) -> None:
         self._log.append_fact(RUN, Noted(label=label, data=data), writer=WRITER)
 
 

@@ -1,6 +1,6 @@
 """OpenAI Agents SDK: a trace processor that records agents, model calls, tools and handoffs.
 
-    from tracklog.adapters.openai_agents import install
+    from tracklog.formats.adapters.openai_agents import install
 
     install()              # beside the sending of traces to OpenAI
     install(instead=True)  # instead of it
@@ -15,7 +15,14 @@ from typing import Any
 
 import orjson
 
-from tracklog.adapters._writing import FactWriter, library, plain, quietly, software_of, text_blocks
+from tracklog.formats.adapters._writing import (
+    FactWriter,
+    library,
+    plain,
+    quietly,
+    software_of,
+    text_blocks,
+)
 
 MESSAGES = ("user", "system", "developer")
 """The roles of messages to a model that are recorded when it has answered."""

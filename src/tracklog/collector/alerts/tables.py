@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
-from tracklog.alerts import RUN
-from tracklog.alerts.rules import Rule, Scalar
 from tracklog.answers.costs import CostRow, costs
 from tracklog.answers.findings import findings
 from tracklog.answers.inbox import inbox
 from tracklog.answers.loops import loops
 from tracklog.answers.run_list import RunRow
 from tracklog.answers.runs import runs
+from tracklog.collector.alerts import RUN
+from tracklog.collector.alerts.rules import Rule, Scalar
 from tracklog.folds import LATE, epoch_ms
 from tracklog.home.home import Home
 from tracklog.journal.checkpoints.checkpoint import Checkpoint, last_witnessed

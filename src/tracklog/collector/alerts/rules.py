@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from tracklog.hosts._yaml_text import NotYaml, read_yaml
 from tracklog.model.errors import TracklogError
-from tracklog.web.yaml_text import NotYaml, read_yaml
 
 Severity = Literal["info", "warning", "critical"]
 Scalar = str | float | bool | None
@@ -143,7 +143,7 @@ class RuleFile(_Shape):
 
     version: Literal[1]
     to: dict[str, Target]
-    defaults: dict[str, Any] = {}
+    defaults: dict[str, object] = {}
     silences: list[Silence] = []
     rules: list[Rule] = Field(min_length=1)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from starlette.types import Receive, Scope, Send
 
-from tracklog.mcp.server import Reading, make_server
+from tracklog.collector.mcp.server import Reading, make_server
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

@@ -1,12 +1,12 @@
-"""Look at the rules of alerts while the collector runs."""
+"""Evaluate the rules of alerts while the collector runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracklog.alerts.delivery import check_targets, deliver
-from tracklog.alerts.evaluator import Evaluator
-from tracklog.alerts.rules import load
-from tracklog.alerts.tables import FIELDS
+from tracklog.collector.alerts.delivery import check_targets, deliver
+from tracklog.collector.alerts.evaluator import Evaluator
+from tracklog.collector.alerts.rules import load
+from tracklog.collector.alerts.tables import FIELDS
 from tracklog.collector.worker import Worker
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 import tracklog
-from tracklog.adapters import _writing, claude_agent_sdk, langchain, openai_agents
+from tracklog.formats.adapters import _writing, claude_agent_sdk, langchain, openai_agents
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "adapters"
 PROMPT = "Say hello, then fail, then stop."
@@ -267,3 +267,10 @@ def test_without_the_agents_sdk_the_adapter_says_what_to_install(make, monkeypat
     monkeypatch.setitem(sys.modules, "agents", None)
     with pytest.raises(ModuleNotFoundError, match="here: pip install openai-agents"):
         make()
+
+
+def test_the_earlier_path_still_finds_the_adapters():
+    import tracklog.adapters.langchain as earlier  # noqa: PLC0415  # what is tested
+
+    assert earlier.__file__ == langchain.__file__
+    assert earlier.handler.__code__ == langchain.handler.__code__
