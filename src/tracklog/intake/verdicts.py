@@ -82,14 +82,14 @@ def verdicts_of(results: Sequence[Passed | Refusal], outcomes: list[Outcome]) ->
         return Verdicts(map(tuple.__new__, repeat(Verdict), rows))
     left = iter(outcomes)
     return Verdicts(
-        _verdict(each, next(left) if isinstance(each, Passed) else each) for each in results
+        [_verdict(each, next(left) if isinstance(each, Passed) else each) for each in results]
     )
 
 
 def _verdict(result: Passed | Refusal, outcome: Outcome) -> Verdict:
     what = (result.dialect, result.kind, result.run)
+    if isinstance(outcome, int):
+        return Verdict("accepted", outcome, (), *what)
     if isinstance(outcome, Refusal):
         return Verdict("refused", None, outcome.problems, *what)
-    if isinstance(outcome, Known):
-        return Verdict("duplicate", outcome.seq if outcome.seq > 0 else None, (), *what)
-    return Verdict("accepted", outcome, (), *what)
+    return Verdict("duplicate", outcome.seq if outcome.seq > 0 else None, (), *what)

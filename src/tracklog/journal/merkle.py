@@ -137,11 +137,17 @@ def group(
     """The line of a commit group, and the chain after it."""
     top = root(leaves)
     after = chain_after(before, through, top)
-    words = array("I", b"".join(leaves))
-    short = words[:: 32 // words.itemsize].tobytes()
     flag = "" if synced else ',"synced":false'
-    line = f'{{"through":{through},"leaves":"{short.hex()}","root":"{top.hex()}"{flag}'
+    line = f'{{"through":{through},"leaves":"{_short(leaves).hex()}","root":"{top.hex()}"{flag}'
     return f'{line},"chain":"{after.hex()}"}}\n'.encode(), after
+
+
+def _short(leaves: Sequence[bytes]) -> bytes:
+    """The beginnings of the leaves."""
+    if len(leaves) == 1:
+        return leaves[0][:SHORT]
+    words = array("I", b"".join(leaves))
+    return words[:: 32 // words.itemsize].tobytes()
 
 
 def is_link(link: Link, before: bytes | None, leaves: Sequence[bytes]) -> bool:
@@ -160,8 +166,8 @@ def is_proven(link: Link, before: bytes, leaves: Sequence[bytes]) -> bool:
 def group_link(before: bytes, through: int, leaves: Sequence[bytes]) -> Link:
     """The link of a commit group."""
     top = root(leaves)
-    short = b"".join(leaf[:SHORT] for leaf in leaves)
-    return Link("group", through, chain_after(before, through, top), root=top, leaves=short)
+    after = chain_after(before, through, top)
+    return Link("group", through, after, root=top, leaves=_short(leaves))
 
 
 def erased(
