@@ -1,6 +1,5 @@
 """What is every run doing, how did it end, and what did it take?"""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -296,7 +295,10 @@ def last_active(state: State) -> tuple[int, int]:
 
 def row(state: State, now: str, lost_after: float = LOST_AFTER) -> dict[str, Any]:
     """The row of one run at the time `now`."""
-    outcomes = Counter(end[0] for end in state.ends.values() if end[0] is not None)
+    outcomes: dict[str, int] = {}
+    for outcome, *_ in state.ends.values():
+        if outcome is not None:
+            outcomes[outcome] = outcomes.get(outcome, 0) + 1
     alone = next(iter(state.ends.values())) if len(state.ends) == 1 else [None] * 4
     tokens = sum_of(state.spent.values(), state.sums)
     began, ended = began_ms(state), ended_ms(state)
