@@ -130,9 +130,12 @@ def test_a_voter_is_who_holds_the_key_except_in_tests_of_conformance(tmp_path):
     with serve(tmp_path, flow("two", [gate(requiredApprovals=2)])) as host:
         run = host.start("two")
         host.until(run, "waiting-approval")
-        for voter in ("a", "b", "c"):
-            vote = host.answer(run, "gate", {"action": "accept", "voter": voter})
-            assert vote.json()["status"] == "waiting-approval"
+        for member in ("voter", "bogus"):
+            vote = host.answer(run, "gate", {"action": "accept", member: "a"})
+            assert error_of(vote) == (400, "validation_error")
+            assert vote.json()["details"] == {"field": f"resumeValue.{member}"}
+        vote = host.answer(run, "gate", {"action": "accept"})
+        assert vote.json()["status"] == "waiting-approval"
         assert [e["payload"]["decidedBy"] for e in host.events(run, "approval.received")] == [
             "default"
         ]
@@ -259,7 +262,8 @@ def test_a_question_without_an_answer_is_not_answered(tmp_path, answers):
         host.until(run, "waiting-input")
         response = host.answer(run, "ask", {"answers": answers})
         assert error_of(response) == (400, "validation_error")
-        assert response.json()["details"] == {"field": "resumeValue"}
+        place = "resumeValue.answers.q1" if answers in ({}, {"q1": None}, []) else "resumeValue"
+        assert response.json()["details"] == {"field": place}
         assert host.answer(run, "ask", {"answers": [{"id": "q1", "answer": ""}]}).is_success
         assert host.until(run, "completed")["variables"]["answers"] == {"q1": ""}
 
@@ -382,13 +386,22 @@ def test_options_are_checked_against_the_schema_of_the_workflow(tmp_path):
     noop = {"id": "a", "typeId": "core.noop"}
     with serve(tmp_path, flow("toned", [noop], configurableSchema=schema)) as host:
         assert host.http.get("/v1/workflows/toned").json()["configurableSchema"] == schema
-        for options in ({"tone": "loud"}, {"temper": 1}, {"recursionLimit": 6}, {"model": "x"}):
+        for options in ({"tone": "loud"}, {"temper": 1}, {"recursionLimit": 6}):
             body = {"workflowId": "toned", "configurable": options}
             response = host.http.post("/v1/runs", json=body)
             assert error_of(response) == (400, "validation_error")
             assert response.json()["details"]["field"].startswith("configurable")
-        run = host.start("toned", configurable={"tone": "calm", "recursionLimit": 5})
-        assert host.until(run, "completed")["configurable"] == {"tone": "calm", "recursionLimit": 5}
+            if "temper" in options:
+                assert response.json()["message"] == (
+                    "there is no option 'temper'; the workflow declares tone"
+                )
+        # The options of the protocol are reserved: a closed schema need not name them.
+        options = {"tone": "calm", "recursionLimit": 5, "runTimeoutMs": 9000, "model": "x"}
+        run = host.start("toned", configurable=options)
+        assert host.until(run, "completed")["configurable"] == options
+        nested = {"version": 1, "run": {"runTimeoutMs": 9000, "escalationThreshold": 0.5}}
+        made = host.http.post("/runs", json={"workflowId": "toned", "configurable": nested})
+        assert made.status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -690,7 +703,12 @@ def test_a_replay_waits_for_its_source_also_after_a_restart(tmp_path):
         ("/runs/{run}:fork", {"mode": "replay", "runOptionsOverlay": {"tags": []}},
          "runOptionsOverlay"),
         ("/runs/{run}:fork", {"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"inputs": {}}},
-         "inputs"),
+         "runOptionsOverlay.inputs"),
+        ("/runs/{run}:fork", {"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"tags": 1}},
+         "runOptionsOverlay.tags"),
+        ("/runs/{run}:fork",
+         {"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"configurable": {"x": 1}}},
+         "runOptionsOverlay.configurable.x"),
         ("/runs/{run}:fork", {"mode": "branch"}, "fromSeq"),
         ("/runs/{run}:fork", {"mode": "sideways"}, "mode"),
         ("/runs/{run}:pause", {"drainPolicy": "soon"}, "drainPolicy"),

@@ -60,6 +60,7 @@ async def start(collector: "Collector", call: "Call") -> Response:
         raise Trouble(
             409, f"{host.name} does not run here", f"start `tracklog serve --with {host.name}`"
         )
+    _accept(body, "program", "body", "inputs", "seed", "tape")
     wanted = hosts.Wanted(
         program=_text(body, "program"),
         body=body.get("body"),
@@ -83,6 +84,7 @@ async def start(collector: "Collector", call: "Call") -> Response:
 async def stop(collector: "Collector", call: "Call") -> Response:
     """Record the request to end a run."""
     host, body = hosts.host(call.names["host"]), await _body(collector, call)
+    _accept(body, "by")
     by = _text(body, "by") or "operator"
     end = host.end
     if end is None:
@@ -93,6 +95,7 @@ async def stop(collector: "Collector", call: "Call") -> Response:
 async def inject(collector: "Collector", call: "Call") -> Response:
     """Record a message to the stage of a run."""
     host, body = hosts.host(call.names["host"]), await _body(collector, call)
+    _accept(body, "text", "label")
     text, label = _text(body, "text"), _text(body, "label")
     if text is None or not text.strip():
         raise Trouble(400, "/text is missing", 'send {"text": "what is said"}')
@@ -112,6 +115,12 @@ async def _recorded(collector: "Collector", act: Callable[[], int]) -> Response:
     collector.hub.poke()
     recorded: RecordedAt = {"seq": seq}
     return json_response(recorded)
+
+
+def _accept(body: Mapping[str, Any], *names: str) -> None:
+    """Refuse a member that has no effect."""
+    for name in sorted(body.keys() - {*names}):
+        raise Trouble(400, f"/{name[:50]} is not known here", f"there are: {', '.join(names)}")
 
 
 def _text(body: Mapping[str, Any], name: str) -> str | None:

@@ -8,14 +8,13 @@ from pydantic import ValidationError
 
 from tracklog.dialects.openwop.catalog import PUBLISHED_ONLY_CLASSES, RFC_ONLY_CLASSES, SHARING
 from tracklog.dialects.openwop.manifest import AgentManifest, check_manifest
-from tracklog.hosts.openwop.settings import SYSTEM, Settings
+from tracklog.hosts.openwop.settings import DEFAULT_ROLE, SYSTEM, Settings
 from tracklog.hosts.openwop.tools import full_id
 
 Ref = dict[str, Any]
 
 CLASSES = RFC_ONLY_CLASSES | {"reasoning", "classification"}
 DEFAULT_THRESHOLD = 0.7
-DEFAULT_ROLE = "worker"
 _TEXTS = {"name": 256, "memoryRef": 256, "version": 64, "sourceManifestId": 256}
 
 

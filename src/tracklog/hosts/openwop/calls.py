@@ -1,7 +1,7 @@
 """A request to one of the routes, and the checks of its body and its query."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,18 +43,31 @@ class Call:
         return None
 
     @property
+    def caller(self) -> dict[str, Any]:
+        """The person or program that asks, as it is recorded on the first event of a run."""
+        data: dict[str, Any] = {"principal": self.key.principal, "tenant": self.tenant}
+        return {**data, "operator": True} if self.key.operator else data
+
+    @property
     def is_v2(self) -> bool:
         return self.wire.version.startswith("2")
 
     def accept(self, body: Mapping[str, Any], *names: str) -> None:
         """Refuse what a body asks for beside these members."""
-        refuse_unknown(body, names, is_closed=self.is_v2)
+        refuse_unknown(body, names)
 
-    def accept_query(self, *names: str) -> None:
-        """Refuse an unknown parameter; those of version 1 are open."""
-        for name in sorted(self.query.keys() - {*names}) if self.is_v2 else ():
-            text = f"there is no parameter {name[:50]!r} here"
-            raise Failure("validation_error", text, {"field": name})
+    def accept_query(self, names: Iterable[str], pairs: Iterable[tuple[str, str]]) -> None:
+        """Take the parameters of a request; an unknown one, or one that comes twice, is refused."""
+        known = sorted(names)
+        for name, value in pairs:
+            if name not in known:
+                others = f"there are: {', '.join(known)}" if known else "there are none"
+                text = f"there is no parameter {name[:50]!r} here; {others}"
+                raise Failure("validation_error", text, {"field": name})
+            if name in self.query:
+                text = f"the parameter {name} is there twice"
+                raise Failure("validation_error", text, {"field": name})
+            self.query[name] = value
 
     def json(
         self, data: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
@@ -88,6 +101,6 @@ def number(
         raise Failure("validation_error", f"{name} is a whole number", {"field": name})
     value = int(text)
     if (least is not None and value < least) or (most is not None and value > most):
-        limits = f"{least} to {most}" if most is not None else f"{least} or more"
-        raise Failure("validation_error", f"{name} is from {limits}", {"field": name})
+        limits = f"from {least} to {most}" if most is not None else f"{least} or more"
+        raise Failure("validation_error", f"{name} is {limits}", {"field": name})
     return value

@@ -114,12 +114,31 @@ class Definition:
     def sensitive(self) -> set[str]:
         return {each["name"] for each in self.source["variables"] if each.get("sensitive")}
 
-    def inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The variables of a run: defaults, overlaid by what was given."""
+    def _names(self) -> set[str]:
+        """The variables that the workflow declares, and those that its nodes read."""
+        found = {each["name"] for each in self.source["variables"]}
+        for node in self.nodes.values():
+            found |= {
+                each["variableName"] for each in node.ports.values() if "variableName" in each
+            }
+            mappings = [node.config.get("inputMapping", {})]
+            mappings += node.config.get("perWorkerInputMappings", {}).values()
+            for mapping in mappings:
+                found |= {*mapping.values()}
+        return found
+
+    def inputs(self, given: Mapping[str, Any], *, is_closed: bool = True) -> dict[str, Any]:
+        """The variables of a run: defaults, overlaid by what was given.
+
+        Of a client, only what the workflow uses is accepted; a run may give its child more.
+        """
         found: dict[str, Any] = {}
         if is_deep(given):
             text = f"the inputs have more than {DEEPEST} levels of objects and lists"
             raise Refused("validation_error", text, field="inputs")
+        for name in given.keys() - self._names() if is_closed else ():
+            text = f"the workflow has no input {str(name)[:50]!r}"
+            raise Refused("validation_error", text, field=f"inputs.{name}")
         for variable in self.source["variables"]:
             name = variable["name"]
             if name in given:

@@ -78,6 +78,10 @@ class Drifted(Exception):
 class BadAnswer(Exception):
     """An answer that does not fit its question."""
 
+    def __init__(self, message: str, field: str = "resumeValue") -> None:
+        super().__init__(message)
+        self.field = field
+
 
 class NotAllowed(BadAnswer):
     """An answer of a person who may not give it."""

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
+from tracklog.dialects.openwop.catalog import TYPES
 from tracklog.hosts.openwop.calls import WHOLE_BODY, Call, number, text_of, without_null
 from tracklog.hosts.openwop.control import AlreadyResolved, Conflict, status_of
 from tracklog.hosts.openwop.definitions import Refused
@@ -30,9 +31,9 @@ from tracklog.hosts.openwop.options import BODY, OVERLAY, read_options, refuse_u
 from tracklog.hosts.openwop.routes import openapi
 from tracklog.hosts.openwop.run_diff import diff_of
 from tracklog.hosts.openwop.runlog import RunLog
-from tracklog.hosts.openwop.seams import toolhooks
+from tracklog.hosts.openwop.seams import SEAM, toolhooks
 from tracklog.hosts.openwop.settings import ENGINE
-from tracklog.hosts.openwop.streams import MODES, Stream, wanted
+from tracklog.hosts.openwop.streams import MODES, Stream, is_of_type, wanted
 from tracklog.hosts.openwop.views import Views
 from tracklog.hosts.openwop.webhooks import HOOK, HOOK_OF_V2
 
@@ -71,7 +72,7 @@ class Handlers:
         if not isinstance(inputs, dict):
             raise Refused("validation_error", "inputs must be an object", field="inputs")
         options = read_options(body, call.key, call.tenant, definition, call.wire.place)
-        host = {"principal": call.key.principal, "tenant": call.tenant, **options.labels}
+        host = {**call.caller, **options.labels}
         begin = partial(
             engine.starter.create,
             definition,
@@ -84,7 +85,7 @@ class Handlers:
         if dedup is None:
             log = await begin()
         else:
-            async with engine.requests.alone(self._place_of(dedup, host)):
+            async with engine.requests.alone(self._place_of(call, dedup, host)):
                 await self._check_active(call, host)
                 log = await begin()
         return call.json(started(log.name, log.events[0]), 201)
@@ -99,16 +100,17 @@ class Handlers:
             raise Failure("force_engine_version_forbidden", text)
         if wanted != str(ENGINE):
             text = f"there is only version {ENGINE} of the engine"
-            details = {"field": "X-Force-Engine-Version"}
+            details = {"field": _header(call, "Force-Engine-Version")}
             raise Failure("unsupported_force_engine_version", text, details)
 
     @staticmethod
-    def _place_of(dedup: str, host: Mapping[str, Any]) -> str:
+    def _place_of(call: Call, dedup: str, host: Mapping[str, Any]) -> str:
         """The key of a scope, in which only one run may be active."""
+        name = _header(call, "Dedup")
         if dedup != "enforce":
-            raise Failure("validation_error", "X-Dedup is enforce", {"field": "X-Dedup"})
+            raise Failure("validation_error", f"{name} is enforce", {"field": name})
         if "scopeId" not in host:
-            text = "X-Dedup needs a scopeId: only one run of a scope may be active"
+            text = f"{name} needs a scopeId: only one run of a scope may be active"
             raise Failure("validation_error", text, {"field": "scopeId"})
         return sha256(orjson.dumps(["dedup", host["tenant"], host["scopeId"]])).hexdigest()
 
@@ -142,10 +144,11 @@ class Handlers:
             text = "a replay has the options of its source"
             raise Failure("validation_error", text, {"field": "runOptionsOverlay"})
         call.accept(body, "mode", "fromSeq", "runOptionsOverlay")
-        overlay = without_null(call.wire.body(overlay))
-        refuse_unknown(overlay, OVERLAY, is_closed=True)
+        overlay = without_null(_overlay(call, overlay))
+        outer = "runOptionsOverlay."
+        refuse_unknown(overlay, OVERLAY, outer)
         definition = self.engine.workflows.known.get(source.snapshot.workflow)
-        options = read_options(overlay, call.key, call.tenant, definition, call.wire.place)
+        options = read_options(overlay, call.key, call.tenant, definition, call.wire.place, outer)
         if mode == "branch" and OPTION in source.snapshot.configurable:
             provider = source.snapshot.configurable[OPTION]
             check_provider(provider, call.key, call.wire.place(OPTION))
@@ -154,10 +157,9 @@ class Handlers:
             raise Failure(
                 "fork_out_of_range", f"the source has only {len(source.events)} events", details
             )
-        caller = {"principal": call.key.principal, "tenant": call.tenant}
         try:
             log, start = await self.engine.starter.fork(
-                source, mode, start, options, caller, call.request
+                source, mode, start, options, call.caller, call.request
             )
         except Newer:
             raise Failure("engine_version_mismatch", "this run cannot be executed here") from None
@@ -190,7 +192,6 @@ class Handlers:
         return await self.views.list_runs(call)
 
     async def diff(self, call: Call) -> Response:
-        call.accept_query("against")
         against = call.query.get("against")
         if not against:
             text = "against names the run to compare with"
@@ -213,7 +214,6 @@ class Handlers:
 
     async def events(self, call: Call) -> Response | None:
         log, wire = self.run(call), call.wire
-        call.accept_query("streamMode", "types", "bufferMs", "resumable")
         modes, types = _modes(call)
         buffer = number(call.query, "bufferMs", 0, 0, 5000)
         accept = call.headers.get(b"accept", b"*/*").lower()
@@ -239,7 +239,6 @@ class Handlers:
 
     async def poll(self, call: Call) -> Response:
         log = self.run(call)
-        call.accept_query("afterSequence", "timeout", "streamMode")
         if call.is_v2 and call.query.get("streamMode", "debug") != "debug":
             text = "a poll has all events, which is the streamMode debug"
             details = {"field": "streamMode", "supported": ["debug"]}
@@ -362,7 +361,7 @@ class Handlers:
         except Mismatch as error:
             raise Failure("correlation_mismatch", str(error), RESUME_VALUE) from None
         except BadAnswer as error:
-            raise Failure("validation_error", str(error), RESUME_VALUE) from None
+            raise Failure("validation_error", str(error), {"field": error.field}) from None
         except Newer:
             raise Failure("engine_version_mismatch", "a newer engine wrote this run") from None
         return call.json({"runId": name, "nodeId": node, "status": log.snapshot.status})
@@ -389,6 +388,7 @@ class Handlers:
 
     async def unregister_webhook(self, call: Call) -> Response:
         name = call.wire.run_of(call.names["webhook"], call.key)
+        call.accept(call.body)
         if call.query.get("tenantId", call.tenant) != call.tenant:
             text = f"this key acts for the tenant {call.tenant}"
             raise Failure("forbidden", text, {"field": "tenantId"})
@@ -402,10 +402,25 @@ class Handlers:
     async def toolhooks(self, call: Call) -> Response:
         if not self.engine.settings.seams:
             raise Failure("not_found", "there is no such route")
+        call.accept(call.body, *SEAM)
         result = toolhooks(self.engine, call.body)
         if isinstance(result, str):
             raise Failure("validation_error", result, WHOLE_BODY)
         return call.json(self.engine.redactor.clean(result))
+
+
+def _header(call: Call, name: str) -> str:
+    """The name of a header of the protocol, as the caller's version spells it."""
+    return f"{'OpenWOP' if call.is_v2 else 'X'}-{name}"
+
+
+def _overlay(call: Call, overlay: dict[str, Any]) -> dict[str, Any]:
+    """The options of a branch in the form of version 1; a fault is named with its place."""
+    try:
+        return call.wire.body(overlay)
+    except Failure as failure:
+        field = f"runOptionsOverlay.{failure.details['field']}"
+        raise Failure(failure.code, failure.message, {"field": field}) from None
 
 
 def _not_ended(name: str, code: str, message: str) -> dict[str, Any]:
@@ -428,5 +443,22 @@ def _modes(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
         message = f"streamMode {text[:100]!r} is not supported"
         details = {"field": "streamMode", "supported": list(MODES)}
         raise Failure("unsupported_stream_mode", message, details)
-    types = tuple(part.strip() for part in query.get("types", "").split(",") if part.strip())
-    return (tuple(dict.fromkeys(modes)), types)
+    if query.get("resumable", "true") not in ("true", "false"):
+        raise Failure("validation_error", "resumable is true or false", {"field": "resumable"})
+    return (tuple(dict.fromkeys(modes)), _types(call, modes))
+
+
+def _types(call: Call, modes: tuple[str, ...]) -> tuple[str, ...]:
+    """The types of events that the caller wants; each must be one that there is."""
+    if "types" not in call.query:
+        return ()
+    types = tuple(part.strip() for part in call.query["types"].split(","))
+    if not {"updates", "debug"} & set(modes):
+        text = "types is for the modes updates and debug"
+        raise Failure("validation_error", text, {"field": "types"})
+    names = [call.wire.kind(each) for each in TYPES]
+    for each in types:
+        if not any(is_of_type(each, name) for name in names):
+            text = f"there is no type of event {each[:50]!r}"
+            raise Failure("validation_error", text, {"field": "types"})
+    return types

@@ -29,7 +29,7 @@ from tracklog.hosts.openwop.engine import Engine
 from tracklog.hosts.openwop.failures import CODES, STATUS, Failure
 from tracklog.hosts.openwop.handlers import Handlers
 from tracklog.hosts.openwop.requests import Request
-from tracklog.hosts.openwop.routes import SEGMENTS, Route, routes_of
+from tracklog.hosts.openwop.routes import SEGMENTS, Route, query_of, routes_of
 from tracklog.hosts.openwop.schemas import DEEPEST, is_deep
 from tracklog.hosts.openwop.settings import Key, digest
 from tracklog.hosts.openwop.wires import Wire
@@ -39,7 +39,8 @@ from tracklog.web.limits import Limits
 from tracklog.web.routing import Router
 from tracklog.web.trouble import ClientGone, Trouble
 
-NOT_CACHED = (400, 401, 403)
+NOT_CACHED = frozenset({"validation_error", "idempotency_key_invalid", "idempotency_key_mismatch"})
+"""Codes of refusals that are not stored for a retry; 401, 403 and 5xx are not stored either."""
 OTLP = ("/v1/traces", "/v1/logs", "/v1/metrics")
 DISCOVERY = "/.well-known/openwop"
 LONGEST_KEY = 256
@@ -93,6 +94,9 @@ class App:
             names = ", ".join(sorted(workflows.known)) or "none; name a folder of them"
             raise UnknownName(f"there is no workflow {wanted.program!r}", f"there is: {names}")
         host: dict[str, Any] = {"principal": "default", "tenant": self.engine.settings.tenant}
+        host["operator"] = True
+        if wanted.seed is not None:
+            raise NotBegun("an OpenWOP workflow has no seed", "leave the seed out")
         if wanted.tape is not None:
             source = self.engine.journal.find(wanted.tape.run)
             host["tape"] = {"run": source[1], "by": wanted.tape.by, "miss": wanted.tape.miss}
@@ -215,9 +219,12 @@ class App:
                 raise Failure(
                     "forbidden", f"this key does not have the scope {each}", {"scopeRequired": each}
                 )
-        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         tenant = key.tenant or self.engine.settings.tenant
-        call = Call(scope, receive, send, headers, wire, key, tenant, names, query)
+        call = Call(scope, receive, send, headers, wire, key, tenant, names)
+        if "run" in names:
+            self.handlers.run(call)  # before what was given is looked at
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        call.accept_query(query_of(route, wire), query)
         endpoint: Endpoint = getattr(self.handlers, route.name)
         if method in ("GET", "HEAD"):
             return await endpoint(call)
@@ -233,7 +240,7 @@ class App:
     def _key(self, headers: Mapping[bytes, bytes], *, required: bool) -> Key:
         """The key of the caller; a token that was sent is never repeated in an answer."""
         if not self.keys:
-            return Key(digest=b"", scopes=frozenset({"*"}))
+            return Key(digest=b"", scopes=frozenset({"*"}), operator=True)
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         shown = digest(given.strip().decode("latin-1"))
         found = [key for key in self.keys if hmac.compare_digest(key.digest, shown)]
@@ -248,26 +255,37 @@ class App:
 
     async def _posted(self, call: Call, endpoint: Endpoint) -> Response | None:
         self.guard.check_origin(call.headers)
-        if "run" in call.names:
-            self.handlers.run(call)  # before what was given is looked at
         raw = await bodies.read(call.receive, call.headers, self.held)
         self.held.now -= len(raw)
         call.body = _body(raw)
         given = call.header("idempotency-key")
-        if not given:
+        if given is None:
             return await endpoint(call)
         if call.is_v2 and not KEY_OF_V2.fullmatch(given):
             text = "Idempotency-Key has 22 to 128 letters, digits, or . _ ~ -"
             raise Failure("idempotency_key_invalid", text, {"field": "Idempotency-Key"})
-        if len(given) > LONGEST_KEY:
-            text = f"Idempotency-Key is at most {LONGEST_KEY} long"
+        if not 1 <= len(given) <= LONGEST_KEY:
+            text = f"Idempotency-Key has 1 to {LONGEST_KEY} characters"
             raise Failure("validation_error", text, {"field": "Idempotency-Key"})
         return await self._once(call, endpoint, given)
 
+    def _place_of(self, call: Call, given: str) -> str:
+        """The key under which an answer is stored: by principal and tenant, route and run.
+
+        A run has several spellings in a path. That of the official clients stands for all of them.
+        """
+        path = call.scope["raw_path"].decode("latin-1")
+        if "run" in call.names:
+            name = self.handlers.run(call).name
+            spelt = call.wire.reply({"runId": name, "statusUrl": f"/runs/{name}"}, call.tenant)
+            path = spelt["statusUrl"] + path[len(_with_run(path, call.wire.prefix)) :]
+        own = self.engine.settings.tenant
+        tenant = [] if call.tenant == own else [call.tenant]
+        return _sha([call.key.principal, call.scope["method"], path, given, *tenant])
+
     async def _once(self, call: Call, endpoint: Endpoint, given: str) -> Response | None:
         """Process a request once; a retry with the same key and body gets the same answer."""
-        path = call.scope["raw_path"].decode("latin-1")
-        key = _sha([call.key.principal, call.scope["method"], path, given])
+        key = self._place_of(call, given)
         body = _sha(call.body)
         requests = self.engine.requests
         async with requests.alone(key):
@@ -283,15 +301,16 @@ class App:
             call.request = Request(
                 self.engine, key, body, lambda reply: call.wire.reply(reply, call.tenant)
             )
-            if endpoint == self.handlers.register_webhook:
-                return await endpoint(call)  # it recognises a retry; its secret is not stored
+            code: str | None = None
             try:
                 response = await endpoint(call)
             except (Failure, Refused) as failure:
-                response = self._failed(failure, call.wire)
+                response, code = self._failed(failure, call.wire), failure.code
             assert response is not None
             status = response.status_code
-            if status in NOT_CACHED or status >= 500 or not response.body:
+            if code is None and endpoint == self.handlers.register_webhook:
+                return response  # it recognises a retry itself; its secret is not stored
+            if status in (401, 403) or status >= 500 or code in NOT_CACHED or not response.body:
                 return response
             if status < 300 and call.request.noted is not None:
                 response = _json(call.request.noted, status)
@@ -302,6 +321,12 @@ class App:
                 note = call.request.note_of(log.name, status, reply)
                 await self.engine.write(log, [], (note,))
             return response
+
+
+def _with_run(path: str, prefix: str) -> str:
+    """The beginning of a path, with the run as the caller spells it."""
+    head = f"{prefix}/runs/"
+    return head + re.split(r"[/:]", path[len(head) :], maxsplit=1)[0]
 
 
 def _body(raw: bytes) -> dict[str, Any]:

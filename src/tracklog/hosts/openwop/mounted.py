@@ -69,5 +69,5 @@ def app_of(
         for scope in sorted(key.scopes - settings.scopes):
             text = "a key has a scope that nothing here needs"
             logs.log("warning", text, principal=key.principal, scope=scope)
-    own = (Key(digest=digest(token), scopes=frozenset({"*"})),) if token else ()
+    own = (Key(digest=digest(token), scopes=frozenset({"*"}), operator=True),) if token else ()
     return App(engine, guard, (*own, *settings.keys))

@@ -38,14 +38,18 @@ NOT_DONE = frozenset(
 """Members of requests that the protocol knows and this host does not carry out."""
 
 
-def refuse_unknown(body: Mapping[str, Any], known: Iterable[str], *, is_closed: bool) -> None:
+def refuse_unknown(body: Mapping[str, Any], known: Iterable[str], place: str = "") -> None:
     """Refuse a member of a request that asks for something which the host does not do.
 
-    Bodies of version 1 are open: a name that no version of the protocol knows asks for nothing.
+    Bodies are closed in both versions of the protocol. `place` is that of the body in the request.
     """
-    for name in sorted(body.keys() - set(known)):
-        if is_closed or name in NOT_DONE:
-            raise _refused(name, f"{name[:50]} is not carried out here")
+    names = sorted(known)
+    for name in sorted(body.keys() - set(names)):
+        if name in NOT_DONE:
+            text = f"{name} is not carried out here"
+        else:
+            text = f"there is no member {name[:50]!r} here; there are: {', '.join(names) or 'none'}"
+        raise _refused(place + name, text)
 
 
 Place = Callable[[str], str]
@@ -53,19 +57,27 @@ Place = Callable[[str], str]
 
 
 def read_options(
-    body: Mapping[str, Any], key: Key, tenant: str, definition: Definition | None, place: Place
+    body: Mapping[str, Any],
+    key: Key,
+    tenant: str,
+    definition: Definition | None,
+    place: Place,
+    outer: str = "",
 ) -> RunOptions:
-    """The options of a request, checked; `Refused` says what cannot be done."""
+    """The options of a request, checked; `Refused` says what cannot be done.
+
+    `outer` is the place of the options in the request, where they are not its body.
+    """
     configurable = body.get("configurable", {})
     if not isinstance(configurable, dict):
-        raise _refused("configurable", "configurable must be an object")
-    check_configurable(configurable, key, definition, place)
+        raise _refused(f"{outer}configurable", "configurable must be an object")
+    check_configurable(configurable, key, definition, lambda name: outer + place(name))
     labels: dict[str, Any] = {}
     if "tags" in body:
-        labels["tags"] = _tags(body["tags"])
+        labels["tags"] = _tags(body["tags"], f"{outer}tags")
     if "metadata" in body:
         if not isinstance(body["metadata"], dict):
-            raise _refused("metadata", "metadata must be an object")
+            raise _refused(f"{outer}metadata", "metadata must be an object")
         labels["metadata"] = body["metadata"]
     for name in ("tenantId", "scopeId"):
         if body.get(name) is None:
@@ -78,14 +90,14 @@ def read_options(
     return RunOptions(configurable=configurable, labels=labels)
 
 
-def _tags(tags: Any) -> list[str]:
+def _tags(tags: Any, place: str) -> list[str]:
     if (
         not isinstance(tags, list)
         or len(tags) > MOST_TAGS
         or not all(isinstance(each, str) and 1 <= len(each) <= LONGEST_TAG for each in tags)
     ):
         text = f"tags are at most {MOST_TAGS} texts of 1 to {LONGEST_TAG} characters"
-        raise _refused("tags", text)
+        raise _refused(place, text)
     return tags
 
 
@@ -104,12 +116,27 @@ def check_configurable(
             if not CONFIGURABLE[name][0](value):
                 raise _refused(place(name), f"{name} is {CONFIGURABLE[name][1]}")
         elif name not in declared:
-            text = f"there is no option {name[:50]!r}, and the workflow declares none"
-            raise _refused(place(name), text)
-    if schema is not None and (faults := placed_faults(schema, dict(options))):
+            names = ", ".join(sorted(map(str, declared.keys() - CONFIGURABLE.keys())))
+            others = f"the workflow declares {names}" if names else "the workflow declares none"
+            raise _refused(place(name), f"there is no option {name[:50]!r}; {others}")
+    if schema is not None and (faults := _faults(schema, declared, options)):
         name = faults[0][0].partition(".")[0]
         text = "; ".join(fault for _, fault in faults)
-        raise _refused(place(name) if name else "configurable", text)
+        whole = place("").partition("configurable")[0] + "configurable"
+        raise _refused(place(name) if name else whole, text)
+
+
+def _faults(
+    schema: Any, declared: Mapping[str, Any], options: Mapping[str, Any]
+) -> list[tuple[str, str]]:
+    """The faults of options against the schema of a workflow.
+
+    The options of the protocol are reserved: a schema may narrow one by declaring it, and one that
+    it does not declare is allowed, also where the schema is closed.
+    """
+    faults = placed_faults(schema, dict(options))
+    own = {k: v for k, v in options.items() if k in declared or k not in {OPTION, *CONFIGURABLE}}
+    return placed_faults(schema, own) if faults and own.keys() != options.keys() else faults
 
 
 def _integer(least: int) -> Any:

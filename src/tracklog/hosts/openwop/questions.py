@@ -1,7 +1,7 @@
 """Questions to people: the forms of an answer, the votes on it, and its time limit."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -18,12 +18,33 @@ RATIFY = {
     ],
 }
 
-Settle = Callable[[Any], tuple[dict[str, Any], Mapping[str, Any] | None]]
-"""From an answer to its normal form and, where there is one, the body of the event of its kind."""
+
+class Settle(Protocol):
+    """The check of an answer."""
+
+    def __call__(
+        self, value: Any, *, is_new: bool = False
+    ) -> tuple[dict[str, Any], Mapping[str, Any] | None]:
+        """The normal form of an answer and, where there is one, the body of the event of its kind.
+
+        A new answer has only members that were asked for; recorded ones may be of an older host.
+        """
 
 
 VOTE = ("action", "feedback", "refineFeedback", "editedArtifactData")
 """The members of an answer to an approval that are recorded and passed on."""
+
+
+def refuse_members(value: Mapping[str, Any], known: Iterable[str], place: str = "") -> None:
+    """Refuse the members of an answer that nobody asked for; `place` is in `resumeValue`."""
+    names = list(known)
+    for name in value.keys() - {*names}:
+        text = f"the answer has {str(name)[:50]!r}; it may have: {', '.join(names)}"
+        raise BadAnswer(text, f"resumeValue.{place}{name}")
+
+
+def _accept_members(value: Mapping[str, Any], known: Iterable[str], place: str = "") -> None:
+    """Accept all members of a recorded answer."""
 
 
 class GivenAnswer(NamedTuple):
@@ -35,6 +56,8 @@ class GivenAnswer(NamedTuple):
     """Whether it is recorded that it resolved the question."""
     is_timeout: bool = False
     is_recorded: bool = False
+    is_new: bool = False
+    """Whether it is given now."""
     at: str | None = None
     """The time at which it resolved the question, if that is recorded."""
 
@@ -85,20 +108,27 @@ def deadline_of(requested: Body) -> float | None:
 def ratifying(pending: Any, *, clarifies: bool, supervises: bool = False) -> Settle:
     """The forms in which a pending decision may be confirmed, replaced or rejected."""
 
-    def settle(value: Any) -> tuple[dict[str, Any], Mapping[str, Any] | None]:
+    def settle(
+        value: Any, *, is_new: bool = False
+    ) -> tuple[dict[str, Any], Mapping[str, Any] | None]:
+        refuse = refuse_members if is_new else _accept_members
         if isinstance(value, str) and value in ("accept", "reject"):
             value = {"action": value}
         if not isinstance(value, dict):
             raise BadAnswer("answer with answers.decision, decision, or action accept or reject")
         given = answers_in(value)
         if given is not None and "decision" in given:
+            refuse(value, ["answers"])
+            refuse(given, ["decision"], "answers.")
             decision = given["decision"]
         elif "decision" in value:
+            refuse(value, ["decision"])
             decision = value["decision"]
-        elif value.get("action") == "accept":
+        elif value.get("action") in ("accept", "reject"):
+            refuse(value, ["action"])
+            if value["action"] == "reject":
+                return {"action": "reject"}, None
             decision = pending
-        elif value.get("action") == "reject":
-            return {"action": "reject"}, None
         elif supervises and "kind" in value:
             decision = value
         else:
@@ -115,6 +145,9 @@ def answers_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
     given = value.get("answers")
     if isinstance(given, dict):
         return given
-    if isinstance(given, list) and all(isinstance(each, dict) and "id" in each for each in given):
-        return {str(each["id"]): each.get("answer") for each in given}
-    return None
+    if not isinstance(given, list) or not all(
+        isinstance(each, dict) and each.keys() == {"id", "answer"} for each in given
+    ):
+        return None
+    found = {str(each["id"]): each["answer"] for each in given}
+    return found if len(found) == len(given) else None

@@ -1,5 +1,6 @@
 """The routes of the host, what each needs, and the document that lists them."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tracklog import __version__
@@ -116,22 +117,45 @@ SEGMENTS = frozenset(
     tools trigger-subscriptions webhooks workflows""".split()  # noqa: SIM905  # a list of words
 )
 """The first segments of the paths of version 2."""
-QUERY = {
+QUERY: dict[str, dict[str, str]] = {
     "events": {
         "streamMode": "values, updates, messages or debug; several with commas",
         "types": "Types of events, exact or `agent.*`, in the place of the table of the mode; ours",
         "bufferMs": "Milliseconds that are sent at once, 0 to 5000",
+        "resumable": "`true`; a stream can always be resumed with `Last-Event-ID`",
     },
-    "poll": {"timeout": "Seconds to wait for the next event, 60 at most"},
     "diff": {"against": "The run to compare with"},
-    "dead_letters": {"limit": "Deliveries on a page", "cursor": "The next page"},
+    "dead_letters": {
+        "limit": "Deliveries on a page; the most are 100",
+        "cursor": "The next page",
+    },
     "list_runs": {
-        "limit": "Runs on a page",
+        "limit": "Runs on a page; the most are 100",
         "cursor": "The next page",
         "workflowId": "Only of this workflow",
         "status": "Only with this status",
     },
+    "unregister_webhook": {"tenantId": "The tenant of the subscription"},
+    "verify_audit": {"fromSeq": "The first entry", "toSeq": "The last entry"},
 }
+"""The parameters of the routes; any other one is refused."""
+POLL = {
+    "1": {
+        "lastSequence": "The number of the last event that the caller has",
+        "timeout": "Seconds to wait for the next event, 60 at most",
+    },
+    "2": {
+        "afterSequence": "The number of the last event that the caller has",
+        "timeout": "Seconds to wait for the next event, 1 to 60",
+        "streamMode": "debug: a poll has all events",
+    },
+}
+"""Those of a poll, by the major version."""
+
+
+def query_of(route: Route, wire: Wire) -> dict[str, str]:
+    """The parameters of a route, each with its meaning."""
+    return POLL[wire.version[0]] if route.name == "poll" else QUERY.get(route.name, {})
 
 
 def routes_of(wire: Wire) -> list[Route]:
@@ -146,11 +170,12 @@ def openapi(wire: Wire) -> dict[str, Any]:
     """The document at `openapi.json`."""
     paths: dict[str, Any] = {
         "/.well-known/openwop": {
-            "get": _operation(Route("GET", "", "discovery", "What it can do."))
+            "get": _operation(Route("GET", "", "discovery", "What it can do."), {})
         }
     }
     for route in routes_of(wire):
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+        operation = _operation(route, query_of(route, wire))
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
     envelope = {
         "type": "object",
         "required": ["error", "message"],
@@ -173,7 +198,7 @@ def openapi(wire: Wire) -> dict[str, Any]:
     }
 
 
-def _operation(route: Route) -> dict[str, Any]:
+def _operation(route: Route, query: Mapping[str, str]) -> dict[str, Any]:
     error = {"schema": {"$ref": "#/components/schemas/Error"}}
     data: dict[str, Any] = {"operationId": route.name, "summary": route.about}
     text = {"schema": {"type": "string"}}
@@ -183,8 +208,7 @@ def _operation(route: Route) -> dict[str, Any]:
         if f"{{{name}}}" in route.path
     ]
     parameters += [
-        {"name": name, "in": "query", "description": about, **text}
-        for name, about in QUERY.get(route.name, {}).items()
+        {"name": name, "in": "query", "description": about, **text} for name, about in query.items()
     ]
     if parameters:
         data["parameters"] = parameters

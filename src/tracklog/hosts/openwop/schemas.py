@@ -9,6 +9,19 @@ import orjson
 
 PUBLISHED = Path(__file__).parent / "published"
 BASE = "https://openwop.dev/spec/v1/"
+STATUSES = (
+    "pending",
+    "running",
+    "paused",
+    "waiting-approval",
+    "waiting-input",
+    "waiting-external",
+    "completed",
+    "failed",
+    "cancelling",
+    "cancelled",
+)
+"""The statuses of a run."""
 DEEPEST = 100
 """The levels of nested objects and lists in what clients and tools send."""
 
@@ -78,8 +91,6 @@ def _texts(errors: Any) -> list[str]:
 def snapshot_schema() -> dict[str, Any]:
     """The shape of RunSnapshot as this host returns it."""
     text, json = {"type": "string"}, {"type": "object"}
-    statuses = ["pending", "running", "paused", "waiting-approval", "waiting-input"]
-    statuses += ["waiting-external", "completed", "failed", "cancelling", "cancelled"]
     child = {"type": "object", "properties": {"runId": text, "status": text}}
     return {
         "type": "object",
@@ -87,7 +98,7 @@ def snapshot_schema() -> dict[str, Any]:
         "properties": {
             "runId": text,
             "workflowId": text,
-            "status": {"enum": statuses},
+            "status": {"enum": list(STATUSES)},
             **dict.fromkeys(("currentNodeId", "startedAt", "completedAt", "pausedAt"), text),
             **dict.fromkeys(("parentRunId", "parentNodeId"), text),
             **dict.fromkeys(("agent", "runOrchestrator", "owner", "interrupt"), json),

@@ -10,6 +10,17 @@ if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
 
 
+SEAM = (
+    "principal",
+    "toolName",
+    "requiredScopes",
+    "args",
+    "simulateRateLimitExhausted",
+    "simulateToolError",
+)
+"""The members of a request."""
+
+
 def toolhooks(engine: "Engine", body: dict[str, Any]) -> dict[str, Any] | str:
     """The payloads that would be written for a call; a text says what is wrong with the request."""
     principal, name = body.get("principal"), body.get("toolName")

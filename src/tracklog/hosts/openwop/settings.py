@@ -1,7 +1,7 @@
 """The settings of a host, and the capabilities that it announces because of them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +17,10 @@ SYSTEM = "core.system"
 """The agent id of tool calls that no agent makes (WOP-61)."""
 TEST_PREFIX = "hk_test_"
 """The beginning of the tokens of tests, by which they are recognised."""
+DEFAULT_ROLE = "worker"
+"""The harness role of an agent that has no other."""
+ECHO = "openwop.echo:echo"
+"""A tool that every host has: it returns its arguments."""
 UNPRIVILEGED = "conformance-unprivileged"
 """A principal that holds no scope, for tests of the tool hooks."""
 
@@ -62,6 +66,8 @@ class Key:
     """The tenant that it acts for, where that is not the host's own."""
     test: bool = False
     """Whether it may ask for what only tests need."""
+    operator: bool = False
+    """Whether it is the token of the operator, who may do everything."""
 
     def may(self, scope: str) -> bool:
         """Whether the key holds a scope; `*` is every scope, `write` stands for those of `WRITE`."""
@@ -210,9 +216,22 @@ def read_settings(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
             options[name] = _setting(path, str(name), value, environment)
         except TracklogError as error:
             faults.append(error.message)
+    faults += [_bad(path, fault).message for fault in _faults_of_roles(options)]
     if faults:
         raise TracklogError("\n".join(faults), HINT)
     return options
+
+
+def _faults_of_roles(options: Mapping[str, Any]) -> Iterator[str]:
+    """Names of tools and roles that there are not: a wrong name must not change what is allowed."""
+    roles, tools = options.get("roles", {}), options.get("tools", {})
+    for role, listed in roles.items():
+        for tool in listed:
+            if {tool, f"openwop:{tool}"}.isdisjoint({ECHO, *tools}):
+                yield f"has the role {role!r} with the tool {tool!r}, which is not in tools"
+    for agent, role in options.get("agent_roles", {}).items():
+        if role not in roles and role != DEFAULT_ROLE:
+            yield f"gives {agent} the role {role!r}, which is not in roles"
 
 
 def _setting(path: Path, name: str, value: Any, environment: Mapping[str, str]) -> Any:

@@ -38,7 +38,7 @@ class Starter:
     ) -> RunLog:
         """Begin a run; on return its first event is in the journal."""
         engine = self._engine
-        live = definition.inputs(inputs)
+        live = definition.inputs(inputs, is_closed=name is None)
         is_new, name = name is None, name or f"run-{uuid.uuid4()}"
         log = RunLog(name)
         if not engine.leases.take(log.run):
@@ -120,7 +120,8 @@ class Starter:
         # The owner stays the same; the rights are those of the key that made the fork.
         data["owner"] = old.get("owner", old.get("principal", "default"))
         data |= engine.redactor.clean(dict(options.labels))
-        data |= caller if "tenant" in old else {"principal": caller["principal"]}
+        own = {key: caller[key] for key in caller if key != "tenant" or "tenant" in old}
+        data |= own
         about = self._about(definition, {**data, "fork": fork})
         copies = beginning(name, events[: max(start, 1)], engine.now(log), about)
         notes: tuple[bytes, ...] = ()

@@ -115,7 +115,7 @@ class Step:
         arguments, call_id = call.get("arguments"), self._call_id()
         event = self._tool_called(agent, tool, call_id, arguments)
         recorded = self._recorded_return(call_id)
-        outcome = recorded or self.x.engine.hooks.judge(self.x.principal, tool)
+        outcome = recorded or self._judge(tool)
         if outcome is None and "error" in call:
             error = call["error"]
             outcome = Outcome(
@@ -136,7 +136,7 @@ class Step:
             self.returned(agent, tool, call_id, recorded, None, event)
             return recorded
         outcome = None if allowed else forbidden(tool, "tool is not in the agent's allowlist")
-        outcome = outcome or x.engine.hooks.judge(x.principal, tool)
+        outcome = outcome or self._judge(tool)
         duration = None
         if outcome is None:
             known = x.settings.tools.get(tool)
@@ -172,6 +172,11 @@ class Step:
             return self.x.recorded.play(kind, asked, lane or self.node.id)
         except TapeMiss as miss:
             raise NodeFailed("replay_source_missing", miss.message) from None
+
+    def _judge(self, tool: str) -> Outcome | None:
+        """The reason why the principal of the run may not call a tool now; None if it may."""
+        x, is_operator = self.x, self.x.host.get("operator") is True
+        return x.engine.hooks.judge(x.principal, tool, is_operator=is_operator)
 
     def _call_id(self) -> str:
         self.called += 1
@@ -299,7 +304,7 @@ class Step:
                 answer: dict[str, Any] = {"action": "reject"}
                 fields: Mapping[str, Any] | None = {"action": "timeout"}
             else:
-                answer, fields = settle(given.value)
+                answer, fields = settle(given.value, is_new=given.is_new)
             if kind == "approval" and fields is not None:
                 data = {"nodeId": name, **fields, "decidedBy": given.by}
                 self.emit("approval.received", data, requested)
@@ -361,12 +366,12 @@ class Step:
             if ballot is not None:
                 by = ballot.admit(by, answer.value, is_manual=answer.manual)
                 if by in ballot.votes:  # the same person again: counted once
-                    if settle(answer.value)[0]["action"] != ballot.votes[by]:
+                    if settle(answer.value, is_new=True)[0]["action"] != ballot.votes[by]:
                         raise AlreadyVoted(ballot.votes[by])
                     answer.taken.set_result(None)
                     raise Suspended
             x.tape, x.faithful = None, False  # from here on a replay is a run of its own
-            return GivenAnswer(answer.value, by)
+            return GivenAnswer(answer.value, by, is_new=True)
         if x.recorded is not None and x.recorded.next(PERSON, self.node.id) is not None:
             played = self.play(PERSON, None)
             assert played is not None
@@ -419,7 +424,7 @@ class Step:
         await x.flush()
         parent: dict[str, Any] = {"parentRunId": x.log.name, "parentNodeId": self.node.id}
         parent |= {"depth": depth, "principal": x.principal}
-        parent |= {key: x.host[key] for key in ("tenant",) if key in x.host}
+        parent |= {key: x.host[key] for key in ("tenant", "operator") if key in x.host}
         parent |= self._tape_of_child()
         try:
             log = await x.engine.starter.child(name, workflow, inputs, parent)

@@ -46,15 +46,16 @@ def _in_mode(kind: str, mode: str, types: tuple[str, ...], name: str) -> bool:
     if mode == "messages":
         return kind in _CHUNKS
     if types and mode in ("updates", "debug"):
-        return any(name == each or _covers(each, name) for each in types)
+        return any(is_of_type(each, name) for each in types)
     if mode == "debug":
         return True
     update = kind in _UPDATES or kind.startswith(_PREFIXES)
     return update or (mode == "values" and kind == "node.started")
 
 
-def _covers(pattern: str, kind: str) -> bool:
-    return pattern.endswith("*") and kind.startswith(pattern[:-1])
+def is_of_type(pattern: str, kind: str) -> bool:
+    """Whether a type is meant: by its name, or by a pattern such as `agent.*`."""
+    return kind == pattern or (pattern.endswith("*") and kind.startswith(pattern[:-1]))
 
 
 class Stream:

@@ -12,10 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tracklog.hosts.openwop.schemas import DEEPEST, is_deep
-from tracklog.hosts.openwop.settings import UNPRIVILEGED, Key, Settings, Tool
-
-ECHO = "openwop.echo:echo"
-"""A tool that every host has: it returns its arguments."""
+from tracklog.hosts.openwop.settings import ECHO, UNPRIVILEGED, Key, Settings, Tool
 
 
 class Outcome(NamedTuple):
@@ -111,12 +108,20 @@ class Hooks:
         self._buckets: dict[tuple[str, str], _Bucket] = {}
 
     def judge(
-        self, principal: str, tool: str, scopes: Iterable[str] | None = None
+        self,
+        principal: str,
+        tool: str,
+        scopes: Iterable[str] | None = None,
+        *,
+        is_operator: bool = False,
     ) -> Outcome | None:
-        """The reason why a call is refused; None when it is allowed."""
+        """The reason why a call is refused; None when it is allowed.
+
+        The operator holds every scope. A key may have the same principal and hold fewer.
+        """
         known = self._settings.tools.get(tool)
         needed = list(scopes) if scopes is not None else list(known.scopes if known else ())
-        if needed and not self._holds(principal, needed):
+        if needed and not is_operator and not self._holds(principal, needed):
             return forbidden(tool, "a scope is missing", needed)
         if known is not None and known.per_second:
             bucket = self._buckets.setdefault((principal, tool), _Bucket(known))

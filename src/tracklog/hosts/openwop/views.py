@@ -14,6 +14,7 @@ from tracklog.hosts.openwop.exceptions import Unknown
 from tracklog.hosts.openwop.failures import Failure
 from tracklog.hosts.openwop.questions import deadline_of
 from tracklog.hosts.openwop.runlog import FAMILY, RunLog
+from tracklog.hosts.openwop.schemas import STATUSES
 from tracklog.hosts.openwop.tokens import LIFETIME, InvalidToken, Token
 
 if TYPE_CHECKING:
@@ -84,8 +85,10 @@ class Views:
     async def list_runs(self, call: Call) -> Response:
         """A page of the caller's runs, the latest first."""
         query = call.query
-        call.accept_query("limit", "cursor", "workflowId", "status")
         limit = min(MOST_RUNS, number(query, "limit", MOST_RUNS, 1, None))
+        if query.get("status", STATUSES[0]) not in STATUSES:
+            text = f"status is one of {', '.join(STATUSES)}"
+            raise Failure("validation_error", text, {"field": "status"})
         start = self._offset(query.get("cursor"), "runs")
         rows = await asyncio.to_thread(self._engine.journal.runs, dialect=FAMILY)
         rows.sort(key=lambda row: row.first_seq, reverse=True)
@@ -141,7 +144,6 @@ class Views:
 
     def dead_letters(self, call: Call) -> dict[str, Any]:
         """A page of the deliveries of a subscription that were given up, the latest first."""
-        call.accept_query("limit", "cursor")
         limit = min(MOST_LETTERS, number(call.query, "limit", MOST_LETTERS, 1, None))
         webhook = call.wire.run_of(call.names["webhook"], call.key)
         before = self._offset(call.query["cursor"], webhook) if "cursor" in call.query else None

@@ -55,6 +55,8 @@ REGISTERED = frozenset(
 RUN = ("recursionLimit", "runTimeoutMs", "maxLoopIterations", "escalationThreshold")
 AI = ("model", "temperature", "maxTokens", "reasoningVerbosity", "mockProvider")
 SECTIONS = ("run", "ai", "distillation", "budget", "extensions")
+VERBOSITIES = ("none", "summary", "full")
+"""The values of `reasoningVerbosity`; `none` is what version 1 calls `off`."""
 ORGANISATION = "tracklog"
 """The extension that has the options which workflows declare."""
 DECISIONS = {"accept": "granted", "edit-accept": "granted", "reject": "rejected"}
@@ -270,12 +272,16 @@ class Version2:
         flat: dict[str, Any] = {}
         for section in SECTIONS:
             values = options.get(section)
-            if values is None or values == {}:
+            if values is None:
                 continue
             if not isinstance(values, dict):
                 raise _invalid(f"configurable.{section}", f"{section} must be an object")
             flat |= _declared(values) if section == "extensions" else _known(section, values)
-        if flat.get("reasoningVerbosity") == "none":
+        verbosity = flat.get("reasoningVerbosity", "summary")
+        if verbosity not in VERBOSITIES:
+            text = f"reasoningVerbosity is one of {', '.join(VERBOSITIES)}"
+            raise _invalid("configurable.ai.reasoningVerbosity", text)
+        if verbosity == "none":
             flat["reasoningVerbosity"] = "off"
         return {**body, "configurable": flat}
 
@@ -291,8 +297,11 @@ def _known(section: str, values: Mapping[str, Any]) -> dict[str, Any]:
     names = {"run": RUN, "ai": AI}.get(section, ())
     for name in values:
         if name not in names:
-            text = f"there is no option {name[:50]!r}"
+            others = f"there are: {', '.join(names)}" if names else f"{section} is not offered"
+            text = f"there is no option {name[:50]!r} here; {others}"
             raise _invalid(f"configurable.{section}.{name}", text)
+    if not names:
+        raise _invalid(f"configurable.{section}", f"{section} is not offered here")
     return dict(values)
 
 
@@ -301,7 +310,7 @@ def _declared(extensions: Mapping[str, Any]) -> dict[str, Any]:
     for name in extensions.keys() - {ORGANISATION}:
         text = f"{name[:50]} is not known here; options of workflows are in {ORGANISATION}"
         raise _invalid(f"configurable.extensions.{name}", text)
-    place, values = f"configurable.extensions.{ORGANISATION}", extensions[ORGANISATION]
+    place, values = f"configurable.extensions.{ORGANISATION}", extensions.get(ORGANISATION, {})
     if not isinstance(values, dict):
         raise _invalid(place, f"{ORGANISATION} must be an object")
     for name in values.keys() & {*RUN, *AI}:

@@ -19,8 +19,7 @@ from tracklog.hosts.openwop.checking import (
 from tracklog.hosts.openwop.definitions import DISPATCH, SUPERVISOR, Definition, Node, Refused
 from tracklog.hosts.openwop.kinds import KINDS, Site, invalid, is_conformance
 from tracklog.hosts.openwop.schemas import PUBLISHED
-from tracklog.hosts.openwop.settings import Settings
-from tracklog.hosts.openwop.tools import ECHO
+from tracklog.hosts.openwop.settings import ECHO, Settings
 
 
 class Workflows:

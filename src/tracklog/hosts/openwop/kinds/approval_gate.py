@@ -15,7 +15,7 @@ from tracklog.hosts.openwop.kinds._kind import (
     is_texts,
     wrong,
 )
-from tracklog.hosts.openwop.questions import VOTE
+from tracklog.hosts.openwop.questions import VOTE, refuse_members
 from tracklog.hosts.openwop.schemas import faults_against
 from tracklog.hosts.openwop.step import Step
 
@@ -79,6 +79,7 @@ class Votes:
 
 async def run(step: Step) -> Outputs:
     config, name = step.config, step.node.id
+    is_test = is_conformance(step.x.definition.id)
     actions = config.get("actions", ["accept", "reject"])
     asked = {
         "artifactId": name,
@@ -90,21 +91,26 @@ async def run(step: Step) -> Outputs:
     schema: dict[str, Any] = {"type": "object", "required": ["action"]}
     schema |= {"properties": {"action": {"enum": actions}}}
 
-    def settle(value: Any) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    def settle(value: Any, *, is_new: bool = False) -> tuple[dict[str, Any], Mapping[str, Any]]:
         given = value if isinstance(value, dict) else {"action": value}
         action = given.get("action")
         if not isinstance(action, str) or action not in actions:
             raise BadAnswer(f"action is one of {', '.join(actions)}")
         if action in NEEDED and NEEDED[action] not in given:
             raise BadAnswer(f"{action} needs {NEEDED[action]}")
+        members = ["action", "feedback", *([NEEDED[action]] if action in NEEDED else ())]
+        if is_new:
+            refuse_members(given, [*members, *(["voter"] if is_test else ())])
+        if is_new and not isinstance(given.get("feedback", ""), str):
+            raise BadAnswer("feedback is a text", "resumeValue.feedback")
         for fault in (
             faults_against(FEEDBACK, given["refineFeedback"]) if action == "refine" else ()
         ):
-            raise BadAnswer(f"refineFeedback: {fault}")
+            raise BadAnswer(f"refineFeedback: {fault}", "resumeValue.refineFeedback")
         answer = {key: given[key] for key in VOTE if key in given}
         return answer, answer
 
-    votes = Votes(config, is_conformance=is_conformance(step.x.definition.id))
+    votes = Votes(config, is_conformance=is_test)
     answer, _ = await step.ask(
         "approval", {**asked, "actions": actions}, schema, None, {}, settle, ballot=votes
     )

@@ -14,7 +14,7 @@ from tracklog.hosts.openwop.kinds._kind import (
     is_text,
     wrong,
 )
-from tracklog.hosts.openwop.questions import answers_in
+from tracklog.hosts.openwop.questions import answers_in, refuse_members
 from tracklog.hosts.openwop.schemas import fault_of_schema, faults_against
 from tracklog.hosts.openwop.step import Step
 
@@ -26,19 +26,23 @@ async def run(step: Step) -> Outputs:
 async def clarify(step: Step, questions: list[dict[str, Any]], cause: Body | None) -> Outputs:
     """Ask a person some questions, and wait for all answers."""
 
-    def settle(value: Any) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    def settle(value: Any, *, is_new: bool = False) -> tuple[dict[str, Any], Mapping[str, Any]]:
         if isinstance(value, str) and len(questions) == 1:
             value = {"answers": {questions[0]["id"]: value}}
         answers = answers_in(value) if isinstance(value, dict) else None
         if answers is None:
             raise BadAnswer("answer with an object `answers`, one member for each question")
+        if is_new:
+            refuse_members(value, ["answers"])
+            refuse_members(answers, [each["id"] for each in questions], "answers.")
         for question in questions:
             name = question["id"]
+            place = f"resumeValue.answers.{name}"
             if answers.get(name) is None:
-                raise BadAnswer(f"the question {name!r} is not answered")
+                raise BadAnswer(f"the question {name!r} is not answered", place)
             if "schema" in question:
                 for fault in faults_against(question["schema"], answers[name]):
-                    raise BadAnswer(f"{name}: {fault}")
+                    raise BadAnswer(f"{name}: {fault}", place)
         return {"answers": answers}, {"answers": answers}
 
     asked = {"questions": questions}

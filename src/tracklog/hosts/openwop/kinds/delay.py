@@ -19,7 +19,7 @@ def _is_good(length: Any) -> bool:
 
 
 async def run(step: Step) -> Outputs:
-    length = step.inputs().get("delayMs", step.config.get("delayMs", 0))
+    length = step.config.get("delayMs", step.inputs().get("delayMs"))
     if not _is_good(length):
         raise NodeFailed("validation_error", RULE)
     await step.x.flush()
@@ -28,7 +28,10 @@ async def run(step: Step) -> Outputs:
 
 
 def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
-    if not _is_good(node.config.get("delayMs", 0)):
+    if ("delayMs" in node.config) == ("delayMs" in node.ports):
+        text = "delayMs is in its config or in its inputs, not in both"
+        yield wrong(node, "delayMs", text if node.ports else "delayMs is missing in its config")
+    elif not _is_good(node.config.get("delayMs", 0)):
         yield wrong(node, "delayMs", RULE)
 
 

@@ -24,7 +24,7 @@ async def run(step: Step) -> Outputs:
     correlation: Mapping[str, Any] = asked["correlation"]
     event_type = asked["eventType"]
 
-    def settle(value: Any) -> tuple[dict[str, Any], None]:
+    def settle(value: Any, *, is_new: bool = False) -> tuple[dict[str, Any], None]:  # noqa: ARG001  # it may hold anything
         if not isinstance(value, dict):
             raise BadAnswer("the event is an object")
         if value.get("eventType", event_type) != event_type:
