@@ -14,7 +14,7 @@ import orjson
 from corpus import corpus
 from timing import goal, interleaved
 from tracklog.journal.disk import Disk
-from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.journal import JournalEntry, Journal
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.verify import verify
 
@@ -34,9 +34,9 @@ class CountingDisk(Disk):
         super().sync(fd)
 
 
-def entries_of(number: int) -> list[Entry]:
+def entries_of(number: int) -> list[JournalEntry]:
     return [
-        Entry(dialect, dialect, f"run-{n // 50 % 200}", line)
+        JournalEntry(dialect, dialect, f"run-{n // 50 % 200}", line)
         for n, (dialect, line) in enumerate(corpus(number))
     ]
 
@@ -85,7 +85,7 @@ def produce(folder: Path, durability: str, line: bytes) -> tuple[float, float]:
     disk.syncs = 0
 
     def work(name: str) -> None:
-        entry = [Entry("bench", "bench", name, line)]
+        entry = [JournalEntry("bench", "bench", name, line)]
         for _ in range(EACH):
             journal.append(entry)
 

@@ -24,7 +24,7 @@ from tracklog.cli._local_postgres import LocalPostgres
 from tracklog.home import registry
 from tracklog.home.home import Home
 from tracklog.index.indexer import Indexer
-from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.journal import JournalEntry, Journal
 from tracklog.journal.storages.postgresql import PostgresStorage
 from tracklog.journal.stores.file import FileStore
 from tracklog.testing import frames_of
@@ -55,7 +55,7 @@ def storage(url: str, folder: Path, tenant: str = "bench"):
     return PostgresStorage(f"{url.removeprefix('postgresql:')}?tenant={tenant}", folders=folder)
 
 
-def append(journal: Journal, entries: list[Entry], size: int) -> None:
+def append(journal: Journal, entries: list[JournalEntry], size: int) -> None:
     for at in range(0, len(entries), size):
         journal.append(entries[at : at + size])
 
@@ -70,7 +70,7 @@ def read(journal: Journal, count: int) -> None:
 def appending(url: str, folder: Path, size: int, goal_ratio: float) -> None:
     count = size * GROUPS[size]
     entries = [
-        Entry(dialect, dialect, f"run-{n // 20 % 1000}", line)
+        JournalEntry(dialect, dialect, f"run-{n // 20 % 1000}", line)
         for n, (dialect, line) in enumerate(corpus(count))
     ]
     database = storage(url, folder, f"append{size}")
@@ -100,7 +100,7 @@ def appending(url: str, folder: Path, size: int, goal_ratio: float) -> None:
     database.close()
 
 
-def wal(database, entries: list[Entry]) -> None:
+def wal(database, entries: list[JournalEntry]) -> None:
     """How many bytes the server logs for each byte that it is given."""
     ask = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
     before = database.database.ask(ask)[0][0]
@@ -131,7 +131,7 @@ def seen_elsewhere(url: str, folder: Path) -> None:
     reader.start()
     journal = Journal(one.store)
     for n in range(TAIL):
-        journal.append([Entry("bench", "bench", "r", b'{"n":%d}' % n)])
+        journal.append([JournalEntry("bench", "bench", "r", b'{"n":%d}' % n)])
         acknowledged[n + 1] = time.perf_counter()
         time.sleep(0.01)
     reader.join()

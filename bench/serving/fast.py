@@ -10,7 +10,7 @@ from pydantic import Discriminator
 
 from tracklog.home import registry
 from tracklog.home.home import Home
-from tracklog.journal.journal import Entry
+from tracklog.journal.journal import JournalEntry
 
 app = FastAPI()
 home = Home(sys.argv[1], durability="os")
@@ -21,7 +21,7 @@ Line = Annotated[Kinds, Discriminator("event")]
 @app.post("/api/events/kahn-agent")
 async def events(lines: list[Line]) -> dict[str, Any]:
     entries = [
-        Entry("kahn-agent", "kahn", line.run_id, line.model_dump_json(exclude_unset=True).encode())
+        JournalEntry("kahn-agent", "kahn", line.run_id, line.model_dump_json(exclude_unset=True).encode())
         for line in lines
     ]
     return {"accepted": len(entries), "last_seq": home.journal.append(entries)[-1]}

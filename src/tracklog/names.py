@@ -118,7 +118,7 @@ class ExchangeEvent(
                 ],
                 Tag("known"),
             ]
-            | Annotated[exchange.Frame, Tag("other")],
+            | Annotated[exchange.AwfEnvelope, Tag("other")],
             Discriminator(_type_of),
         ]
     ]
@@ -144,5 +144,5 @@ class OrchestratorDecision(
 RunEventType = Literal[tuple(openwop.KINDS)]  # type: ignore[valid-type]  # derived, not copied
 """The types of OpenWOP events that are known here; a reader folds others as best it can."""
 
-FishbowlEvent = fishbowl.Frame
+FishbowlEvent = fishbowl.FishbowlEnvelope
 """One event of a fishbowl; its kinds are open."""

@@ -18,7 +18,7 @@ from tracklog.dialects import tracklog as native
 from tracklog.folds import costs as costs_fold
 from tracklog.folds import tree as tree_fold
 from tracklog.home.home import Home
-from tracklog.journal.journal import Entry
+from tracklog.journal.journal import JournalEntry
 from tracklog.model.fact import Began, Called, Linked, Spent
 
 NOW = "2026-05-05T10:00:00.000Z"
@@ -77,7 +77,7 @@ def entry(n, fact, run="r1", family="tracklog", writer="test"):
         family=None if family == "tracklog" else family,
         origin={"writer": writer, "fidelity": "observed"},
     )
-    return Entry("tracklog", family, run, line)
+    return JournalEntry("tracklog", family, run, line)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from support.forking import Tracklog, on_terminal, tracklog
 from tracklog.answers.doctor import doctor
 from tracklog.dialects import tracklog as native
 from tracklog.home.home import Home
-from tracklog.journal.blobs import Blobs
+from tracklog.journal.blobs import FileBlobs
 from tracklog.journal.refused import line_of
 from tracklog.model.fact import Noted
 from tracklog.model.lines import split
@@ -545,12 +545,12 @@ def test_a_backup_made_while_others_write_verifies(home, tmp_path):
 
 def test_a_backup_has_every_blob_and_nothing_half_made(home, tmp_path):
     tracklog(home, "record", CONVERGES)
-    name = Blobs(home).put(b"a picture")
+    name = FileBlobs(home).put(b"a picture")
     half = home / "blobs" / "sha256" / name[:2] / "half.1.2.tmp"
     half.write_bytes(b"a pict")
     done = tracklog(home, "backup", tmp_path / "copy")
     assert done.returncode == 0, done.stderr
-    assert Blobs(tmp_path / "copy").get(name) == b"a picture"
+    assert FileBlobs(tmp_path / "copy").get(name) == b"a picture"
     assert not [*(tmp_path / "copy").rglob("*.tmp")]
 
 

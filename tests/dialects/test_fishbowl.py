@@ -88,7 +88,7 @@ def finished(**payload):
 
 @requirement("BOWL-1")
 def test_the_envelope_is_exactly_eight_fields_all_required():
-    assert list(fishbowl.Frame.model_fields) == FIELDS
+    assert list(fishbowl.FishbowlEnvelope.model_fields) == FIELDS
     for field in FIELDS:
         assert pointers({k: v for k, v in SPOKE.items() if k != field}) == [f"/{field}"]
 
@@ -98,13 +98,13 @@ def test_the_envelope_is_exactly_eight_fields_all_required():
 def test_any_other_field_is_refused_by_intake_and_model(key):
     assert pointers({**SPOKE, key: 1}) != []
     with pytest.raises(ValidationError):
-        fishbowl.Frame.model_validate({**SPOKE, key: 1})
+        fishbowl.FishbowlEnvelope.model_validate({**SPOKE, key: 1})
 
 
 @requirement("BOWL-61")
 def test_the_model_forbids_extras_and_so_does_the_published_schema():
-    assert issubclass(fishbowl.Frame, ClosedShape)
-    assert fishbowl.Frame.model_config["extra"] == "forbid"
+    assert issubclass(fishbowl.FishbowlEnvelope, ClosedShape)
+    assert fishbowl.FishbowlEnvelope.model_config["extra"] == "forbid"
     published = contract(dialect)
     assert published["additionalProperties"] is False
     assert published["required"] == FIELDS
@@ -116,7 +116,7 @@ def test_the_model_forbids_extras_and_so_does_the_published_schema():
 def test_session_and_model_are_no_envelope_fields_and_belong_in_the_payload(key, value):
     assert pointers({**SPOKE, key: value}) == [f"/{key}"]
     with pytest.raises(ValidationError):
-        fishbowl.Frame.model_validate({**SPOKE, key: value})
+        fishbowl.FishbowlEnvelope.model_validate({**SPOKE, key: value})
     assert heard(payload={"text": "hm", key: value}).odd == ()
 
 
@@ -166,7 +166,7 @@ def test_the_core_kinds_are_these_eight():
 @given(other_kinds, st.dictionaries(st.text(), st.booleans()))
 def test_a_new_kind_needs_no_schema_change(kind, payload):
     assert heard(kind=kind, payload=payload).body["payload"] == payload
-    assert "enum" not in schema_of(fishbowl.Frame)["properties"]["kind"]
+    assert "enum" not in schema_of(fishbowl.FishbowlEnvelope)["properties"]["kind"]
 
 
 @requirement("BOWL-64")
@@ -296,9 +296,9 @@ bodies = st.builds(
 @example({**SPOKE, "schema_version": True})
 @example({**SPOKE, "kind": "agent.spoke\n"})
 def test_intake_and_model_give_the_same_verdict(body):
-    schema = Draft202012Validator(schema_of(fishbowl.Frame), validate_formats=True)
+    schema = Draft202012Validator(schema_of(fishbowl.FishbowlEnvelope), validate_formats=True)
     try:
-        fishbowl.Frame.model_validate(body)
+        fishbowl.FishbowlEnvelope.model_validate(body)
         accepted = True
     except ValidationError:
         accepted = False
@@ -308,7 +308,7 @@ def test_intake_and_model_give_the_same_verdict(body):
 @pytest.mark.parametrize("key", ["turn", "schema_version"])
 def test_a_boolean_is_no_number_for_the_model_either(key):
     with pytest.raises(ValidationError, match="a boolean is no number"):
-        fishbowl.Frame.model_validate({**SPOKE, key: True})
+        fishbowl.FishbowlEnvelope.model_validate({**SPOKE, key: True})
     assert pointers({**SPOKE, key: True}) == [f"/{key}"]
 
 
@@ -316,7 +316,7 @@ def upcast_v1_v2(body):
     return {**body, "mood": "unknown", "schema_version": 2}
 
 
-class Frame2(fishbowl.Frame):
+class Frame2(fishbowl.FishbowlEnvelope):
     """The envelope as a second version might have it."""
 
     mood: str

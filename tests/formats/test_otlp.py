@@ -57,7 +57,7 @@ from tracklog.formats.importers.otlp.memory import KnownFacts, Memory
 from tracklog.formats.importers.otlp.shape import SHAPES
 from tracklog.formats.importers.otlp.view import spelled
 from tracklog.formats.protobuf_fields import varint
-from tracklog.journal.blobs import Blobs
+from tracklog.journal.blobs import FileBlobs
 from tracklog.testing import ImporterSuite
 from tracklog.web.trouble import Trouble
 
@@ -1061,7 +1061,7 @@ def test_a_request_that_the_disk_does_not_take_is_taken_when_sent_again(tmp_path
     """Nothing is remembered that was not kept."""
     made = Door(tmp_path)
     document = traces(chat(2, [("user", "a")], "b"))
-    made.home.blobs = Blobs(tmp_path, FailingDisk(fail_at=3, error=28))
+    made.home.blobs = FileBlobs(tmp_path, FailingDisk(fail_at=3, error=28))
     with pytest.raises(Trouble) as raised:
         made.send(document)
     assert raised.value.status == 503

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import tracklog
 from support.transcribing import bodies, run_id
 from tracklog.formats import providers
-from tracklog.formats.providers import Normaliser, Reply, normalise, provider, provider_of
+from tracklog.formats.providers import Normaliser, ReplyBuilder, normalise, provider, provider_of
 from tracklog.model.fact import BLOCK_KEYS
 from tracklog.recording.recorder import Recorder
 
@@ -671,7 +671,7 @@ def test_no_readable_line_is_lost(name, data):
 
 
 def test_settled_blocks_can_be_taken_while_the_stream_goes_on():
-    reply = Reply()
+    reply = ReplyBuilder()
     reading = provider("claude").read(reply)
     reading.feed(claude_line(CLAUDE_TEXT, CLAUDE_USE))
     assert [block["type"] for block in reply.news()] == ["tool_use"]
@@ -682,7 +682,7 @@ def test_settled_blocks_can_be_taken_while_the_stream_goes_on():
 
 
 def test_a_message_that_grows_after_it_was_taken_is_continued():
-    reply = Reply()
+    reply = ReplyBuilder()
     reading = provider("claude").read(reply)
     reading.feed(claude_line(CLAUDE_TEXT))
     reading.feed(claude_line({"type": "text", "text": "Next."}, id="msg_2"))

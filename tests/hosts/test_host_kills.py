@@ -19,7 +19,7 @@ from tracklog.home.home import Home
 from tracklog.hosts.workflow import processes
 from tracklog.journal.disk import Disk
 from tracklog.journal.verify import verify
-from tracklog.recording.recorder.writer import Writer
+from tracklog.recording.recorder.writer import TranscriptWriter
 from tracklog.recording.transcript import lint
 
 KILLED = -signal.SIGKILL
@@ -158,7 +158,7 @@ MARKS = {
 
 def host(path: str, home: str, id: str, cut: int) -> None:
     """Runs a flow as the command line does, and dies when so many lines are written."""
-    left, write, one_by_one = count(1), Writer.write, threading.RLock()
+    left, write, one_by_one = count(1), TranscriptWriter.write, threading.RLock()
 
     def mortal(*given):
         with one_by_one:  # branches write at once, and none may come behind the last line
@@ -167,7 +167,7 @@ def host(path: str, home: str, id: str, cut: int) -> None:
                 die()
             return entry
 
-    Writer.write = mortal
+    TranscriptWriter.write = mortal
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     command.main(["run", path, "--home", home, "--run", id])
 

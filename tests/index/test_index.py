@@ -29,7 +29,7 @@ from tracklog.index.fingerprint import fingerprint
 from tracklog.index.indexer import Indexer
 from tracklog.index.search_text import marked, searchable_text, terms
 from tracklog.intake.intake import Intake
-from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.journal import Journal, JournalEntry
 from tracklog.journal.stores.memory import MemoryStore
 from tracklog.model.errors import BadQuery, UnknownName
 from tracklog.model.event import Event
@@ -82,32 +82,32 @@ def heard() -> list[Event]:
 EVENTS = heard()
 
 
-def said(text: str, run: str = "r1", n: int = 1) -> Entry:
+def said(text: str, run: str = "r1", n: int = 1) -> JournalEntry:
     line = {
         "id": f"{n:032x}", "run": run, "fact": "Said", "role": "user",
         "blocks": [{"type": "text", "text": text}], "origin": {"writer": "t", "fidelity": "observed"},
     }  # fmt: skip
-    return Entry("tracklog", "tracklog", run, orjson.dumps(line))
+    return JournalEntry("tracklog", "tracklog", run, orjson.dumps(line))
 
 
-def spoke(run: str, n: int) -> Entry:
+def spoke(run: str, n: int) -> JournalEntry:
     """A line of a dialect whose identities stand in one run only."""
     line = {
         "id": f"{n:032x}", "run_id": run, "turn": 1, "kind": "agent.spoke", "actor": "ann",
         "payload": {"text": "hello"}, "created_at": "2026-05-05T09:00:00.000000Z", "schema_version": 1,
     }  # fmt: skip
-    return Entry("fishbowl", "fishbowl", run, orjson.dumps(line))
+    return JournalEntry("fishbowl", "fishbowl", run, orjson.dumps(line))
 
 
 SPAN = "0123456789abcdef" * 2 + "/" + "0123456789abcdef"
 
 
-def retold(fact: dict, run: str = "s1", **origin: object) -> Entry:
+def retold(fact: dict, run: str = "s1", **origin: object) -> JournalEntry:
     """A line that an importer made from a record of a source."""
     origin = {"writer": "importer", "fidelity": "reconstructed", **origin}
     known = orjson.dumps([fact, run, origin], option=orjson.OPT_SORT_KEYS)
     line = {"id": sha256(known).hexdigest()[:32], "run": run, **fact, "origin": origin}
-    return Entry("tracklog", "tracklog", run, orjson.dumps(line))
+    return JournalEntry("tracklog", "tracklog", run, orjson.dumps(line))
 
 
 def words(text: str) -> dict:
@@ -379,7 +379,7 @@ def test_a_run_that_goes_on_after_a_restart_is_judged_with_its_past(tmp_path):
     ]
     for line in lines:
         made = orjson.dumps({**line, "origin": origin})
-        journal.append([Entry("tracklog", "tracklog", "r", made)])
+        journal.append([JournalEntry("tracklog", "tracklog", "r", made)])
         index = indexed(journal, tmp_path / "index.db")
         index.catch_up()
         found = [(each.seq, each.finding.name) for each in index.findings()]
@@ -404,7 +404,7 @@ def test_an_identity_received_in_another_run_is_found(tmp_path, sizes):
     assert "in run r1 before, in record 1" in found[0].finding.message
 
 
-def counted(*entries: Entry, batches: int = 1) -> Indexer:
+def counted(*entries: JournalEntry, batches: int = 1) -> Indexer:
     """An index that heard these lines, in so many batches."""
     journal = memory_journal()
     index = indexed(journal, folds=ALL)
@@ -657,7 +657,7 @@ def test_a_dialect_of_a_single_file_has_the_fingerprint_of_that_file(tmp_path, m
 
 def test_a_dialect_that_is_not_here_is_found_and_stops_nothing():
     journal = memory_journal()
-    journal.append([Entry("klingon", "klingon", "r", b'{"a":1}'), said("hello")])
+    journal.append([JournalEntry("klingon", "klingon", "r", b'{"a":1}'), said("hello")])
     index = indexed(journal)
     index.catch_up()
     assert [each.finding.name for each in index.findings()] == ["unknown-dialect"]

@@ -24,9 +24,9 @@ from tracklog.intake.intake import Intake, admit
 from tracklog.intake.resuming import admit_stream
 from tracklog.journal.disk import Disk
 from tracklog.journal.frame import Mark
-from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.journal import Journal, JournalEntry
 from tracklog.journal.offsets import JournalOffsets, pack, unpack
-from tracklog.journal.refused import SEGMENT_SIZE, SEGMENTS, Refused, line_of
+from tracklog.journal.refused import SEGMENT_SIZE, SEGMENTS, RefusedLines, line_of
 from tracklog.journal.segments import segment_path
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.stores.memory import MemoryStore
@@ -237,7 +237,7 @@ def test_a_line_is_judged_by_what_it_was_written_from_and_refused_by_its_own_wor
 
 
 def test_a_retry_under_its_batch_key_gets_the_first_answer_again(journal):
-    refused = Refused(MemoryStore())
+    refused = RefusedLines(MemoryStore())
     intake = Intake(journal, registry.dialects(), refused=refused)
     lines = [KAHN, b"nope", KAHN]
     first = intake.admit(lines, "kahn-agent", batch="k1")
@@ -292,9 +292,9 @@ def test_a_key_of_format_1_lets_in_what_is_absent_of_its_batch(journal):
     lines = [KAHN.replace(b'"task":"t"', b'"task":"%d"' % n) for n in range(1, 5)]
     intake = intake_of(journal)
     old = Mark("batch:k", 4)
-    kept = [Entry("kahn-agent", "kahn", "r1", line) for line in lines[:2]]
+    kept = [JournalEntry("kahn-agent", "kahn", "r1", line) for line in lines[:2]]
     journal.append(kept, mark=old)
-    journal.append([Entry("kahn-agent", "kahn", "r1", KAHN)])
+    journal.append([JournalEntry("kahn-agent", "kahn", "r1", KAHN)])
     verdicts = intake.admit(lines, "kahn-agent", batch="k")
     assert words(verdicts) == [("duplicate", 1), ("duplicate", 2), ("accepted", 4), ("accepted", 5)]
     assert words(intake.admit(lines, "kahn-agent", batch="k")) == words(verdicts)
@@ -308,7 +308,7 @@ def test_a_large_batch_of_format_1_is_compared_to_its_end(tmp_path):
     pad = b"x" * 2000
     lines = [KAHN.replace(b'"task":"t"', b'"task":"%d %b"' % (n, pad)) for n in range(5000)]
     with Journal(FileStore(tmp_path)) as journal:
-        kept = [Entry("kahn-agent", "kahn", "r1", line) for line in lines[:-1]]
+        kept = [JournalEntry("kahn-agent", "kahn", "r1", line) for line in lines[:-1]]
         journal.append(kept, mark=Mark("batch:k", len(lines)))
         verdicts = intake_of(journal).admit(lines, "kahn-agent", batch="k")
         assert Counter(each.verdict for each in verdicts) == {"duplicate": 4999, "accepted": 1}
@@ -319,7 +319,7 @@ def test_a_large_batch_of_format_1_is_compared_to_its_end(tmp_path):
 def test_a_batch_of_format_1_of_which_a_record_was_erased_is_not_stored_again(tmp_path, gone):
     lines = [KAHN.replace(b'"task":"t"', b'"task":"%d"' % n) for n in range(3)]
     with Home(tmp_path) as home:
-        kept = [Entry("kahn-agent", "kahn-agent", "r1", line) for line in lines]
+        kept = [JournalEntry("kahn-agent", "kahn-agent", "r1", line) for line in lines]
         home.journal.append(kept, mark=Mark("batch:k", 3))
         home.store.erase(gone, reason="r", by="b", at="2026-05-05T09:00:00.000Z")
         verdicts = home.intake.admit(lines, "kahn-agent", batch="k")
@@ -438,7 +438,7 @@ def test_a_mark_stays_with_its_records(tmp_path):
 
 
 def test_refused_lines_are_stored_with_their_verdict(journal):
-    refused = Refused(MemoryStore())
+    refused = RefusedLines(MemoryStore())
     intake = intake_of(journal, refused=refused)
     intake.admit([KAHN, b"nope", spoke("1", "a"), spoke("1", "b")])
     first, second = refused
@@ -458,7 +458,7 @@ def test_if_refusals_cannot_be_stored_nothing_is_and_all_can_be_sent_again(journ
 
     disk = Full()
     disk.full = False
-    refused = Refused(FileStore(tmp_path, folder="refused", disk=disk))
+    refused = RefusedLines(FileStore(tmp_path, folder="refused", disk=disk))
     disk.full = True
     intake = intake_of(journal, refused=refused)
     for lines in ([KAHN, b"nope"], [spoke("1", "a"), spoke("1", "b")]):
@@ -471,7 +471,7 @@ def test_if_refusals_cannot_be_stored_nothing_is_and_all_can_be_sent_again(journ
 
 
 def test_what_is_refused_is_redacted_too(journal):
-    refused = Refused(MemoryStore())
+    refused = RefusedLines(MemoryStore())
     redact = lambda line: (line.replace(b"hunter2", b"[gone]"), ["password"])  # noqa: E731
     bad = message(1, "hunter2").replace(b'"seq":1', b'"seq":"one"')
     kahn = KAHN.replace(b'"t"', b'["hunter2"]')
@@ -484,7 +484,7 @@ def test_what_is_refused_is_redacted_too(journal):
 
 
 def test_a_line_over_the_cap_is_refused_and_stored_in_part(journal):
-    refused = Refused(MemoryStore())
+    refused = RefusedLines(MemoryStore())
     line = b'{"a":"' + b"x" * 200_000 + b'"}'
     (verdict,) = intake_of(journal, refused=refused, cap=100_000).admit([line])
     assert "the cap is 100,000" in verdict.problems[0].message
@@ -500,7 +500,7 @@ def test_the_last_32_mib_of_refused_lines_are_stored():
 
 def test_refusals_are_bounded(tmp_path):
     options = {"folder": "refused", "durability": "os", "segment_size": 1000, "segments": 2}
-    refused = Refused(FileStore(tmp_path, **options))
+    refused = RefusedLines(FileStore(tmp_path, **options))
     with Journal(MemoryStore()) as journal:
         intake = intake_of(journal, refused=refused)
         for _ in range(50):
@@ -734,7 +734,7 @@ def test_a_remembered_identity_whose_record_was_damaged_is_stored_again(tmp_path
 
 
 def test_a_refused_line_is_reported_with_its_dialect_and_its_run():
-    refused = Refused(MemoryStore())
+    refused = RefusedLines(MemoryStore())
     refused.keep([(b"{}", Refusal((), dialect="kahn-ci", run="r7")), (b"?", Refusal(()))])
     assert [(each["dialect"], each["run"]) for each in refused] == [("kahn-ci", "r7"), (None, None)]
     refused.close()
@@ -838,7 +838,7 @@ def test_a_line_is_complete_if_it_has_its_line_end_however_it_is_read():
 
 
 def test_a_line_of_a_file_that_is_too_long_to_hold_is_put_aside_with_its_size_and_hash(journal):
-    refused, text = Refused(MemoryStore()), b"x" * 500
+    refused, text = RefusedLines(MemoryStore()), b"x" * 500
     intake = intake_of(journal, refused=refused, cap=200)
     lines = list(split(io.BytesIO(text + b"\n" + KAHN + b"\n"), cap=200))
     assert words(intake.admit_lines(lines)) == [("refused", None), ("accepted", 1)]

@@ -14,7 +14,7 @@ from support.failing import FailingDisk, HastyDisk, RememberingDisk, ShortDisk
 from support.forking import script
 from support.soaking import SEED, SOAK
 from support.waiting import eventually
-from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.journal import Journal, JournalEntry
 from tracklog.journal.segments import chain_path, firsts, segment_path
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.verify import verify
@@ -23,7 +23,7 @@ from tracklog.testing import Clock
 
 
 def entries(*numbers, run="r1"):
-    return [Entry("spoken", "spoken", run, b'{"n":%d,"t":"\xc3\xa9"}' % n) for n in numbers]
+    return [JournalEntry("spoken", "spoken", run, b'{"n":%d,"t":"\xc3\xa9"}' % n) for n in numbers]
 
 
 def kept(home, **options):

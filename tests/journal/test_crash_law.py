@@ -25,7 +25,7 @@ from tracklog.home.home import Home
 from tracklog.home.registry import dialect
 from tracklog.intake.intake import Intake
 from tracklog.intake.resuming import admit_stream
-from tracklog.journal.journal import Entry, Journal, Mark
+from tracklog.journal.journal import Journal, JournalEntry, Mark
 from tracklog.journal.segments import chain_path, firsts, segment_path
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.verify import verify
@@ -515,7 +515,9 @@ def test_two_processes_race_for_a_stream_and_each_line_is_stored_once(tmp_path, 
     if way == "format 1":
         with Home(tmp_path / "home", durability="os") as home:
             for turn in range(rounds):
-                half = [Entry("kahn-ci", "kahn", "r1", line(1000 * turn + n)) for n in range(5)]
+                half = [
+                    JournalEntry("kahn-ci", "kahn", "r1", line(1000 * turn + n)) for n in range(5)
+                ]
                 home.journal.append(half, mark=Mark(f"batch:{turn}", count))
         kept = 5
     words = [sys.executable, "-c", RACE, way, str(tmp_path), str(rounds)]
@@ -638,7 +640,7 @@ def test_what_a_failed_sync_left_in_doubt_is_written_again_before_it_is_called_d
         journal = Journal(store, Clock())
         disk.bad = range(disk.syncs + at, disk.syncs + at + times)
         for number, lines in enumerate(batches.values()):
-            entries = [Entry("kahn-ci", "kahn", "r1", each) for each in lines]
+            entries = [JournalEntry("kahn-ci", "kahn", "r1", each) for each in lines]
             for _ in range(times + 2):
                 with contextlib.suppress(NotAppended):
                     journal.append(entries, lifecycle=number % 2 == 1)

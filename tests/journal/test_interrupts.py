@@ -12,7 +12,7 @@ import pytest
 
 from support.waiting import eventually
 from tracklog.journal import journal as journals
-from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.journal import Journal, JournalEntry
 from tracklog.journal.stores.memory import MemoryStore
 from tracklog.model.errors import NotAppended
 from tracklog.testing import Clock
@@ -87,7 +87,7 @@ def group_with_interrupts(interrupts):
         try:
             with trace or contextlib.nullcontext():
                 outcomes[name] = journal.append(
-                    [Entry("spoken", "spoken", name, b'{"by":"%b"}' % name.encode())] * 2
+                    [JournalEntry("spoken", "spoken", name, b'{"by":"%b"}' % name.encode())] * 2
                 )
         except (KeyboardInterrupt, NotAppended) as error:
             outcomes[name] = error
@@ -132,7 +132,7 @@ def test_wherever_a_leader_is_interrupted_the_others_get_a_true_answer(call):
             answered["written"] += 1
         elif "_take" in inside:
             answered["not written"] += isinstance(outcomes["other"], NotAppended)
-        assert list(journal.append([Entry("spoken", "spoken", "r", b"{}")]))
+        assert list(journal.append([JournalEntry("spoken", "spoken", "r", b"{}")]))
         if not interrupts.hits:
             break
     assert line > 40

@@ -16,7 +16,7 @@ from support.forking import script
 from support.waiting import eventually
 from tracklog.journal.disk import Disk
 from tracklog.journal.frame import record, records
-from tracklog.journal.journal import Entry, Journal, Record
+from tracklog.journal.journal import Journal, JournalEntry, Record
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.stores.memory import MemoryStore
 from tracklog.journal.verify import verify
@@ -31,18 +31,18 @@ values = st.recursive(
     max_leaves=6,
 )
 lines = st.dictionaries(names, values, max_size=4).map(orjson.dumps)
-entries = st.builds(Entry, dialect=names, family=names, run=names, line=lines)
+entries = st.builds(JournalEntry, dialect=names, family=names, run=names, line=lines)
 batches = st.lists(st.lists(entries, min_size=1, max_size=6), max_size=6)
 
 
 def entry(number, run="r1"):
-    return Entry("spoken", "spoken", run, b'{"n":%d}' % number)
+    return JournalEntry("spoken", "spoken", run, b'{"n":%d}' % number)
 
 
 def test_a_frame_is_exactly_this():
     journal = Journal(MemoryStore(), lambda: 1_777_971_600.0)
-    journal.append([Entry("awf", "awf", "r1", b'{ "a" : 1.0 }')])
-    journal.append([Entry("ralph", "kahn", 'r"1\\', b"{}")], redacted={0: ["aws-key"]})
+    journal.append([JournalEntry("awf", "awf", "r1", b'{ "a" : 1.0 }')])
+    journal.append([JournalEntry("ralph", "kahn", 'r"1\\', b"{}")], redacted={0: ["aws-key"]})
     plain, odd = journal.store.read(0, 9)
     assert plain == (
         b'{"seq":1,"received":"2026-05-05T09:00:00.000Z","dialect":"awf","run":"r1",'
@@ -70,7 +70,7 @@ def test_lines_come_out_as_they_went_in_byte_for_byte(given):
     flat = [each for batch in given for each in batch]
     for batch in given:
         journal.append(batch)
-    assert [Entry(r.dialect, r.family, r.run, r.line) for r in journal.records()] == flat
+    assert [JournalEntry(r.dialect, r.family, r.run, r.line) for r in journal.records()] == flat
     assert [r.seq for r in journal.records()] == list(range(1, len(flat) + 1))
     for frame in journal.store.read(0, 99):
         assert orjson.loads(frame)["seq"] == record(frame).seq
@@ -91,7 +91,7 @@ def test_reading_in_any_chunking_gives_the_same_records(tmp_path_factory, given,
         assert len(found) <= sizes[turn % len(sizes)]
         read += found
         turn += 1
-    assert [Entry(r.dialect, r.family, r.run, r.line) for r in read] == flat
+    assert [JournalEntry(r.dialect, r.family, r.run, r.line) for r in read] == flat
     assert read == list(journal.records())
     for run in {(each.family, each.run) for each in flat}:
         alone = [each for each in read if (each.family, each.run) == run]
@@ -105,7 +105,7 @@ def test_reading_in_any_chunking_gives_the_same_records(tmp_path_factory, given,
 def test_a_line_that_is_two_lines_is_refused_and_nothing_of_its_batch_is_stored():
     journal = memory_journal()
     with pytest.raises(BadLine, match="line end"):
-        journal.append([entry(1), Entry("spoken", "spoken", "r", b'{"a":\n1}')])
+        journal.append([entry(1), JournalEntry("spoken", "spoken", "r", b'{"a":\n1}')])
     assert journal.last == 0
     assert list(journal.append([])) == []
 
@@ -322,7 +322,7 @@ def test_memory_is_flat_while_a_hundred_megabytes_are_read(tmp_path):
     journal = Journal(FileStore(tmp_path, durability="os"))
     wide = b'{"pad":"%b"}' % (b"x" * 1000)
     for _ in range(100):
-        journal.append([Entry("spoken", "spoken", "r", wide)] * 1000)
+        journal.append([JournalEntry("spoken", "spoken", "r", wide)] * 1000)
     tracemalloc.start()
     try:
         assert sum(1 for _ in journal.records()) == 100_000

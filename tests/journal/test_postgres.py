@@ -18,7 +18,7 @@ from tracklog.journal.frame import seq_of
 from tracklog.journal.journal import Journal
 from tracklog.journal.postgres import schema as tables
 from tracklog.journal.postgres import store as store_module
-from tracklog.journal.refused import Refused, line_of
+from tracklog.journal.refused import RefusedLines, line_of
 from tracklog.journal.storages.postgresql import PostgresStorage
 from tracklog.model.errors import BadFormat, StoreBroken
 from tracklog.testing import (
@@ -302,7 +302,7 @@ def test_refused_lines_are_stored_once_with_their_batch(
     """A batch that fails at its commit leaves no refused lines: they come with it when it is sent again."""
     (storage,) = opened
     journal = Journal(through_relay, Clock())
-    refused = Refused(storage.refused, together=storage.refused_together)
+    refused = RefusedLines(storage.refused, together=storage.refused_together)
     offsets = storage.offsets(journal)
     intake = Intake(journal, registry.dialects(), refused=refused, offsets=offsets)
     batch = [kahn_line("one"), b"no json", kahn_line("two")]

@@ -9,8 +9,8 @@ from hashlib import sha256
 import pytest
 
 from support.failing import FailingDisk, HastyDisk
-from tracklog.journal.blobs import Blobs
-from tracklog.journal.journal import Entry, Erased, Journal
+from tracklog.journal.blobs import FileBlobs
+from tracklog.journal.journal import Erased, Journal, JournalEntry
 from tracklog.journal.segments import firsts
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.verify import head, verify
@@ -35,7 +35,7 @@ class TestErase:
         journal = Journal(store, Clock())
         for number in range(1, 10):
             line = SECRET if number == 4 else b'{"n":%d}' % number
-            journal.append([Entry("spoken", "kin", f"r{number % 2}", line)])
+            journal.append([JournalEntry("spoken", "kin", f"r{number % 2}", line)])
         noted = head(tmp_path)
         before = journal.read(3, 1)[0]
         done = store.erase(4, reason="leaked key", by="an operator", at=AT)
@@ -51,7 +51,7 @@ class TestErase:
         report = verify(tmp_path, noted)
         assert (report.ok, report.erased) == (True, [4])
         assert store.erase(4, reason="again", by="me", at=AT) == done._replace(also=())
-        assert journal.append([Entry("spoken", "kin", "r0", b"{}")]) == range(10, 11)
+        assert journal.append([JournalEntry("spoken", "kin", "r0", b"{}")]) == range(10, 11)
         assert verify(tmp_path, head(tmp_path)).ok
 
     def test_a_record_in_the_middle_of_a_segment_of_megabytes_can_be_erased(self, tmp_path):
@@ -59,7 +59,9 @@ class TestErase:
         journal = Journal(store, Clock())
         wide = b'{"pad":"%b"}' % (b"x" * 100_000)
         for number in range(50):
-            journal.append([Entry("spoken", "kin", "r", SECRET if number == 37 else wide)] * 2)
+            journal.append(
+                [JournalEntry("spoken", "kin", "r", SECRET if number == 37 else wide)] * 2
+            )
         store.erase(75, reason="leaked key", by="me", at=AT)
         store.erase(76, reason="leaked key", by="me", at=AT)
         assert SECRET not in everywhere(tmp_path)
@@ -71,7 +73,7 @@ class TestErase:
     def test_any_record_of_any_segment_can_be_erased(self, tmp_path, seq):
         store = opened(tmp_path, segment_size=1 << 20)
         journal = Journal(store, Clock())
-        journal.append([Entry("spoken", "kin", "r", b'{"n":%d}' % n) for n in range(1, 10)])
+        journal.append([JournalEntry("spoken", "kin", "r", b'{"n":%d}' % n) for n in range(1, 10)])
         store.erase(seq, reason="why", by="me", at=AT)
         assert [each.seq for each in journal.records() if each.erased] == [seq]
         assert verify(tmp_path).erased == [seq]
@@ -79,11 +81,11 @@ class TestErase:
     def test_a_reader_with_the_old_file_in_its_hand_reads_on(self, tmp_path):
         store = opened(tmp_path, segment_size=1 << 20)
         journal = Journal(store, Clock())
-        journal.append([Entry("spoken", "kin", "r", b'{"n":%d}' % n) for n in range(1, 101)])
+        journal.append([JournalEntry("spoken", "kin", "r", b'{"n":%d}' % n) for n in range(1, 101)])
         other = Journal(FileStore(tmp_path, readonly=True))
         seen = [each.seq for each in other.read(0, 40)]
         store.erase(7, reason="why", by="me", at=AT)
-        journal.append([Entry("spoken", "kin", "r", b'{"n":101}')])
+        journal.append([JournalEntry("spoken", "kin", "r", b'{"n":101}')])
         while found := other.read(seen[-1], 40):
             seen += [each.seq for each in found]
         assert seen == list(range(1, 102))
@@ -92,16 +94,16 @@ class TestErase:
     def test_other_writers_go_on(self, tmp_path):
         one, two = opened(tmp_path), opened(tmp_path)
         first, second = Journal(one, Clock()), Journal(two, Clock())
-        first.append([Entry("spoken", "kin", "r", SECRET)])
-        second.append([Entry("spoken", "kin", "r", b"{}")])
+        first.append([JournalEntry("spoken", "kin", "r", SECRET)])
+        second.append([JournalEntry("spoken", "kin", "r", b"{}")])
         one.erase(1, reason="why", by="me", at=AT)
-        assert second.append([Entry("spoken", "kin", "r", b"{}")]) == range(3, 4)
-        assert first.append([Entry("spoken", "kin", "r", b"{}")]) == range(4, 5)
+        assert second.append([JournalEntry("spoken", "kin", "r", b"{}")]) == range(3, 4)
+        assert first.append([JournalEntry("spoken", "kin", "r", b"{}")]) == range(4, 5)
         assert verify(tmp_path).ok
 
     def test_an_erasure_that_failed_elsewhere_is_finished_by_doing_it_again(self, tmp_path):
         store = opened(tmp_path)
-        Journal(store, Clock()).append([Entry("spoken", "kin", "r", SECRET)])
+        Journal(store, Clock()).append([JournalEntry("spoken", "kin", "r", SECRET)])
         (tmp_path / "quarantine" / "a.torn").mkdir()  # cannot be read as a file
         (tmp_path / "quarantine" / "b.torn").write_bytes(SECRET)
         with pytest.raises(StoreBroken, match=r"a\.torn"):
@@ -117,12 +119,12 @@ class TestErase:
     def test_quarantine_and_refused_are_cleaned_too(self, tmp_path):
         store = opened(tmp_path)
         journal = Journal(store, Clock())
-        journal.append([Entry("spoken", "kin", "r", SECRET)])
+        journal.append([JournalEntry("spoken", "kin", "r", SECRET)])
         (tmp_path / "quarantine" / "old.torn").write_bytes(b"before" + SECRET + b"behind")
         refused = Journal(opened(tmp_path, folder="refused"), Clock())
         kept = base64.b64encode(SECRET)
-        refused.append([Entry("spoken", "kin", "r", b'{"line":"%b"}' % kept)])
-        refused.append([Entry("spoken", "kin", "r", b'{"line":"b3RoZXI="}')])
+        refused.append([JournalEntry("spoken", "kin", "r", b'{"line":"%b"}' % kept)])
+        refused.append([JournalEntry("spoken", "kin", "r", b'{"line":"b3RoZXI="}')])
         done = store.erase(1, reason="why", by="me", at=AT)
         assert done.also == ("quarantine/old.torn", "refused/1")
         assert SECRET not in everywhere(tmp_path)
@@ -144,7 +146,9 @@ class TestErase:
             store = opened(home, disk=disk)
             journal = Journal(store, Clock())
             for number in range(1, 9):
-                journal.append([Entry("spoken", "kin", "r", SECRET if number == 3 else b"{}")])
+                journal.append(
+                    [JournalEntry("spoken", "kin", "r", SECRET if number == 3 else b"{}")]
+                )
             failing = store.writer.disk = FailingDisk(fail_at, errno.EIO)
             failed = False
             try:
@@ -165,7 +169,9 @@ class TestErase:
             again.erase(3, reason="why", by="me", at=AT)
             assert SECRET not in everywhere(home), at
             assert verify(home).erased == [3], at
-            assert Journal(again, Clock()).append([Entry("s", "k", "r", b"{}")]) == range(9, 10)
+            assert Journal(again, Clock()).append([JournalEntry("s", "k", "r", b"{}")]) == range(
+                9, 10
+            )
 
 
 class TestPrune:
@@ -174,7 +180,7 @@ class TestPrune:
         store = opened(tmp_path)
         journal = Journal(store, Clock())
         for number in range(1, 31):
-            journal.append([Entry("spoken", "kin", f"r{number // 6}", b'{"n":%d}' % number)])
+            journal.append([JournalEntry("spoken", "kin", f"r{number // 6}", b'{"n":%d}' % number)])
         assert len(firsts(tmp_path / "journal")) > 5
         return store
 
@@ -207,7 +213,7 @@ class TestPrune:
         store.close()
         again = opened(tmp_path)
         assert again.first == done.through + 1
-        assert Journal(again).append([Entry("spoken", "kin", "r", b"{}")]) == range(31, 32)
+        assert Journal(again).append([JournalEntry("spoken", "kin", "r", b"{}")]) == range(31, 32)
         assert verify(tmp_path, noted).ok
 
     def test_an_open_run_stops_it(self, store):
@@ -229,7 +235,7 @@ class TestPrune:
         assert done.through == 30
         assert (store.first, store.last, store.read(0, 9)) == (31, 30, [])
         assert verify(tmp_path, noted).ok
-        assert Journal(store).append([Entry("spoken", "kin", "r", b"{}")]) == range(31, 32)
+        assert Journal(store).append([JournalEntry("spoken", "kin", "r", b"{}")]) == range(31, 32)
         assert (store.first, store.last) == (31, 31)
         assert store.prune("9999", at=AT).through == 31
         assert verify(tmp_path).ok
@@ -272,7 +278,7 @@ class TestPrune:
 
 class TestBlobs:
     def test_put_once_and_got_by_hash(self, tmp_path):
-        blobs = Blobs(tmp_path)
+        blobs = FileBlobs(tmp_path)
         name = blobs.put(b"a picture")
         assert name == sha256(b"a picture").hexdigest()
         assert blobs.put(b"a picture") == name
@@ -284,7 +290,7 @@ class TestBlobs:
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
     def test_they_are_listed_and_collected(self, tmp_path):
-        blobs = Blobs(tmp_path)
+        blobs = FileBlobs(tmp_path)
         assert list(blobs.list()) == []
         names = sorted(blobs.put(b"%d" % n) for n in range(20))
         assert list(blobs.list()) == names
@@ -297,7 +303,7 @@ class TestBlobs:
     def test_what_two_put_and_one_pack_lost_is_found_in_the_other(self, tmp_path):
         """However their names sort, and whatever number the file system gives a file again."""
         for n in range(8):
-            one, two, reader = (Blobs(tmp_path / str(n)) for _ in range(3))
+            one, two, reader = (FileBlobs(tmp_path / str(n)) for _ in range(3))
             one.put_all([b"told twice"])
             (old,) = (tmp_path / str(n)).rglob("*.pack")
             os.utime(old, (1, 1))
@@ -310,27 +316,27 @@ class TestBlobs:
             assert len([*(tmp_path / str(n)).rglob("*.pack")]) == 2
 
     def test_damage_is_reported_and_never_returned(self, tmp_path):
-        blobs = Blobs(tmp_path)
+        blobs = FileBlobs(tmp_path)
         name = blobs.put(b"a picture")
         (tmp_path / "blobs" / "sha256" / name[:2] / name[2:]).write_bytes(b"a pikture")
         with pytest.raises(BlobDamaged, match="does not have the bytes"):
             blobs.get(name)
 
     def test_what_is_not_there_is_refused(self, tmp_path):
-        blobs = Blobs(tmp_path)
+        blobs = FileBlobs(tmp_path)
         for name in ("0" * 64, "../../etc/passwd", "", "A" * 64):
             with pytest.raises(NoSuchBlob):
                 blobs.get(name)
 
     def test_a_failure_leaves_no_half_blob(self, tmp_path):
         counting = FailingDisk(None)
-        Blobs(tmp_path / "count", counting).put(b"a picture")
+        FileBlobs(tmp_path / "count", counting).put(b"a picture")
         for at in range(len(counting.calls)):
             home = tmp_path / str(at)
             disk = FailingDisk(at, errno.ENOSPC, short=True)
             with pytest.raises(OSError, match="space"):
-                Blobs(home, disk).put(b"a picture")
-            blobs = Blobs(home)
+                FileBlobs(home, disk).put(b"a picture")
+            blobs = FileBlobs(home)
             assert [blobs.get(name) for name in blobs.list()] in ([], [b"a picture"])
             assert blobs.get(blobs.put(b"a picture")) == b"a picture"
 
@@ -338,12 +344,12 @@ class TestBlobs:
 class TestPacks:
     def test_many_small_blobs_are_one_file_and_one_sync(self, tmp_path):
         disk = FailingDisk(None)
-        blobs = Blobs(tmp_path, disk)
+        blobs = FileBlobs(tmp_path, disk)
         blobs.put_all(b"%d" % n for n in range(20))
         assert disk.calls.count("sync") == 1
         blobs.put_all([b"3", b"another", b"x" * (1 << 20)])
         names = sorted(sha256(each).hexdigest() for each in [b"%d" % n for n in range(20)])
-        for reader in (blobs, Blobs(tmp_path)):
+        for reader in (blobs, FileBlobs(tmp_path)):
             assert [reader.get(name) for name in names] == [
                 b"%d" % n for name in names for n in range(20)
                 if sha256(b"%d" % n).hexdigest() == name
@@ -357,7 +363,7 @@ class TestPacks:
         assert stat.S_IMODE(pack.stat().st_mode) == 0o600
 
     def test_what_is_collected_is_gone_from_its_pack_and_the_rest_is_left(self, tmp_path):
-        blobs, other = Blobs(tmp_path), Blobs(tmp_path)
+        blobs, other = FileBlobs(tmp_path), FileBlobs(tmp_path)
         contents = [b"secret", b"kept", b"", b"more\n"]
         blobs.put_all(contents)
         secret, *names = (sha256(each).hexdigest() for each in contents)
@@ -366,7 +372,7 @@ class TestPacks:
         assert blobs.collect(lambda name: name in names) == 6
         (pack,) = (tmp_path / "blobs").rglob("*.pack")
         assert b"secret" not in pack.read_bytes()
-        for reader in (blobs, other, Blobs(tmp_path)):
+        for reader in (blobs, other, FileBlobs(tmp_path)):
             assert [reader.get(name) for name in names] == contents[1:]
             with pytest.raises(NoSuchBlob):
                 reader.get(secret)
@@ -375,10 +381,10 @@ class TestPacks:
         blobs.collect(lambda _: False)
         assert not list((tmp_path / "blobs").rglob("*.pack"))
         blobs.put_all([b"kept"])
-        assert [*other.list()] == [*Blobs(tmp_path).list()] == [names[0]]
+        assert [*other.list()] == [*FileBlobs(tmp_path).list()] == [names[0]]
 
     def test_damage_is_reported_and_never_returned(self, tmp_path):
-        blobs = Blobs(tmp_path)
+        blobs = FileBlobs(tmp_path)
         blobs.put_all([b"a picture"])
         (pack,) = (tmp_path / "blobs").rglob("*.pack")
         pack.write_bytes(pack.read_bytes().replace(b"a picture", b"a pikture"))
@@ -387,23 +393,23 @@ class TestPacks:
 
     def test_a_failure_loses_nothing_that_was_put_before_or_after(self, tmp_path):
         counting = FailingDisk(None)
-        counted = Blobs(tmp_path / "count", counting)
+        counted = FileBlobs(tmp_path / "count", counting)
         counted.put_all([b"first"])
         before = len(counting.calls)
         counted.put_all([b"second", b"third"])
         for at in range(before, len(counting.calls)):
             disk = FailingDisk(at, errno.ENOSPC, short=True)
-            blobs = Blobs(tmp_path / str(at), disk)
+            blobs = FileBlobs(tmp_path / str(at), disk)
             blobs.put_all([b"first"])
             with pytest.raises(OSError, match="space"):
                 blobs.put_all([b"second", b"third"])
             blobs.put_all([b"second", b"fourth"])
-            for reader in (blobs, Blobs(tmp_path / str(at))):
+            for reader in (blobs, FileBlobs(tmp_path / str(at))):
                 for each in (b"first", b"second", b"fourth"):
                     assert reader.get(sha256(each).hexdigest()) == each
 
     def test_what_was_put_lately_is_left_alone(self, tmp_path):
-        blobs = Blobs(tmp_path)
+        blobs = FileBlobs(tmp_path)
         blobs.put(b"x" * (1 << 20))
         blobs.put_all([b"packed"])
         for path in (tmp_path / "blobs").rglob("*"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.failing import HastyDisk
 from support.waiting import eventually
-from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.journal import Journal, JournalEntry
 from tracklog.journal.segments import chain_path, firsts, head, segment_path
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.verify import verify
@@ -19,8 +19,8 @@ from tracklog.model.errors import BadFormat
 from tracklog.testing import Clock
 
 
-def entries(count: int, run: str = "r", size: int = 0) -> list[Entry]:
-    return [Entry("spoken", "spoken", run, b'{"n":%d,"x":"%b"}' % (n, b"x" * size)) for n in range(count)]  # fmt: skip
+def entries(count: int, run: str = "r", size: int = 0) -> list[JournalEntry]:
+    return [JournalEntry("spoken", "spoken", run, b'{"n":%d,"x":"%b"}' % (n, b"x" * size)) for n in range(count)]  # fmt: skip
 
 
 def opened(home, **options) -> Journal:

@@ -12,7 +12,7 @@ import pytest
 from tracklog.home import registry
 from tracklog.journal import frame
 from tracklog.journal.segments import chain_path, firsts, runs_path, segment_path
-from tracklog.journal.segments.places import Runs, load_runs
+from tracklog.journal.segments.places import SegmentRuns, load_runs
 from tracklog.journal.stores import file
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.stores.memory import MemoryStore
@@ -348,7 +348,7 @@ def test_half_a_character_at_the_end_is_no_torn_tail(tmp_path):
 
 
 def test_a_sidecar_holds_what_was_saved_and_one_that_cannot_be_saved_is_done_without(tmp_path):
-    runs = Runs(1)
+    runs = SegmentRuns(1)
     runs.size = 5
     runs.save(tmp_path / "gone" / "1.runs", "c")
     runs.save(tmp_path / "1.runs", "c")

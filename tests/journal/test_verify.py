@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 from support.failing import FailingDisk, HastyDisk
 from support.offline import SCRIPT, load_script
 from tracklog.journal import merkle
-from tracklog.journal.comparing import verify_store
+from tracklog.journal.comparing import RecordFault, verify_store
 from tracklog.journal.frame import tombstone
-from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.journal import Journal, JournalEntry
 from tracklog.journal.proof import check_proof, prove
 from tracklog.journal.segments import blocks, chain_path, firsts, segment_path
 from tracklog.journal.stores import Group, Head
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.stores.memory import MemoryStore
-from tracklog.journal.verify import Fault, anchor_of, head, verify
+from tracklog.journal.verify import anchor_of, head, verify
 from tracklog.model.errors import BadFormat, JournalFull, NoSuchRecord
 from tracklog.testing import Clock
 
@@ -41,7 +41,7 @@ def grow(home, groups=((1,), (2, 3), (4, 5, 6), (7, 8), (9,)), **options):
     store = FileStore(home, **options)
     journal = Journal(store, Clock())
     for group in groups:
-        journal.append([Entry("spoken", "kin", f"r{n % 3}", b'{"n":%d}' % n) for n in group])
+        journal.append([JournalEntry("spoken", "kin", f"r{n % 3}", b'{"n":%d}' % n) for n in group])
     return store
 
 
@@ -81,8 +81,8 @@ def test_a_sound_journal_verifies(home):
 
 
 def test_a_fault_is_reported_with_its_record_where_it_has_one():
-    assert str(Fault(3, "was changed")) == "record 3: was changed"
-    assert str(Fault(0, "the file `format` is missing")) == "the file `format` is missing"
+    assert str(RecordFault(3, "was changed")) == "record 3: was changed"
+    assert str(RecordFault(0, "the file `format` is missing")) == "the file `format` is missing"
 
 
 def test_an_empty_journal_verifies(tmp_path):
@@ -145,7 +145,7 @@ def test_a_journal_verifies_wherever_its_writer_stopped(tmp_path, disk_of):
         waited += any("no segment begins" in note for note in report.notes)
         last = report.head.through
         store = FileStore(home, disk=HastyDisk())
-        Journal(store, Clock()).append([Entry("spoken", "kin", "r", b'{"n":9}')])
+        Journal(store, Clock()).append([JournalEntry("spoken", "kin", "r", b'{"n":9}')])
         store.close()
         assert judged(home).records > last
         assert list((home / "journal").glob("*.next")) == []
@@ -158,7 +158,7 @@ def test_a_segment_that_somebody_removed_is_missing_whatever_a_crash_leaves(home
     first = firsts(home / "journal")[-1]
     for path in (segment_path, chain_path):
         path(home / "journal", first).unlink()
-    assert Fault(first, "the segment that begins with it is missing") in judged(home).faults
+    assert RecordFault(first, "the segment that begins with it is missing") in judged(home).faults
 
 
 def test_a_leaf_is_the_plain_hash_of_the_frame(home):
@@ -273,7 +273,7 @@ def test_an_anchor_of_the_past_still_holds_and_a_rewritten_history_does_not(tmp_
     store = grow(home)
     noted = head(home)
     journal = Journal(store, Clock())
-    journal.append([Entry("spoken", "kin", "r1", b"{}")])
+    journal.append([JournalEntry("spoken", "kin", "r1", b"{}")])
     assert judged(home, noted).ok
     grow(forged, groups=((1,), (2, 3), (4, 5, 66), (7, 8), (9,), (10,))).close()
     assert judged(forged).ok
@@ -306,7 +306,7 @@ def test_a_live_journal_verifies_while_it_is_written(tmp_path):
     store = grow(tmp_path)
     journal = Journal(store, Clock())
     for number in range(20):
-        journal.append([Entry("spoken", "kin", "r", b'{"n":%d}' % number)])
+        journal.append([JournalEntry("spoken", "kin", "r", b'{"n":%d}' % number)])
         assert judged(tmp_path).ok
 
 
@@ -421,7 +421,7 @@ class TestProofs:
         store = FileStore(home, disk=HastyDisk(), segment_size=500)
         journal = Journal(store, Clock())
         for number in range(30):
-            journal.append([Entry("spoken", "kin", "other", b'{"n":%d}' % number)])
+            journal.append([JournalEntry("spoken", "kin", "other", b'{"n":%d}' % number)])
         short, long = proven(home, ("kin", "r1"), noted), proven(home, ("kin", "r1"))
         assert len(short["links"]) + 30 == len(long["links"])
         lines = [each.line for each in journal.records(run=("kin", "r1"))]
@@ -499,7 +499,7 @@ def test_verifying_while_others_append_erase_and_prune_finds_no_fault(tmp_path):
         other = FileStore(tmp_path, segment_size=200, disk=HastyDisk())
         journal, seq = Journal(other, Clock()), 150
         while not stop.is_set():
-            journal.append([Entry("spoken", "kin", "r", b"{}")])
+            journal.append([JournalEntry("spoken", "kin", "r", b"{}")])
             other.erase(seq, reason="why", by="me", at=AT)
             if seq % 10 == 0:
                 other.prune(journal.read(other.first + 1, 1)[0].received, at=AT)
@@ -522,7 +522,7 @@ def test_verifying_while_others_append_erase_and_prune_finds_no_fault(tmp_path):
 def test_a_store_of_any_kind_is_verified_against_an_anchor():
     with Journal(MemoryStore()) as journal:
         for n in range(3):
-            journal.append([Entry("kahn-ci", "kahn", "r", b'{"n":%d}' % n)])
+            journal.append([JournalEntry("kahn-ci", "kahn", "r", b'{"n":%d}' % n)])
         store = journal.store
         report = verify_store(store)
         assert (report.ok, report.head.through, report.groups) == (True, 3, 3)

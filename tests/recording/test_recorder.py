@@ -43,7 +43,7 @@ from tracklog.recording import fanout
 from tracklog.recording import recorder as recorders
 from tracklog.recording.fanout import Gap
 from tracklog.recording.recorder import NullRecorder, Recorder, end_interrupted
-from tracklog.recording.transcript import Reader, verify_chain
+from tracklog.recording.transcript import TranscriptReader, verify_chain
 
 ENVELOPE = ["seq", "run_id", "type", "path", "iteration", "timestamp", "payload"]
 
@@ -424,7 +424,7 @@ def test_without_a_lock_a_failed_write_is_not_cut_and_the_next_line_stands_alone
         with pytest.raises(WriteFailed):
             recorder.record("step.started", step("two"))
         recorder.record("step.started", step("three"))
-    events, flaws = Reader(recorder.path).read_all()
+    events, flaws = TranscriptReader(recorder.path).read_all()
     assert [event.seq for event in events] == [1, 2]
     assert [flaw.name for flaw in flaws] == ["syntax"]
     assert disk.calls.count("truncate") == 0
@@ -643,7 +643,7 @@ def test_killed_at_random_every_acknowledged_line_is_there_once_in_order(tmp_pat
         told = [int(line) for line in (first + rest).split("\n")[:-1]]
         assert told, "the child recorded nothing"
         acknowledged = told[-1]
-        events, flaws = Reader(tmp_path / "transcripts" / f"{run}.jsonl").read_all()
+        events, flaws = TranscriptReader(tmp_path / "transcripts" / f"{run}.jsonl").read_all()
         assert {flaw.name for flaw in flaws} <= {"torn", "unterminated"}
         assert [event.seq for event in events] == list(range(1, len(events) + 1))
         assert len(events) >= acknowledged

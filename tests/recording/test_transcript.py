@@ -20,8 +20,8 @@ from tracklog.recording.recorder import Recorder
 from tracklog.recording.transcript import (
     Flaw,
     Follow,
-    Reader,
     TranscriptEvent,
+    TranscriptReader,
     examine,
     lint,
     load,
@@ -51,7 +51,7 @@ def line(seq=1, *args, **more) -> bytes:
 
 
 def read(data: bytes, **options):
-    events, flaws = Reader(data, **options).read_all()
+    events, flaws = TranscriptReader(data, **options).read_all()
     return [event.seq for event in events], [
         (flaw.name, flaw.number, flaw.offset) for flaw in flaws
     ]
@@ -63,7 +63,7 @@ def test_a_hundred_recorded_events_are_read_without_a_flaw_byte_for_byte(tmp_pat
         written = [
             recorder.record("message.assistant", said(f"é{n}\u2028")).line for n in range(100)
         ]
-    events, flaws = Reader(recorder.path).read_all()
+    events, flaws = TranscriptReader(recorder.path).read_all()
     assert flaws == []
     assert [event.line for event in events] == written
     assert [event.seq for event in events] == list(range(1, 101))
@@ -145,7 +145,7 @@ def test_a_bad_line_is_one_problem_at_its_place_and_all_others_are_read(damage, 
     lines.insert(place, bad)
     data = b"".join(each + b"\n" for each in lines)
     offset = sum(len(each) + 1 for each in lines[:place])
-    found, flaws = Reader(data).read_all()
+    found, flaws = TranscriptReader(data).read_all()
     assert {(flaw.number, flaw.offset) for flaw in flaws} == {(place + 1, offset)}
     assert {flaw.name for flaw in flaws} == set(names)
     assert all(flaw.message for flaw in flaws)
@@ -178,12 +178,12 @@ def test_for_every_byte_at_which_a_file_is_cut_every_complete_line_is_read():
 @given(st.lists(st.binary(max_size=60) | st.just(line(1)) | st.just(line(2)[:70]), max_size=6))
 def test_no_bytes_make_the_reader_raise_or_stop(chunks):
     data = b"\n".join(chunks)
-    for found in Reader(data):
+    for found in TranscriptReader(data):
         assert found.offset < len(data)
 
 
 def test_a_nul_survives_as_a_character():
-    (event,), _ = Reader(line(1).replace(b"build", b"bu\0ild") + b"\n").read_all()
+    (event,), _ = TranscriptReader(line(1).replace(b"build", b"bu\0ild") + b"\n").read_all()
     assert event.body["payload"]["name"] == "bu\0ild"
     assert b"\0" in event.line
 
@@ -192,7 +192,7 @@ def test_a_nul_survives_as_a_character():
 @pytest.mark.parametrize("strict", [False, True])
 def test_an_unknown_type_is_surfaced_intact_and_never_raised(strict):
     data = line(1, "run.paused", {"why": "lunch"}, mine=1) + b"\n"
-    (event,), flaws = Reader(data, strict=strict).read_all()
+    (event,), flaws = TranscriptReader(data, strict=strict).read_all()
     assert (event.type, event.known, event.body["mine"]) == ("run.paused", False, 1)
     assert event.line + b"\n" == data
     assert [(flaw.name, flaw.level) for flaw in flaws] == [("unknown_type", "error")] * strict
@@ -203,7 +203,7 @@ def test_an_unknown_type_is_surfaced_intact_and_never_raised(strict):
 def test_an_unknown_block_is_surfaced_intact(strict):
     block = {"type": "hologram", "fidelity": "router", "depth": 3}
     data = line(1, "message.assistant", said() | {"blocks": [block]}) + b"\n"
-    (event,), flaws = Reader(data, strict=strict).read_all()
+    (event,), flaws = TranscriptReader(data, strict=strict).read_all()
     assert event.body["payload"]["blocks"] == [block]
     assert [flaw.name for flaw in flaws] == ["unknown_block"] * strict
     assert all("hologram" in flaw.message for flaw in flaws)
@@ -219,12 +219,12 @@ def test_integers_beyond_64_bits_and_surrogates_stay_exact_in_views(tmp_path):
 def test_strict_raises_on_a_known_key_with_an_impossible_value():
     data = line(1, "tool.call", called() | {"fidelity": "me"}) + b"\n"
     with pytest.raises(InvalidEvent, match="fidelity"):
-        Reader(data, strict=True).read_all()
+        TranscriptReader(data, strict=True).read_all()
 
 
 def test_numbers_and_unknown_keys_are_stored_as_they_were_written():
     raw = line(1)[:-1] + b',"big":123456789012345678901234567890,"odd":1.50,"deep":{"x":[1e3]}}'
-    (event,), flaws = Reader(raw + b"\n").read_all()
+    (event,), flaws = TranscriptReader(raw + b"\n").read_all()
     assert flaws == []
     assert event.line == raw
     assert event.body["big"] == 123456789012345678901234567890
@@ -234,7 +234,7 @@ def test_numbers_and_unknown_keys_are_stored_as_they_were_written():
 def test_a_lone_surrogate_is_read_back_equal():
     raw = line(1, "message.assistant", said("a\ud800b"))
     assert rb"\ud800" in raw
-    (event,), flaws = Reader(raw + b"\n").read_all()
+    (event,), flaws = TranscriptReader(raw + b"\n").read_all()
     assert flaws == []
     for body in (event.body, event.event.body):
         assert body["payload"]["blocks"][0]["text"] == "a\ud800b"
@@ -644,7 +644,7 @@ def test_rows_21_and_22_a_missing_reply_and_escaped_signs_are_accepted(tmp_path)
 def test_row_24_other_keys_and_other_cases_are_stored(tmp_path):
     raw = {"Seq": 1, **body(1), "Extra": {"x": 1}}
     del raw["path"]
-    events, flaws = Reader(story(tmp_path, raw)).read_all()
+    events, flaws = TranscriptReader(story(tmp_path, raw)).read_all()
     assert events[0].body["Extra"] == {"x": 1}
     assert events[0].body["Seq"] == 1
     assert [flaw.name for flaw in flaws] == ["bad_field"]
@@ -654,7 +654,7 @@ def test_a_line_without_iteration_is_read_as_iteration_0_and_lint_names_it(tmp_p
     raw = body(1)
     del raw["iteration"]
     path = story(tmp_path, raw)
-    events, flaws = Reader(path).read_all()
+    events, flaws = TranscriptReader(path).read_all()
     assert flaws == []
     assert events[0].event.body["iteration"] == 0
     assert "iteration" not in events[0].body
@@ -821,7 +821,7 @@ def test_lines_before_the_chain_began_are_counted_not_blamed(tmp_path):
 
 
 def test_every_flaw_has_a_name_a_place_and_a_message():
-    for found in Reader(b"\n".join(bad for bad, _, _ in DAMAGES.values())):
+    for found in TranscriptReader(b"\n".join(bad for bad, _, _ in DAMAGES.values())):
         if isinstance(found, Flaw):
             assert re.fullmatch("[a-z_0-9]+", found.name)
             assert found.message

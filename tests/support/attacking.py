@@ -18,7 +18,7 @@ from tracklog.journal.checkpoints.tree import consistency
 from tracklog.journal.checkpoints.trees import Trees, added
 from tracklog.journal.checkpoints.witness import Witness, request_body
 from tracklog.journal.frame import record, run_of
-from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.journal import Journal, JournalEntry
 from tracklog.journal.proof import check_proof, prove_all
 from tracklog.journal.storages.memory import MemoryStorage
 from tracklog.journal.stores import Group
@@ -37,7 +37,7 @@ def grown(storage, count=12, start=1):
     n = start
     while n < start + count:
         group = range(n, min(n + 1 + n % 3, start + count))
-        journal.append([Entry("spoken", "kin", f"r{n % 3}", b'{"n":%d}' % n) for n in group])
+        journal.append([JournalEntry("spoken", "kin", f"r{n % 3}", b'{"n":%d}' % n) for n in group])
         n = group[-1] + 1
     return journal
 

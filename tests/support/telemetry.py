@@ -13,7 +13,7 @@ from support.failing import HastyDisk
 from tracklog.answers.tree import tree
 from tracklog.collector.otlp import Telemetry
 from tracklog.home.home import Home
-from tracklog.journal.blobs import Blobs
+from tracklog.journal.blobs import FileBlobs
 
 TRACE = "5b8efff798038103d269b633813fc60c"
 
@@ -109,7 +109,7 @@ class Door:
 
     def __init__(self, path, **options):
         self.home = Home(path, durability="os", **options)
-        self.home.blobs = Blobs(path, HastyDisk())
+        self.home.blobs = FileBlobs(path, HastyDisk())
         self.telemetry = Telemetry(self.home)
 
     def close(self):

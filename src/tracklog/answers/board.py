@@ -30,7 +30,7 @@ _SEEN = "seen"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class BoardGroup:
     """A group of runs that stand together."""
 
     key: str | None
@@ -60,7 +60,7 @@ class BoardAnswer:
     """Of all runs that were looked at."""
     choices: Choices
     facets: list[Facet]
-    groups: list[Group]
+    groups: list[BoardGroup]
     """In the order of the list; empty where it is not grouped."""
     runs: list[RunRow]
     head: int
@@ -95,7 +95,7 @@ def board(home: Home, **asked: Unpack[BoardAsked]) -> BoardAnswer:
         asking = _asking(home, pairs, now)
         pairs = [pair for pair in pairs if (pair.state.family, pair.state.run) not in asking]
     matching, rest = len(selection.pairs), len(pairs)
-    groups: list[Group] = []
+    groups: list[BoardGroup] = []
     if group != "none":
         groups, pairs = _grouped(pairs, group, asked.get("closed", ()))
     after = asked.get("after", 0)
@@ -145,7 +145,7 @@ def _group_key(pair: Pair, group: Grouping) -> str | None:
 
 def _grouped(
     pairs: Iterable[Pair], group: Grouping, closed: Collection[str]
-) -> tuple[list[Group], list[Pair]]:
+) -> tuple[list[BoardGroup], list[Pair]]:
     """The groups, and the runs group by group without those of closed ones.
 
     Groups by status have an order of their own; of others, the largest is first.
@@ -158,7 +158,7 @@ def _grouped(
         order = {key: n for n, key in enumerate(_ATTENTION)}
     counts = Counter({key: len(each) for key, each in by_key.items()})
     keys = sorted(by_key, key=lambda key: (order.get(key or "", 0), key is None, -counts[key]))
-    groups = [Group(key, counts[key], (key or NONE) in closed) for key in keys]
+    groups = [BoardGroup(key, counts[key], (key or NONE) in closed) for key in keys]
     return groups, [pair for each in groups if not each.closed for pair in by_key[each.key]]
 
 

@@ -66,7 +66,7 @@ class Tie(NamedTuple):
 
 
 @dataclass(slots=True)
-class Node:
+class CausalNode:
     """What is remembered of a record."""
 
     position: Position
@@ -108,7 +108,7 @@ class RunCauses:
 
     def __init__(self, walker: Walker) -> None:
         self._walker = walker
-        self.nodes: dict[int, Node] = {}
+        self.nodes: dict[int, CausalNode] = {}
         self.called: dict[str, list[int]] = {}
         """The records of a call, by every id of it."""
         self.children: dict[str, int] = {}
@@ -164,10 +164,10 @@ class RunCauses:
         if event is None or position is None:
             kind = "erased" if record.erased is not None else "not understood"
             position = Position(*record[:2], *record[3:5], None, kind, None, None, record.dialect)
-            self.nodes[record.seq] = Node(position, None)
+            self.nodes[record.seq] = CausalNode(position, None)
             return
         agent = next((each.agent for each in facts if each.agent is not None), event.actor)
-        node = self.nodes[record.seq] = Node(position, word(agent))
+        node = self.nodes[record.seq] = CausalNode(position, word(agent))
         if not reading.stands:
             message = "it does not count: a later record replaces or withdraws it"
             self.unseen[record.seq] = [MissingCause(record.seq, message)]
@@ -208,7 +208,7 @@ class RunCauses:
         step = None if fact.step is None else text_of(fact.step)
         return f"step {step}" if step in self._steps else ""
 
-    def _tie(self, seq: int, node: Node, fact: Fact, own: set[str]) -> None:
+    def _tie(self, seq: int, node: CausalNode, fact: Fact, own: set[str]) -> None:
         """The causes of this record, by this fact of it."""
         match fact:
             case Said(role="user" | "system" | "world"):
@@ -258,7 +258,7 @@ class RunCauses:
             case _:
                 self._follow(seq, node, fact)
 
-    def _act(self, node: Node, fact: Fact, own: set[str]) -> None:
+    def _act(self, node: CausalNode, fact: Fact, own: set[str]) -> None:
         """The causes of an act: the inputs since the last act, else those of the last act."""
         thread = self._thread(node.position, fact)
         ties = [tie for tie in self._inputs(thread) if not self._is_own(tie, own)]
@@ -283,7 +283,7 @@ class RunCauses:
         messages = [seq for name, seq in self._spoke.items() if name != me and seq > thread.acted]
         return [Tie(max(messages), "order")] if messages and me.startswith("agent ") else []
 
-    def _follow(self, seq: int, node: Node, fact: Fact) -> None:
+    def _follow(self, seq: int, node: CausalNode, fact: Fact) -> None:
         """What changes nothing by itself comes of what came before it in its thread."""
         if node.ties:
             return
@@ -293,7 +293,7 @@ class RunCauses:
         if place and place != seq:
             node.ties.append(Tie(place, "order"))
 
-    def _begin(self, seq: int, node: Node, fact: Began) -> None:
+    def _begin(self, seq: int, node: CausalNode, fact: Began) -> None:
         """An agent or a step begins because it was handed over to, or because its run did."""
         thread = self._thread(node.position, fact)
         handed = [tie for tie in thread.fresh if tie.how == "handoff"]
@@ -301,14 +301,14 @@ class RunCauses:
         place = self._began
         node.ties += ties or ([Tie(place, "order")] if place and place != seq else [])
 
-    def _end(self, seq: int, node: Node, fact: Ended) -> None:
+    def _end(self, seq: int, node: CausalNode, fact: Ended) -> None:
         if fact.what == "run":
             if self._last:
                 node.ties.append(Tie(self._last, "order"))
         else:
             self._follow(seq, node, fact)
 
-    def _answer(self, node: Node, fact: Answered) -> None:
+    def _answer(self, node: CausalNode, fact: Answered) -> None:
         question = text_of(fact.question_id)
         asked = self._asked.get(question)
         if asked is None and (thread := self._thread(node.position, fact)).asked:
@@ -387,7 +387,7 @@ class RunCauses:
             (self._loose if node.names else self._settled)[seq] = known
         return known
 
-    def _resolve(self, seq: int, node: Node) -> "_Resolved":
+    def _resolve(self, seq: int, node: CausalNode) -> "_Resolved":
         """Names become places; what was named and not seen is noted."""
         if node.prompt and not node.start:
             return _Resolved([], [])  # a person began something new here

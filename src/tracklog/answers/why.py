@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tracklog.answers import Question, integer, run_param
-from tracklog.answers.causality import How, MissingCause, Node, RunCauses, Tie, causes_of
+from tracklog.answers.causality import CausalNode, How, MissingCause, RunCauses, Tie, causes_of
 from tracklog.answers.phrases import summary
 from tracklog.answers.related import related_runs
 from tracklog.folds import run_of, short
@@ -131,7 +131,7 @@ class _Web:
             self._of.update(dict.fromkeys(causes.nodes, key))
         return self._causes[key]
 
-    def _node(self, seq: int) -> Node:
+    def _node(self, seq: int) -> CausalNode:
         return self._causes[self._of[seq]].nodes[seq]
 
     def words(self, seqs: Iterable[int]) -> dict[int, str]:

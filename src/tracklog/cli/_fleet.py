@@ -72,7 +72,7 @@ def _text(row: "Row") -> str:
     return "\n".join(parts).casefold()
 
 
-def columns(names: _table.Names, *, agents: bool) -> list[_table.Column]:
+def columns(names: _table.RunNames, *, agents: bool) -> list[_table.Column]:
     """The columns of the table."""
     if agents:
         return [
@@ -112,7 +112,9 @@ def _words(row: "TopRunRow") -> Any:
     return row.words or row.outcome or row.title
 
 
-def table(view: "TopAnswer", look: Look, names: _table.Names, size: tuple[int, int]) -> list[str]:
+def table(
+    view: "TopAnswer", look: Look, names: _table.RunNames, size: tuple[int, int]
+) -> list[str]:
     """The list: a summary line, the rows that fit, a line about keys."""
     width, height = size
     rows = rows_of(view, look)
@@ -177,7 +179,7 @@ def _foot(look: Look, width: int) -> str:
 
 
 def opened(
-    row: "TopRunRow | None", look: Look, names: _table.Names, size: tuple[int, int]
+    row: "TopRunRow | None", look: Look, names: _table.RunNames, size: tuple[int, int]
 ) -> list[str]:
     """One run: its state, and its last events."""
     width, height = size

@@ -19,7 +19,7 @@ from tracklog.cli._progress import progress_bar
 from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
-    from tracklog.cli._table import Names
+    from tracklog.cli._table import RunNames
     from tracklog.home.home import Home
     from tracklog.index.indexer import Progress
     from tracklog.intake.intake import Redact
@@ -289,11 +289,11 @@ def _caught_up(home: "Home", progress: "Progress") -> "list[Finding]":
         return [Finding(BEHIND, f"{message}; {error.hint}")]
 
 
-def names(home: "Home") -> "Names":
+def names(home: "Home") -> "RunNames":
     """The names of the runs of a home."""
-    from tracklog.cli._table import Names
+    from tracklog.cli._table import RunNames
 
-    return Names(home.runs())
+    return RunNames(home.runs())
 
 
 def now() -> str:

@@ -31,7 +31,7 @@ class QuestionCall:
     """Every option of the verb."""
 
     @cached_property
-    def names(self) -> _table.Names:
+    def names(self) -> _table.RunNames:
         """The names of the runs of the home."""
         return _home.names(self.home)
 

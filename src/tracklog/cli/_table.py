@@ -46,7 +46,7 @@ class Column(NamedTuple):
     """Whether it wraps instead of being cut. Only for the last column."""
 
 
-class Names:
+class RunNames:
     """The names of runs: the id, `family:run` where two share one, as short as possible."""
 
     def __init__(self, runs: "Iterable[Run]") -> None:

@@ -23,7 +23,7 @@ BIG = 8 * 1024 * 1024
 """From this size on, reading a file shows its progress."""
 
 
-class Unreadable(click.ClickException):
+class UnreadableInput(click.ClickException):
     """An input that cannot be read."""
 
     exit_code = 2
@@ -56,7 +56,7 @@ def opened(name: str) -> Iterator[OpenInput]:
         file = path.open("rb")
     except IsADirectoryError:
         message = f"{name} is a directory; name the files in it: {name}/*.jsonl"
-        raise Unreadable(message) from None
+        raise UnreadableInput(message) from None
     except OSError as error:
         raise _unreadable(name, error) from None
     with file, _watched(file, path) as watched:
@@ -71,10 +71,10 @@ def is_file(name: str) -> bool:
         return False  # errors are reported when it is opened
 
 
-def _unreadable(name: str, error: OSError) -> Unreadable:
+def _unreadable(name: str, error: OSError) -> UnreadableInput:
     if isinstance(error, FileNotFoundError):
-        return Unreadable(f"{name} does not exist; check the name")
-    return Unreadable(f"{name} cannot be read: {error.strerror}; check its owner and mode")
+        return UnreadableInput(f"{name} does not exist; check the name")
+    return UnreadableInput(f"{name} cannot be read: {error.strerror}; check its owner and mode")
 
 
 def named(name: str) -> str:

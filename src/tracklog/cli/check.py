@@ -93,7 +93,7 @@ def command(
                     continue
                 if hint := _hints.text_of(hints, result.result.dialect, result.result.run):
                     report.hint(hint)
-        except terminal.Unreadable as error:
+        except terminal.UnreadableInput as error:
             unread += 1
             report.unread(error.message)
             terminal.print_error(error.message)

@@ -17,7 +17,7 @@ from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
     from tracklog.formats.hooks import Hook
-    from tracklog.formats.hooks._connecting import Change, Connection
+    from tracklog.formats.hooks._connecting import AgentConnection, Change
 
 URL = "http://127.0.0.1:4318"
 
@@ -160,7 +160,7 @@ def _trouble(hook: "Hook", url: str) -> str | None:
     return None
 
 
-def _list(states: "list[Connection]", *, as_json: bool) -> None:
+def _list(states: "list[AgentConnection]", *, as_json: bool) -> None:
     if as_json:
         for state in states:
             terminal.put_json(asdict(state))

@@ -54,7 +54,7 @@ def _bar(value: float, highest: float) -> str:
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
-def _of(by: str, nth: int, names: _table.Names) -> _table.Column:
+def _of(by: str, nth: int, names: _table.RunNames) -> _table.Column:
     """A name of the row; a run under the name by which it can be requested."""
 
     def key(row: "CostRow") -> str | None:

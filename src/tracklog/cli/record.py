@@ -84,7 +84,7 @@ def command(
                         counts["last"] = max(counts["last"], verdict.seq or 0)
                         hint = _hints.text_of(hints, verdict.dialect, verdict.run)
                         _report(name if files else None, line, verdict, as_json, hint)
-                except terminal.Unreadable as error:
+                except terminal.UnreadableInput as error:
                     unread += 1
                     terminal.print_error(error.message)
     finally:

@@ -10,7 +10,7 @@ from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
     from tracklog.answers.search import SearchRow
-    from tracklog.cli._table import Names
+    from tracklog.cli._table import RunNames
 
 WIDE = 110
 TINY = 60
@@ -29,7 +29,7 @@ def _show(rows: "list[SearchRow]", call: _question.QuestionCall) -> None:
         click.echo(f"nothing contains {text!r}; `migrat*` finds beginnings of words", err=True)
 
 
-def _row(row: "SearchRow", text: str, names: "Names") -> str:
+def _row(row: "SearchRow", text: str, names: "RunNames") -> str:
     """A hit on one line, its words marked; on a terminal it is cut to the width."""
     from tracklog.index.search_text import marked, terms
 

@@ -87,7 +87,7 @@ def _live(home: "Home", fleet: "Fleet", lost_after: float) -> None:
 def _watch(home: "Home", screen: "Screen", watcher: "_Watcher") -> None:
     look = _fleet.Look()
     texts = _Texts(home)
-    names = _table.Names(home.runs())
+    names = _table.RunNames(home.runs())
     known = -1
     while True:
         view = watcher.view
@@ -95,7 +95,7 @@ def _watch(home: "Home", screen: "Screen", watcher: "_Watcher") -> None:
             raise watcher.error
         if view is not None:
             if view.last != known:
-                names, known = _table.Names(home.runs()), view.last
+                names, known = _table.RunNames(home.runs()), view.last
             rows = _fleet.rows_of(view, look)
             screen.draw(_frame(view, look, names, texts, screen.size))
         else:
@@ -113,7 +113,7 @@ def _watch(home: "Home", screen: "Screen", watcher: "_Watcher") -> None:
 def _frame(
     view: "TopAnswer",
     look: _fleet.Look,
-    names: _table.Names,
+    names: _table.RunNames,
     texts: "_Texts",
     size: tuple[int, int],
 ) -> list[str]:

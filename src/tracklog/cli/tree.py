@@ -50,7 +50,7 @@ def _drawn(branches: Sequence[TreeRow]) -> list[tuple[str, str]]:
     return drawn[::-1]
 
 
-def _put(branch: TreeRow, bars: str, below: str, names: _table.Names) -> None:
+def _put(branch: TreeRow, bars: str, below: str, names: _table.RunNames) -> None:
     """A run at its depth, its state, and its handoffs; each on one line that fits."""
     width, row = terminal.width(), branch.run
     family, _, run = branch.key.partition(":")

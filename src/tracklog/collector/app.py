@@ -37,7 +37,7 @@ from tracklog.web import logs
 from tracklog.web.bodies import Held
 from tracklog.web.guard import Guard
 from tracklog.web.limits import Limits
-from tracklog.web.routing import Call, Route, Router
+from tracklog.web.routing import Route, RoutedRequest, Router
 from tracklog.web.tokens import Identity
 from tracklog.web.trouble import ClientGone, Trouble, shortage_of, trouble_of
 
@@ -147,7 +147,7 @@ class Collector:
                 await host(scope, receive, send)
                 return
         headers = dict(scope["headers"])
-        call = Call(scope, receive, send, headers)
+        call = RoutedRequest(scope, receive, send, headers)
         path, status = "other", 0
 
         async def counted(message: Message) -> None:
@@ -215,7 +215,7 @@ class Collector:
             return None
         return self.console.page(scope["path"])
 
-    async def _answered(self, route: Route, call: Call) -> Response | None:
+    async def _answered(self, route: Route, call: RoutedRequest) -> Response | None:
         if route.takes:
             self.guard.check_origin(call.headers)
         if not route.free:
@@ -240,7 +240,7 @@ class Collector:
             await self._check_run(route, call)
         return await route.endpoint(self, call)
 
-    async def _check_run(self, route: Route, call: Call) -> None:
+    async def _check_run(self, route: Route, call: RoutedRequest) -> None:
         """A token that is bound to runs may only write to them, and ask about one of them."""
         if route.path in LINES_PATHS and route.takes:
             return  # the lines are checked when they are read

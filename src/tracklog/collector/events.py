@@ -14,13 +14,13 @@ from tracklog.web.trouble import Trouble
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
     from tracklog.home.home import Home
-    from tracklog.web.routing import Call
+    from tracklog.web.routing import RoutedRequest
 
 _SCANNED = 100_000  # records that one page of a filtered reading examines
 _PAGE = 16 << 20  # bytes of frames in one page
 
 
-async def events(collector: "Collector", call: "Call") -> Response:
+async def events(collector: "Collector", call: "RoutedRequest") -> Response:
     home, query = collector.home, call.query
     return await collector.runner.run(
         lambda: Response(_page(home, query), media_type="application/json")

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from tracklog.formats.exporters import ExportRun
     from tracklog.home.home import Home
     from tracklog.journal.proof import Proof
-    from tracklog.web.routing import Call
+    from tracklog.web.routing import RoutedRequest
 
 _ALONE = {"Content-Security-Policy": "sandbox; default-src 'none'"}
 """Exported content may hold anything: a browser saves it, and runs nothing of it."""
 
 
-async def export(collector: "Collector", call: "Call") -> Response:
+async def export(collector: "Collector", call: "RoutedRequest") -> Response:
     """A run in a foreign format, piece by piece."""
     home, query = collector.home, call.query
     run = (call.names["family"], call.names["run"])
@@ -62,7 +62,7 @@ async def export(collector: "Collector", call: "Call") -> Response:
     return StreamingResponse(exporter.write(exported, chosen), 200, headers, kind)
 
 
-async def proof(collector: "Collector", call: "Call") -> Response:
+async def proof(collector: "Collector", call: "RoutedRequest") -> Response:
     """The proof that `contracts/tracklog_verify.py` checks a run's lines with."""
     home, run = collector.home, (call.names["family"], call.names["run"])
 
@@ -101,7 +101,7 @@ def _checkpoint(proof: "Proof") -> "RunCheckpoint | None":
     }
 
 
-async def blob(collector: "Collector", call: "Call") -> Response:
+async def blob(collector: "Collector", call: "RoutedRequest") -> Response:
     """A large value that is stored outside of its line."""
     home, name = collector.home, call.names["sha256"]
     if len(name) != 64 or not set(name) <= set("0123456789abcdef"):
@@ -111,7 +111,7 @@ async def blob(collector: "Collector", call: "Call") -> Response:
     return Response(content, 200, headers, "application/octet-stream")
 
 
-async def convert(collector: "Collector", call: "Call") -> Response:
+async def convert(collector: "Collector", call: "RoutedRequest") -> Response:
     """Lines of the body, or a stored run, converted to another dialect; nothing is recorded."""
     home, query = collector.home, call.query
     to = registry.dialect(call.names["dialect"])
@@ -170,7 +170,7 @@ def here(home: "Home", run: Run) -> Run:
     return run
 
 
-def options_of(call: "Call") -> dict[str, str]:
+def options_of(call: "RoutedRequest") -> dict[str, str]:
     """The options of a format."""
     return dict(_pairs(call.query["option"]))
 

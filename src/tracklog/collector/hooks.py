@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from tracklog.collector.app import Collector
     from tracklog.collector.otlp import Telemetry
     from tracklog.intake.verdicts import Verdict
-    from tracklog.web.routing import Call
+    from tracklog.web.routing import RoutedRequest
 
 _RUNS = 1000  # runs that are remembered
 _WANTED = "send one event of the agent's hooks as a JSON object; `tracklog connect` sets this up"
 
 
-async def receive(collector: "Collector", call: "Call") -> Response:
+async def receive(collector: "Collector", call: "RoutedRequest") -> Response:
     """Store what one event reports. The answer is empty: agents take words for a decision."""
     try:
         hook = registry.hook(call.names["agent"])

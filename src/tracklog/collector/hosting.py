@@ -17,12 +17,12 @@ from tracklog.web.trouble import Trouble, json_response
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
     from tracklog.collector.shapes import Act, HostRow, JsonObject, RecordedAt, StartedRun
-    from tracklog.web.routing import Call
+    from tracklog.web.routing import RoutedRequest
 
 LONGEST = 65_536
 
 
-async def listed(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+async def listed(collector: "Collector", call: "RoutedRequest") -> Response:  # noqa: ARG001  # an endpoint
     def rows() -> "list[HostRow]":
         return [_row(collector, name) for name in hosts.host_names()]
 
@@ -52,7 +52,7 @@ def _row(collector: "Collector", name: str) -> "HostRow":
     }
 
 
-async def start(collector: "Collector", call: "Call") -> Response:
+async def start(collector: "Collector", call: "RoutedRequest") -> Response:
     """Start a run; returns its name."""
     host, body = hosts.host(call.names["host"]), await _body(collector, call)
     mounted = collector.hosts.get(host.name)
@@ -81,7 +81,7 @@ async def start(collector: "Collector", call: "Call") -> Response:
     return json_response(started)
 
 
-async def stop(collector: "Collector", call: "Call") -> Response:
+async def stop(collector: "Collector", call: "RoutedRequest") -> Response:
     """Record the request to end a run."""
     host, body = hosts.host(call.names["host"]), await _body(collector, call)
     _accept(body, "by")
@@ -92,7 +92,7 @@ async def stop(collector: "Collector", call: "Call") -> Response:
     return await _recorded(collector, lambda: end(Log(collector.home), call.names["run"], by))
 
 
-async def inject(collector: "Collector", call: "Call") -> Response:
+async def inject(collector: "Collector", call: "RoutedRequest") -> Response:
     """Record a message to the stage of a run."""
     host, body = hosts.host(call.names["host"]), await _body(collector, call)
     _accept(body, "text", "label")
@@ -149,7 +149,7 @@ def _tape(body: Mapping[str, Any]) -> hosts.TapeOptions | None:
     return hosts.TapeOptions(**given)
 
 
-async def _body(collector: "Collector", call: "Call") -> Mapping[str, Any]:
+async def _body(collector: "Collector", call: "RoutedRequest") -> Mapping[str, Any]:
     return await bodies.json_object(
         call.receive, call.headers, collector.held, "send one JSON object"
     )

@@ -14,15 +14,15 @@ from tracklog.web.trouble import Trouble, json_response
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.collector.operator import RecordedAnswer
-    from tracklog.collector.shapes import AnswerBody, Answered
-    from tracklog.web.routing import Call
+    from tracklog.collector.operator import OperatorAnswer
+    from tracklog.collector.shapes import AnswerAccepted, AnswerBody
+    from tracklog.web.routing import RoutedRequest
 
 _WANTED = 'send {"answer": …, "by": "your name"}'
 _LOOK = 5.0  # seconds after which a waiting question is checked again without news
 
 
-async def answer(collector: "Collector", call: "Call") -> Response:
+async def answer(collector: "Collector", call: "RoutedRequest") -> Response:
     """Record an answer, once."""
     body = await _body(collector, call)
     home, run, question = collector.home, call.query["run"], call.names["question"]
@@ -41,7 +41,7 @@ async def answer(collector: "Collector", call: "Call") -> Response:
     return json_response(answered)
 
 
-async def wait(collector: "Collector", call: "Call") -> Response:
+async def wait(collector: "Collector", call: "RoutedRequest") -> Response:
     """The answer, as soon as there is one or when the wait is over."""
     home, run, question = collector.home, call.query["run"], call.names["question"]
     patience = call.query["wait"]
@@ -68,15 +68,15 @@ async def wait(collector: "Collector", call: "Call") -> Response:
                 continue
 
 
-def _answer_of(home: Any, question: str, run: str | None) -> "RecordedAnswer | None":
+def _answer_of(home: Any, question: str, run: str | None) -> "OperatorAnswer | None":
     return operator.recorded_answer(home, operator.question(home, question, run))
 
 
-def _answered(answer: "RecordedAnswer") -> "Answered":
+def _answered(answer: "OperatorAnswer") -> "AnswerAccepted":
     return {"seq": answer.seq, "answer": answer.answer, "by": answer.by, "at": answer.at}
 
 
-async def _body(collector: "Collector", call: "Call") -> "AnswerBody":
+async def _body(collector: "Collector", call: "RoutedRequest") -> "AnswerBody":
     """The body, of which only the keys are known: its values are checked where they are used."""
     body = await bodies.json_object(call.receive, call.headers, collector.held, _WANTED)
     return cast("AnswerBody", body)

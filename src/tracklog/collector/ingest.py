@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tracklog.model.event import Problem
     from tracklog.web.bodies import Held
     from tracklog.web.limits import Limits
-    from tracklog.web.routing import Call
+    from tracklog.web.routing import RoutedRequest
     from tracklog.web.tokens import Identity
 
 TYPES = frozenset(
@@ -48,7 +48,7 @@ _INLINE = 256 << 10  # bytes that are admitted without a thread, where there is 
 _JSON = (b"content-type", b"application/json")
 
 
-async def ingest(collector: "Collector", call: "Call") -> None:
+async def ingest(collector: "Collector", call: "RoutedRequest") -> None:
     """Admit the lines of a body and return the verdicts."""
     held = collector.held
     dialect = call.names.get("dialect")
@@ -240,7 +240,7 @@ def _pretty(body: bytes) -> str:
     return ""
 
 
-def _batch_key(call: "Call") -> str | None:
+def _batch_key(call: "RoutedRequest") -> str | None:
     header = call.headers.get(b"idempotency-key")
     key: str | None = call.query["batch"]
     if header is not None:

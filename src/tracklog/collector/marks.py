@@ -13,7 +13,7 @@ from tracklog.web.trouble import Trouble, json_response
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.web.routing import Call
+    from tracklog.web.routing import RoutedRequest
 
 _WANTED = 'send {"run": "family:run", "tag": "flaky"}; or a score, a note, seen, withdraw'
 _MOST_RUNS = 10_000
@@ -21,7 +21,7 @@ _LONGEST = {"tag": 256, "note": 100_000, "withdraw": 256, "by": 256}
 """Characters of each text."""
 
 
-async def mark(collector: "Collector", call: "Call") -> Response:
+async def mark(collector: "Collector", call: "RoutedRequest") -> Response:
     """Record a mark, on one run or on several."""
     body = await bodies.json_object(call.receive, call.headers, collector.held, _WANTED)
     unknown = sorted(body.keys() - {*_LONGEST, "run", "record", "score", "seen"})

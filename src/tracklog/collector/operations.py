@@ -14,10 +14,10 @@ from tracklog.web.trouble import Trouble, json_response
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
     from tracklog.collector.shapes import Health
-    from tracklog.web.routing import Call
+    from tracklog.web.routing import RoutedRequest
 
 
-async def health(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+async def health(collector: "Collector", call: "RoutedRequest") -> Response:  # noqa: ARG001  # an endpoint
     """The health of the server; it does not reveal what is recorded, because anybody may ask."""
     if collector.hub.stopping:
         return json_response({"status": "stopping"}, 503)
@@ -27,7 +27,7 @@ async def health(collector: "Collector", call: "Call") -> Response:  # noqa: ARG
     return json_response(healthy)
 
 
-async def checkpoint(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+async def checkpoint(collector: "Collector", call: "RoutedRequest") -> Response:  # noqa: ARG001  # an endpoint
     """The last checkpoint, as a signed note."""
     note = await collector.runner.run(lambda: last_checkpoint(collector.home.storage))
     if note is None:
@@ -35,7 +35,7 @@ async def checkpoint(collector: "Collector", call: "Call") -> Response:  # noqa:
     return Response(str(note), media_type="text/plain; charset=utf-8")
 
 
-async def metrics(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+async def metrics(collector: "Collector", call: "RoutedRequest") -> Response:  # noqa: ARG001  # an endpoint
     """The metrics for Prometheus."""
     counts, hub, journal = collector.counts, collector.hub, collector.home.journal
     verdicts = [

@@ -27,7 +27,7 @@ from tracklog.model.errors import (
 from tracklog.model.fact import Answered
 
 
-class RecordedAnswer(NamedTuple):
+class OperatorAnswer(NamedTuple):
     """An answer as it is stored in the journal."""
 
     answer: Any
@@ -73,7 +73,7 @@ def _questions(home: Home, run: str | None) -> list[InboxRow]:
 
 def give(
     home: Home, id: str, answer: Any, *, by: str, run: str | None = None, writer: str = "collector"
-) -> tuple[InboxRow, RecordedAnswer]:
+) -> tuple[InboxRow, OperatorAnswer]:
     """Record the answer to a question, unless it was answered or can no longer be."""
     row = question(home, id, run)
     if row.state == "answered":
@@ -103,7 +103,7 @@ def give(
     return row, _read_answer(home, verdict.seq)
 
 
-def recorded_answer(home: Home, row: InboxRow) -> RecordedAnswer | None:
+def recorded_answer(home: Home, row: InboxRow) -> OperatorAnswer | None:
     """The complete answer to a question, or None while it can still come; else `TooLate`."""
     if row.state != "answered":
         _check_open(row)
@@ -128,7 +128,7 @@ def _check_open(row: InboxRow) -> None:
         raise TooLate(f"the run {row.run!r} has ended", "nobody waits for an answer any more")
 
 
-def _same(home: Home, row: InboxRow, answer: Any, by: str) -> RecordedAnswer:
+def _same(home: Home, row: InboxRow, answer: Any, by: str) -> OperatorAnswer:
     """The answer that won, when it is the same answer again; else `AlreadyAnswered`."""
     won = recorded_answer(home, row)
     assert won is not None
@@ -143,11 +143,11 @@ def _same(home: Home, row: InboxRow, answer: Any, by: str) -> RecordedAnswer:
     )
 
 
-def _read_answer(home: Home, seq: int) -> RecordedAnswer:
+def _read_answer(home: Home, seq: int) -> OperatorAnswer:
     """The answer from the record itself: the fold stores only the beginning of an answer."""
     for record in home.journal.read(seq - 1, 1):
         for fact in home.facts_in(record):
             if isinstance(fact, Answered):
-                return RecordedAnswer(fact.answer, fact.by, record.received, seq)
-        return RecordedAnswer(None, None, record.received, seq)  # erased since
-    return RecordedAnswer(None, None, "", seq)
+                return OperatorAnswer(fact.answer, fact.by, record.received, seq)
+        return OperatorAnswer(None, None, record.received, seq)  # erased since
+    return OperatorAnswer(None, None, "", seq)

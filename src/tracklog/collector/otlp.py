@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tracklog.home.home import Home
     from tracklog.intake.verdicts import Verdict
     from tracklog.web.bodies import Held
-    from tracklog.web.routing import Call
+    from tracklog.web.routing import RoutedRequest
 
 T = TypeVar("T")
 Headers = Mapping[bytes, bytes]
@@ -77,17 +77,17 @@ _OURS = (WRITER, HOOKS)
 _MARKS = tuple(f'"writer":"{writer}"'.encode() for writer in _OURS)
 
 
-async def traces(collector: "Collector", call: "Call") -> Response:
+async def traces(collector: "Collector", call: "RoutedRequest") -> Response:
     """Spans."""
     return await _received(collector, call, "traces")
 
 
-async def logs(collector: "Collector", call: "Call") -> Response:
+async def logs(collector: "Collector", call: "RoutedRequest") -> Response:
     """Log records."""
     return await _received(collector, call, "logs")
 
 
-async def metrics(collector: "Collector", call: "Call") -> Response:
+async def metrics(collector: "Collector", call: "RoutedRequest") -> Response:
     """Metrics: accepted, because agents report errors otherwise, counted and dropped."""
     points = await _read(collector, call, wire.points)
     collector.counts.points += points or 0
@@ -95,7 +95,7 @@ async def metrics(collector: "Collector", call: "Call") -> Response:
     return _response(call.headers, 200, b"{}" if as_json else b"", as_json=as_json)
 
 
-async def _received(collector: "Collector", call: "Call", signal: wire.Signal) -> Response:
+async def _received(collector: "Collector", call: "RoutedRequest", signal: wire.Signal) -> Response:
     telemetry, expect = collector.telemetry, collector.rate.take
     taken = await _read(
         collector, call, lambda body, as_json: telemetry.take(signal, body, as_json, expect)
@@ -109,7 +109,9 @@ async def _received(collector: "Collector", call: "Call", signal: wire.Signal) -
     return _response(call.headers, 200, content, as_json=as_json)
 
 
-async def _read(collector: "Collector", call: "Call", read: Callable[[bytes, bool], T]) -> T | None:
+async def _read(
+    collector: "Collector", call: "RoutedRequest", read: Callable[[bytes, bool], T]
+) -> T | None:
     """The result of a function, in a thread, for the body; an empty body has no items."""
     held = collector.held
     body = await bodies.read(call.receive, call.headers, held)

@@ -20,7 +20,7 @@ from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.web.routing import Call
+    from tracklog.web.routing import RoutedRequest
 
 
 def _hash(text: str) -> str:
@@ -84,7 +84,7 @@ class Console:
         return Response(file.read_bytes(), 200, headers, kind)
 
 
-async def front(collector: "Collector", call: "Call") -> Response:
+async def front(collector: "Collector", call: "RoutedRequest") -> Response:
     """The console; without a token, the login page."""
     try:
         peer = (call.scope.get("client") or ("",))[0]
@@ -97,7 +97,7 @@ async def front(collector: "Collector", call: "Call") -> Response:
     return _page("tracklog", _UNBUILT, 503)
 
 
-async def login(collector: "Collector", call: "Call") -> Response:
+async def login(collector: "Collector", call: "RoutedRequest") -> Response:
     """Check the token once, and set a cookie that no other page can use."""
     guard, address = collector.guard, await address_of(call)
     body = await bodies.read(call.receive, call.headers, collector.held)
@@ -121,7 +121,7 @@ async def login(collector: "Collector", call: "Call") -> Response:
     return response
 
 
-async def address_of(call: "Call") -> str:
+async def address_of(call: "RoutedRequest") -> str:
     """The address of the client, also behind a proxy on this machine."""
 
     async def read(scope: Any, _receive: Any, _send: Any) -> None:

@@ -65,20 +65,20 @@ class _Answer(asyncio.Transport):
 class _Trailers(list[tuple[bytes, bytes]]):
     """Takes the place of the headers behind a header: trailers are measured, and not used."""
 
-    connection: "Connection"
+    connection: "HttpConnection"
 
     def append(self, field: tuple[bytes, bytes]) -> None:
         super().append(field)
         self.connection.measure(self)
 
 
-class Connection(HttpToolsProtocol):
+class HttpConnection(HttpToolsProtocol):
     """Knows since when it waits for the rest of a request, and how large its header is."""
 
     limits = Limits()
     """The limits of the server; each server sets them on a subclass."""
     counts = Counts()
-    surplus: "set[Connection]" = set()  # noqa: RUF012  # shared by the connections of a server
+    surplus: "set[HttpConnection]" = set()  # noqa: RUF012  # shared by the connections of a server
     """Connections over the limit: read as far as their header, to be told to try again."""
     on_closed: Callable[[], None] | None = None
     """Called when the connection is closed: its file descriptor is free again."""
@@ -296,7 +296,7 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
 
 
-def connections_with(limits: Limits, counts: Counts) -> type[Connection]:
+def connections_with(limits: Limits, counts: Counts) -> type[HttpConnection]:
     """The protocol of a server with these limits, which counts refusals."""
     own = {"limits": limits, "counts": counts, "surplus": set()}
-    return type("Connection", (Connection,), own)
+    return type("Connection", (HttpConnection,), own)

@@ -12,7 +12,7 @@ from tracklog.web.routing import Endpoint, Route
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.web.routing import Call
+    from tracklog.web.routing import RoutedRequest
 
 
 INDEXED = integer(
@@ -52,7 +52,7 @@ def _route(question: Question, path: str) -> Route:
 def _endpoint(question: Question) -> Endpoint:
     keywords = {param.name: param.argument for param in question.params}
 
-    async def answer(collector: "Collector", call: "Call") -> Response:
+    async def answer(collector: "Collector", call: "RoutedRequest") -> Response:
         home, named = collector.home, (call.names.get("family", ""), call.names.get("run", ""))
         indexed: int | None = call.query.get(INDEXED.name)
         arguments = {

@@ -29,8 +29,8 @@ from tracklog.collector.marking import RecordedMark
 from tracklog.collector.shapes import (
     LINES,
     Admitted,
+    AnswerAccepted,
     AnswerBody,
-    Answered,
     Converted,
     EventsPage,
     FoundSources,
@@ -51,7 +51,7 @@ from tracklog.collector.shapes import (
     ref,
 )
 from tracklog.journal.proof import Proof
-from tracklog.web.routing import Call, Endpoint, Route
+from tracklog.web.routing import Endpoint, Route, RoutedRequest
 from tracklog.web.trouble import json_response
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _telemetry(signal: str, about: str, endpoint: Endpoint) -> Route:
     )
 
 
-async def _document(collector: "Collector", call: Call) -> Response:  # noqa: ARG001  # an endpoint
+async def _document(collector: "Collector", call: RoutedRequest) -> Response:  # noqa: ARG001  # an endpoint
     return json_response(_made())
 
 
@@ -292,7 +292,7 @@ ROUTES: tuple[Route, ...] = (
         params=(_ASKER,),
         takes=JSON,
         body=AnswerBody,
-        result=Answered,
+        result=AnswerAccepted,
         answers={
             404: "There is no such question.",
             409: "It was answered before (`by` and `seq` name the first answer), or several runs "
@@ -321,7 +321,7 @@ ROUTES: tuple[Route, ...] = (
                 default=0,
             ),
         ),
-        result=Answered,
+        result=AnswerAccepted,
         answers={
             204: "There is no answer yet; try again.",
             404: "There is no such question (only without `wait`).",

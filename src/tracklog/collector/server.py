@@ -23,7 +23,7 @@ import uvicorn
 
 from tracklog.collector.app import Collector
 from tracklog.collector.openapi import HEADER, VERSION
-from tracklog.collector.protocol import Connection, connections_with
+from tracklog.collector.protocol import HttpConnection, connections_with
 from tracklog.model.errors import TracklogError
 from tracklog.web import logs
 from tracklog.web.limits import Limits
@@ -48,7 +48,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self.collector, self._tls = collector, tls
         self.deadline = Deadline(collector.limits.grace_seconds)
-        self._listeners: list[Listener] = []
+        self._listeners: list[SocketListener] = []
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -75,7 +75,7 @@ class Server(uvicorn.Server):
         if counter % 10 == 0:
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
-                assert isinstance(connection, Connection)
+                assert isinstance(connection, HttpConnection)
                 connection.grow_old(now)
         return await super().on_tick(counter)
 
@@ -85,11 +85,13 @@ class Server(uvicorn.Server):
         for service in self.collector.services:
             await service.start()
         await super().startup([])
-        self._listeners = [Listener(each, self._connection, self._tls) for each in sockets or ()]
+        self._listeners = [
+            SocketListener(each, self._connection, self._tls) for each in sockets or ()
+        ]
 
-    def _connection(self) -> Connection:
+    def _connection(self) -> HttpConnection:
         protocol = self.config.http_protocol_class
-        assert issubclass(protocol, Connection), "we serve with our own protocol"
+        assert issubclass(protocol, HttpConnection), "we serve with our own protocol"
         return protocol(self.config, self.server_state, {})
 
     async def shutdown(self, sockets: "list[socket.socket] | None" = None) -> None:
@@ -144,7 +146,7 @@ class Deadline:
         os._exit(0)
 
 
-class Listener:
+class SocketListener:
     """Accepts connections; without a free file descriptor it tells clients so, and resumes when
     there is one.
 
@@ -155,7 +157,7 @@ class Listener:
     def __init__(
         self,
         bound: socket.socket,
-        connect: Callable[[], Connection],
+        connect: Callable[[], HttpConnection],
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.bound, self.connect, self._tls = bound, connect, tls
@@ -216,7 +218,7 @@ class Listener:
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
-    async def _opened(self, client: socket.socket, connection: Connection) -> None:
+    async def _opened(self, client: socket.socket, connection: HttpConnection) -> None:
         try:
             patience = None if self._tls is None else _HANDSHAKE
             await self._loop.connect_accepted_socket(

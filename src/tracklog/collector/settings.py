@@ -33,7 +33,7 @@ from tracklog.web.trouble import Trouble, json_response
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
     from tracklog.home.home import Home
-    from tracklog.web.routing import Call
+    from tracklog.web.routing import RoutedRequest
 
 RUN = ("tracklog", "settings")
 """The run in which changes of settings are recorded."""
@@ -46,7 +46,7 @@ _BILLION = 1000  # billionths of a dollar per token in a dollar per million toke
 _ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-async def tokens(collector: "Collector", call: "Call") -> Response:
+async def tokens(collector: "Collector", call: "RoutedRequest") -> Response:
     """The tokens, without what they are."""
 
     def listed() -> TokenList:
@@ -61,7 +61,7 @@ async def tokens(collector: "Collector", call: "Call") -> Response:
     return json_response(await collector.runner.run(listed))
 
 
-async def create_token(collector: "Collector", call: "Call") -> Response:
+async def create_token(collector: "Collector", call: "RoutedRequest") -> Response:
     """A new token, shown once."""
     body = await bodies.json_object(call.receive, call.headers, collector.held, _WANTED)
     name, role, prefix = body.get("name"), body.get("role"), body.get("run_prefix")
@@ -90,7 +90,7 @@ async def create_token(collector: "Collector", call: "Call") -> Response:
     return json_response(made)
 
 
-async def revoke_token(collector: "Collector", call: "Call") -> Response:
+async def revoke_token(collector: "Collector", call: "RoutedRequest") -> Response:
     """End a token at once."""
     by = _name(call, await bodies.json_object(call.receive, call.headers, collector.held, _EMPTY))
     home, id = collector.home, call.names["token"]
@@ -102,7 +102,7 @@ async def revoke_token(collector: "Collector", call: "Call") -> Response:
     return json_response(token_changes.row_of(token, stamp(home.clock())))
 
 
-def _name(call: "Call", body: Mapping[str, object]) -> str:
+def _name(call: "RoutedRequest", body: Mapping[str, object]) -> str:
     """Who changes something: the name of the token, and without one the name that was typed."""
     typed = body.get("by")
     if call.identity is not LOCAL or typed is None:
@@ -112,12 +112,12 @@ def _name(call: "Call", body: Mapping[str, object]) -> str:
     return typed
 
 
-async def price_list(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+async def price_list(collector: "Collector", call: "RoutedRequest") -> Response:  # noqa: ARG001  # an endpoint
     """The prices of the models that were used."""
     return json_response(await collector.runner.ask(lambda: _price_list(collector.home)))
 
 
-async def set_price(collector: "Collector", call: "Call") -> Response:
+async def set_price(collector: "Collector", call: "RoutedRequest") -> Response:
     """A price of this home; it comes before ours."""
     body = await bodies.json_object(call.receive, call.headers, collector.held, _PRICE)
     model, since = body.get("model"), body.get("since") or _ALWAYS
@@ -197,7 +197,7 @@ def _price(known: prices.Prices, own: set[str], model: str, day: str) -> PriceRo
     }
 
 
-async def storage(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+async def storage(collector: "Collector", call: "RoutedRequest") -> Response:  # noqa: ARG001  # an endpoint
     """What the record takes on the disk."""
     return json_response(await collector.runner.run(lambda: _storage(collector.home)))
 
@@ -233,12 +233,12 @@ def _bytes(path: Path) -> int:
         return 0
 
 
-async def checkpoints(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+async def checkpoints(collector: "Collector", call: "RoutedRequest") -> Response:  # noqa: ARG001  # an endpoint
     """The last checkpoint, who signed it, and what is newer."""
     return json_response(await collector.runner.run(lambda: _checkpoints(collector)))
 
 
-async def make_checkpoint(collector: "Collector", call: "Call") -> Response:
+async def make_checkpoint(collector: "Collector", call: "RoutedRequest") -> Response:
     """Sign everything that is stored."""
     await bodies.json_object(call.receive, call.headers, collector.held, _EMPTY)
     home = collector.home

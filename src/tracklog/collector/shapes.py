@@ -91,7 +91,7 @@ class Tombstone(TypedDict):
     """The identity of the event, if any."""
 
 
-class Frame(TypedDict):
+class JournalRecord(TypedDict):
     """A record of the journal."""
 
     seq: int
@@ -113,7 +113,7 @@ class EventsPage(TypedDict):
     next: int
     cursor: NotRequired[str]
     """The `cursor` of the next page, in a record with several shards."""
-    events: list[Frame]
+    events: list[JournalRecord]
 
 
 class Converted(TypedDict):
@@ -162,7 +162,7 @@ class AnswerBody(TypedDict):
     """The name of the person who answers."""
 
 
-class Answered(TypedDict):
+class AnswerAccepted(TypedDict):
     seq: int
     """The record of the answer."""
     answer: JsonValue
@@ -232,7 +232,7 @@ class ImportStarted(TypedDict):
     names: list[str]
 
 
-class Tape(TypedDict):
+class TapeOptions(TypedDict):
     """Answer from a recorded run instead of calling models and tools."""
 
     run: str
@@ -249,7 +249,7 @@ class StartBody(TypedDict, total=False):
     """Its inputs, by name."""
     seed: str
     """A seed, for programs that use random numbers."""
-    tape: Tape
+    tape: TapeOptions
 
 
 class StopBody(TypedDict, total=False):

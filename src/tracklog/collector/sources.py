@@ -20,12 +20,12 @@ from tracklog.web.trouble import Trouble, json_response
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.web.routing import Call
+    from tracklog.web.routing import RoutedRequest
 
 _WANTED = 'send {"names": ["claude"]}; GET /api/sources/found lists the names'
 
 
-async def found(collector: "Collector", call: "Call") -> Response:
+async def found(collector: "Collector", call: "RoutedRequest") -> Response:
     """The logs of agents in their usual places."""
     await _check_local(call)
     rows = await collector.runner.run(lambda: list(_sources(Path.home())))
@@ -33,7 +33,7 @@ async def found(collector: "Collector", call: "Call") -> Response:
     return json_response(answer)
 
 
-async def start(collector: "Collector", call: "Call") -> Response:
+async def start(collector: "Collector", call: "RoutedRequest") -> Response:
     """Begin an import; what it records appears like everything else."""
     await _check_local(call)
     body = await bodies.json_object(call.receive, call.headers, collector.held, _WANTED)
@@ -50,7 +50,7 @@ async def start(collector: "Collector", call: "Call") -> Response:
     return json_response(answer)
 
 
-async def _check_local(call: "Call") -> None:
+async def _check_local(call: "RoutedRequest") -> None:
     """Only who sits at this machine may read and import its files."""
     if not is_loopback(await address_of(call)):
         raise Trouble(

@@ -16,7 +16,7 @@ import orjson
 from starlette.responses import Response
 
 from tracklog.collector.exchange import here, options_of
-from tracklog.collector.protocol import EXTENSION, Connection
+from tracklog.collector.protocol import EXTENSION, HttpConnection
 from tracklog.formats import registry
 from tracklog.formats.live import Live, live_of
 from tracklog.journal import frame
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tracklog.collector.app import Collector
     from tracklog.home.home import Home
     from tracklog.web.limits import Limits
-    from tracklog.web.routing import Call
+    from tracklog.web.routing import RoutedRequest
 
 _POLL = 0.025  # seconds between two checks for records of another process
 _BLOCK = 1000  # records that are encoded together
@@ -94,7 +94,7 @@ class Watcher:
     cursor: Any
     """A number; of a record with several shards one for each."""
 
-    def __init__(self, connection: Connection, wanted: StreamFilter, cursor: Any) -> None:
+    def __init__(self, connection: HttpConnection, wanted: StreamFilter, cursor: Any) -> None:
         self.connection, self.wanted, self.cursor = connection, wanted, cursor
         self.write: Callable[[bytes], None] = connection.transport.write
         self.left = asyncio.Event()
@@ -423,7 +423,7 @@ def gap(after: int, first: int) -> bytes:
     return b"event: gap\nid: %d\ndata: %b\n\n" % (first - 1, data)
 
 
-async def stream(collector: "Collector", call: "Call") -> None:
+async def stream(collector: "Collector", call: "RoutedRequest") -> None:
     """Replay from the requested cursor, then send new records."""
     hub, query = collector.hub, call.query
     stream_filter = await asyncio.to_thread(
@@ -434,7 +434,7 @@ async def stream(collector: "Collector", call: "Call") -> None:
     await _send(call, Watcher(_connection(call), stream_filter, after), begin, hub.serve)
 
 
-async def live(collector: "Collector", call: "Call") -> Response | None:
+async def live(collector: "Collector", call: "RoutedRequest") -> Response | None:
     """A run in a foreign format: the state at the cursor, then new events, until it ends."""
     home, run = collector.home, (call.names["family"], call.names["run"])
     exporter = registry.exporter(call.names["format"])
@@ -450,7 +450,10 @@ async def live(collector: "Collector", call: "Call") -> Response | None:
 
 
 async def _send(
-    call: "Call", watcher: Watcher, begin: bytes, serve: Callable[[Watcher], Awaitable[None]]
+    call: "RoutedRequest",
+    watcher: Watcher,
+    begin: bytes,
+    serve: Callable[[Watcher], Awaitable[None]],
 ) -> None:
     await call.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
     await asyncio.sleep(0)  # the head goes first: the stream is written past the server
@@ -462,19 +465,19 @@ async def _send(
     await call.send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _connection(call: "Call") -> Connection:
-    connection: Connection | None = call.scope.get("extensions", {}).get(EXTENSION)
+def _connection(call: "RoutedRequest") -> HttpConnection:
+    connection: HttpConnection | None = call.scope.get("extensions", {}).get(EXTENSION)
     assert connection is not None, "streams are served by our own protocol"
     return connection
 
 
-def _cursor(hub: Hub, call: "Call") -> int | None:
+def _cursor(hub: Hub, call: "RoutedRequest") -> int | None:
     """The cursor: where a browser stopped, else where the client wants to begin; None for now."""
     last_id = call.headers.get(b"last-event-id", b"").strip().decode("latin-1")
     return hub.position(last_id, call.query["after"], call.query.get("cursor"))
 
 
-def _number(call: "Call") -> int | None:
+def _number(call: "RoutedRequest") -> int | None:
     """The same in one run, whose position is the number of a record."""
     last_id = call.headers.get(b"last-event-id", b"").strip().decode("latin-1")
     return number_of(last_id) if last_id else call.query["after"]

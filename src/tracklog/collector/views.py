@@ -13,7 +13,7 @@ from tracklog.web.trouble import Trouble, json_response
 
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
-    from tracklog.web.routing import Call
+    from tracklog.web.routing import RoutedRequest
 
 FILE = "views.json"
 _MOST = 200
@@ -21,12 +21,12 @@ _LONGEST = {"name": 80, "page": 20, "query": 4000}
 _WANTED = 'send {"views": [{"name": "Failed", "page": "", "query": "status=failed"}]}'
 
 
-async def listed(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+async def listed(collector: "Collector", call: "RoutedRequest") -> Response:  # noqa: ARG001  # an endpoint
     """The saved views."""
     return json_response(await collector.runner.run(lambda: load(collector.home.path)))
 
 
-async def replace(collector: "Collector", call: "Call") -> Response:
+async def replace(collector: "Collector", call: "RoutedRequest") -> Response:
     """Store other views in their place."""
     body = await bodies.json_object(call.receive, call.headers, collector.held, _WANTED)
     views = body.get("views")

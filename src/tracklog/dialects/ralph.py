@@ -128,7 +128,7 @@ def facts(event: Event) -> Iterator[Fact]:
 
 @dataclass(slots=True)
 class _State:
-    nodes: kahn.State | None = None
+    nodes: kahn.KahnRunState | None = None
     worst: dict[str, str] = field(default_factory=dict)
     failed: set[tuple[str, str]] = field(default_factory=set)
     flakes: int = 0
@@ -232,7 +232,7 @@ dialect = Dialect(
     policy=Policy(kinds="closed", fields="open", redactable=False),
     kind_key="event",
     kinds=KINDS,
-    frame=kahn.Frame,
+    frame=kahn.KahnCiEnvelope,
     claim=kahn.claim,
     read=kahn.read,
     facts=facts,

@@ -52,19 +52,16 @@ def contract(dialect: Dialect) -> dict[str, Any]:
     definitions: dict[str, Any] = {}
     branches = [_branch(shape, definitions) for shape in dialect.kinds.values()]
     if dialect.policy.kinds == "open":
-        other = _branch(dialect.frame, definitions, suffix="Other")
-        kinds = {"not": {"enum": list(dialect.kinds)}}
-        name = other["$ref"].rpartition("/")[2]
-        definitions[name]["properties"][dialect.kind_key] |= kinds
-        branches.append(other)
+        branches.append(_branch(dialect.frame, definitions, "FrameOther"))
+        other = definitions["FrameOther"]
+        other["title"] = "Frame"  # a published name, whatever the class is called
+        other["properties"][dialect.kind_key] |= {"not": {"enum": list(dialect.kinds)}}
     return head | {"oneOf": branches, "$defs": dict(sorted(definitions.items()))}
 
 
-def _branch(
-    shape: type[BaseModel], definitions: dict[str, Any], suffix: str = ""
-) -> dict[str, Any]:
+def _branch(shape: type[BaseModel], definitions: dict[str, Any], name: str = "") -> dict[str, Any]:
     schema = schema_of(shape)
     definitions |= schema.pop("$defs", {})
-    name = f"{shape.__name__}{suffix}"
+    name = name or shape.__name__
     definitions[name] = schema
     return {"$ref": f"#/$defs/{name}"}

@@ -14,7 +14,7 @@ from tracklog.intake.intake import Intake
 from tracklog.intake.resuming import feed
 from tracklog.intake.verdicts import Verdict
 from tracklog.journal.frame import Mark
-from tracklog.journal.offsets import Place
+from tracklog.journal.offsets import SourceOffset
 from tracklog.model.errors import Overtaken
 from tracklog.model.lines import Line, split
 
@@ -78,8 +78,8 @@ class _Behind(NamedTuple):
     inode: int
 
     @property
-    def place(self) -> Place:
-        return Place(self.through, 0, self.made.hexdigest())
+    def place(self) -> SourceOffset:
+        return SourceOffset(self.through, 0, self.made.hexdigest())
 
 
 class Follower:
@@ -110,7 +110,7 @@ class Follower:
         self._dialect = dialect
         self._home = home and home.resolve()
         self._behind: dict[str, _Behind] = {}
-        self._marked: dict[str, Place | None] = {}
+        self._marked: dict[str, SourceOffset | None] = {}
         """The last offset of each source that is known here; a different one was written by another
         process.
         """
@@ -250,7 +250,7 @@ class Follower:
             return None
         first = next((each.seq for each in verdicts if each.verdict == "accepted"), None)
         if first is not None:
-            self._marked[source] = Place(mark.through, first, mark.sha256)
+            self._marked[source] = SourceOffset(mark.through, first, mark.sha256)
         return LinesRead(path, lines, verdicts)
 
     def _moved(self, source: str, file: BinaryIO, behind: _Behind) -> _Behind:
@@ -286,7 +286,7 @@ class Follower:
         self._behind[source] = behind
         return behind
 
-    def _renamed(self, source: str, first: int) -> list[Place]:
+    def _renamed(self, source: str, first: int) -> list[SourceOffset]:
         """The offsets of files with the same beginning whose paths no longer hold such a file, and
         the offsets in this file inside its first line, which had another end then.
         """
@@ -303,7 +303,7 @@ class Follower:
         alike.add(source)
         return places
 
-    def _farthest(self, file: BinaryIO, places: list[Place], inode: int) -> _Behind:
+    def _farthest(self, file: BinaryIO, places: list[SourceOffset], inode: int) -> _Behind:
         """The last of these offsets before which the file has the bytes that were read."""
         farthest, made, at = _nothing_of(inode), sha256(), 0
         for known in sorted(places):
@@ -315,7 +315,7 @@ class Follower:
                 farthest = _Behind(at, made.copy(), _last_of(file, at), inode)
         return farthest
 
-    def _holds(self, file: BinaryIO, known: Place) -> bool:
+    def _holds(self, file: BinaryIO, known: SourceOffset) -> bool:
         """Whether the record that stored the offset of a source is in this file, before that
         offset.
 

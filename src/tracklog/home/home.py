@@ -21,7 +21,7 @@ from tracklog.intake.intake import Intake, Redact
 from tracklog.intake.sharded import ShardedIntake
 from tracklog.journal.frame import Record, Run, stamp
 from tracklog.journal.journal import Journal
-from tracklog.journal.refused import Refused
+from tracklog.journal.refused import RefusedLines
 from tracklog.journal.sharding import (
     NumberedStore,
     Sharded,
@@ -113,9 +113,9 @@ class Home:
         return parts[shard_of(run, len(parts))]
 
     @cached_property
-    def refused(self) -> Refused:
+    def refused(self) -> RefusedLines:
         """The lines that the intake refused."""
-        return Refused(self.storage.refused, together=self.storage.refused_together)
+        return RefusedLines(self.storage.refused, together=self.storage.refused_together)
 
     @cached_property
     def blobs(self) -> Blobs:

@@ -19,7 +19,7 @@ from tracklog.index.codec import thaw, usual
 from tracklog.index.fingerprint import fingerprint
 from tracklog.index.folding import REST, SHARED, SUMS, Folding, number_of
 from tracklog.index.gc_paused import gc_paused
-from tracklog.index.indexes import NO_FILTER, Answer, Index, RecordFinding, Total
+from tracklog.index.indexes import NO_FILTER, Index, QueryResult, RecordFinding, Total
 from tracklog.index.search_text import searchable_text, terms
 from tracklog.journal.frame import Record, Run
 from tracklog.journal.journal import Journal
@@ -309,7 +309,7 @@ class Indexer:
         """Those of the records that a later record replaces, so that they do not count."""
         return self._asked(lambda: self.index.silent(seqs))
 
-    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
+    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> QueryResult:
         """The answer to one SQL query; a query that could change something is a `BadQuery`."""
         return self._asked(lambda: self.index.query(sql, limit=limit, seconds=seconds))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tracklog.folds import MARK, Fold, run_of
 from tracklog.index.indexer import Hit, Indexer, Progress
-from tracklog.index.indexes import NO_FILTER, Answer, RecordFinding, Total
+from tracklog.index.indexes import NO_FILTER, QueryResult, RecordFinding, Total
 from tracklog.journal.frame import Record, Run
 from tracklog.journal.sharding import Ends, ShardedJournal, by_shard, shard_of, text_of
 from tracklog.model.event import Finding
@@ -218,7 +218,7 @@ class ShardedIndexer(Indexer):
                 found |= shard.silent(mine)
         return found
 
-    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:  # noqa: ARG002
+    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> QueryResult:  # noqa: ARG002
         raise by_shard("tables")
 
     def text(self, record: Record) -> str:

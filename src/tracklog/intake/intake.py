@@ -30,8 +30,8 @@ from tracklog.intake.identities import (
 from tracklog.intake.verdicts import Verdict, Verdicts, replayed, reused, verdicts_of
 from tracklog.journal import offsets
 from tracklog.journal.journal import Appending, Journal, Mark, Record
-from tracklog.journal.offsets import JournalOffsets, Place, pack
-from tracklog.journal.refused import Refused
+from tracklog.journal.offsets import JournalOffsets, SourceOffset, pack
+from tracklog.journal.refused import RefusedLines
 from tracklog.journal.storages import Offsets
 from tracklog.model import problems
 from tracklog.model.errors import Overtaken
@@ -58,7 +58,7 @@ class Intake:
         journal: Journal,
         dialects: Iterable[Dialect],
         *,
-        refused: Refused | None = None,
+        refused: RefusedLines | None = None,
         offsets: Offsets | None = None,
         redact: Redact | None = None,
         lifecycle: bool = False,
@@ -86,7 +86,7 @@ class Intake:
         *,
         batch: str | None = None,
         mark: Mark | None = None,
-        place: Place | None = None,
+        place: SourceOffset | None = None,
         bodies: Sequence[Body | None] | None = None,
         repeated: bool = False,
     ) -> Verdicts:
@@ -151,7 +151,7 @@ class Intake:
         dialect: str | None = None,
         *,
         mark: Mark | None = None,
-        place: Place | None = None,
+        place: SourceOffset | None = None,
         repeated: bool = False,
     ) -> Verdicts:
         """The same for lines that were cut from a file, of which one may be too long to hold."""
@@ -369,7 +369,7 @@ class Intake:
             raise error
         self._identities.catch_up(call.stretches, error.runs)
 
-    def _unmoved(self, source: str, place: Place | None) -> Callable[[int], bool]:
+    def _unmoved(self, source: str, place: SourceOffset | None) -> Callable[[int], bool]:
         """Whether the source is still at its offset; called when nobody else can append."""
         return lambda first: self.offsets.is_at(source, place, first)
 
@@ -402,7 +402,7 @@ class Intake:
             else:
                 yield "duplicate", outcome.seq
 
-    def _stored_by_format_1(self, events: list[Passed], place: Place) -> dict[int, int]:
+    def _stored_by_format_1(self, events: list[Passed], place: SourceOffset) -> dict[int, int]:
         """The stored events of a batch, by position: its mark has their number, not their names.
 
         In format 1 a part of a batch could be stored under its key; the rest is admitted now.
@@ -459,7 +459,7 @@ class Checked(NamedTuple):
     redacted: dict[int, Sequence[str]]
     key: _Key | None = None
     mark: Mark | None = None
-    place: Place | None = None
+    place: SourceOffset | None = None
     repeated: bool = False
 
 
@@ -469,7 +469,7 @@ class _Decision(NamedTuple):
     decided: list[Outcome | None]
     fresh: Fresh
     asked: Appending
-    place: Place | None
+    place: SourceOffset | None
     stored: set[int]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from tracklog.intake.intake import Intake
 from tracklog.intake.verdicts import Verdicts
 from tracklog.journal.frame import Mark
-from tracklog.journal.offsets import Place
+from tracklog.journal.offsets import SourceOffset
 from tracklog.model.errors import KeyReused, Overtaken
 from tracklog.model.lines import ByteSource, Line, groups
 
@@ -40,7 +40,7 @@ def admit_stream(
     yield from resumed.compare()
 
 
-def starts_alike(path: Path, place: Place) -> bool:
+def starts_alike(path: Path, place: SourceOffset) -> bool:
     """Whether a file still begins with the bytes that were admitted from it."""
     made = sha256()
     with path.open("rb") as file:

@@ -9,7 +9,7 @@ from tracklog.intake.intake import Checked, Intake
 from tracklog.intake.verdicts import Verdict, Verdicts, reused
 from tracklog.journal.frame import Mark
 from tracklog.journal.journal import Journal
-from tracklog.journal.offsets import Place
+from tracklog.journal.offsets import SourceOffset
 from tracklog.journal.sharding import Numbers, ShardedJournal, ShardedOffsets, shard_of
 from tracklog.journal.storages import Storage
 from tracklog.journal.stores import overtaken
@@ -94,7 +94,7 @@ class ShardedIntake(Intake):
         dialect: str | None = None,
         *,
         mark: Mark | None = None,
-        place: Place | None = None,
+        place: SourceOffset | None = None,
         repeated: bool = False,
     ) -> Verdicts:
         if mark is None:
@@ -105,7 +105,7 @@ class ShardedIntake(Intake):
             next(admitted) if line.size <= self.cap else self._too_long(line) for line in lines
         )
 
-    def _admit_marked(self, call: Checked, mark: Mark, place: Place | None) -> Verdicts:
+    def _admit_marked(self, call: Checked, mark: Mark, place: SourceOffset | None) -> Verdicts:
         """Store the lines of a source shard after shard; the last one gets the offset of the source.
 
         The others note the offset under another name. A part that is there already, because a
@@ -136,7 +136,7 @@ class ShardedIntake(Intake):
             claimed = self._claim(call.key.source, call.key.sha256)
             if claimed != call.key.sha256:
                 place = self.offsets.place(call.key.source)
-                raise reused(place or Place(0, 0, claimed, ""))
+                raise reused(place or SourceOffset(0, 0, claimed, ""))
         return self._split(call)
 
     def _split(self, call: Checked) -> list[_Part]:
@@ -185,7 +185,7 @@ class ShardedIntake(Intake):
         )
         return whole
 
-    def _place_of(self, source: str) -> Place | None:
+    def _place_of(self, source: str) -> SourceOffset | None:
         """How far a source was recorded in the shard that has most of it."""
         found = [
             place._replace(seq=numbers.outer(place.seq))

@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from tracklog.intake.identities import Known, Outcome
-from tracklog.journal.offsets import Place, unpack
+from tracklog.journal.offsets import SourceOffset, unpack
 from tracklog.model.errors import KeyReused, StoreBroken
 from tracklog.model.event import Passed, Problem, Refusal
 
@@ -32,7 +32,7 @@ class Verdicts(list[Verdict]):
     """Whether they are those of an earlier call with the same key and the same lines."""
 
 
-def reused(place: Place) -> KeyReused:
+def reused(place: SourceOffset) -> KeyReused:
     """The error of a key that stands for other lines."""
     return KeyReused(
         f"this batch key was used before, for other lines: see record {place.seq}",
@@ -40,7 +40,7 @@ def reused(place: Place) -> KeyReused:
     )
 
 
-def replayed(results: Sequence[Passed | Refusal], sha256: str, place: Place) -> Verdicts:
+def replayed(results: Sequence[Passed | Refusal], sha256: str, place: SourceOffset) -> Verdicts:
     """The answer that the batch got the first time."""
     if place.sha256 != sha256:
         raise reused(place)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tracklog.journal.archive.reader import ArchiveReader
-from tracklog.journal.blobs import Blobs as FileBlobs
+from tracklog.journal.blobs import FileBlobs
 from tracklog.journal.checkpoints import trees
 from tracklog.journal.copying import FolderReceiver, Progress, copy, copy_blobs
 from tracklog.journal.disk import Disk, write_file

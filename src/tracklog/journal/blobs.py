@@ -18,7 +18,7 @@ _TOGETHER = 8 << 20  # bytes of small blobs that are synced together
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
-class Blobs:
+class FileBlobs:
     """A blob is stored until it is collected; many processes may put the same one at once."""
 
     def __init__(self, home: Path | str, disk: Disk | None = None) -> None:

@@ -19,7 +19,7 @@ RESTORE_FIRST = (
 )
 
 
-class Fault(NamedTuple):
+class RecordFault(NamedTuple):
     """A record that is not as it was recorded, and why."""
 
     seq: int
@@ -41,7 +41,7 @@ class Report:
     head: Head = NOTHING
     erased: list[int] = field(default_factory=list)
     """Records that an operator erased; each tombstone is chained."""
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[RecordFault] = field(default_factory=list)
     """By record; the first is the first bad record. At most 100."""
     notes: list[str] = field(default_factory=list)
     """What is worth knowing and no fault."""
@@ -117,7 +117,7 @@ class Comparing:
 
     def fault(self, seq: int, why: str) -> None:
         if len(self.report.faults) < _MOST:
-            self.report.faults.append(Fault(seq, why))
+            self.report.faults.append(RecordFault(seq, why))
 
     def group(self, link: Link, frames: Frames) -> None:
         """Compares the next group."""

@@ -25,7 +25,7 @@ Progress = Callable[[int, int], None]
 """Told how many records were copied, and how many there are."""
 
 
-class Part(NamedTuple):
+class ChainPart(NamedTuple):
     """A link of the chain, and its frames: those of a group, or the tombstone of an erasure."""
 
     link: Link
@@ -35,7 +35,7 @@ class Part(NamedTuple):
 class Receiver(Protocol):
     """A store that takes over the parts of another journal, as they are."""
 
-    def adopt(self, origin: Head, parts: Iterator[Part]) -> None:
+    def adopt(self, origin: Head, parts: Iterator[ChainPart]) -> None:
         """Store the parts behind what is there, durable on return.
 
         A journal that is not the beginning of the other one is refused.
@@ -69,7 +69,7 @@ def _contents(blobs: Blobs) -> Iterator[bytes]:
             yield blobs.get(name)
 
 
-def _parts(store: Readable, head: Head, last: int) -> Iterator[Part]:
+def _parts(store: Readable, head: Head, last: int) -> Iterator[ChainPart]:
     """The links of a journal up to a head, each with its frames.
 
     A crash may leave complete groups without links, up to record `last`: they get the links that
@@ -86,7 +86,7 @@ def _parts(store: Readable, head: Head, last: int) -> Iterator[Part]:
             frame = next(frames, None)
         if link.kind == "erased":
             group = [each for each in store.read(link.seq - 1, 1) if seq_of(each) == link.seq]
-        yield Part(link, group)
+        yield ChainPart(link, group)
         if (link.through, link.chain.hex()) == head:
             break
     chain = bytes.fromhex(head.chain)
@@ -94,11 +94,11 @@ def _parts(store: Readable, head: Head, last: int) -> Iterator[Part]:
         entry = record(frame)
         group = [frame, *islice(frames, max(0, (entry.group if entry else 0) - 1))]
         link = merkle.group_link(chain, seq_of(group[-1]), [leaf_of(each) for each in group])
-        yield Part(link, group)
+        yield ChainPart(link, group)
         chain, frame = link.chain, next(frames, None)
 
 
-def group_of(part: Part) -> Group:
+def group_of(part: ChainPart) -> Group:
     """The runs and marks of a group, read from its frames."""
     runs = [
         (run, len(list(alike)))
@@ -131,7 +131,7 @@ class FolderReceiver:
     def head(self) -> Head:
         return self._head
 
-    def adopt(self, origin: Head, parts: Iterator[Part]) -> None:
+    def adopt(self, origin: Head, parts: Iterator[ChainPart]) -> None:
         self._folder.mkdir(mode=0o700, parents=True)
         through, chain = origin.through, bytes.fromhex(origin.chain)
         if through:
@@ -167,7 +167,9 @@ def _frames(store: Readable) -> Iterator[bytes]:
         after = seq_of(frames[-1])
 
 
-def _counted(parts: Iterator[Part], last: int, progress: Progress | None) -> Iterator[Part]:
+def _counted(
+    parts: Iterator[ChainPart], last: int, progress: Progress | None
+) -> Iterator[ChainPart]:
     for part in parts:
         yield part
         if progress is not None:

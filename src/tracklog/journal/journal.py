@@ -18,7 +18,7 @@ from tracklog.journal.stores import Group, Make, Store, overtaken
 from tracklog.model.errors import BadFormat, BadLine, NotAppended, Overtaken
 from tracklog.model.event import Finding
 
-__all__ = ["Appendable", "Entry", "Erased", "Journal", "Mark", "Record", "Run"]
+__all__ = ["Appendable", "Erased", "Journal", "JournalEntry", "Mark", "Record", "Run"]
 
 _NAMES = itemgetter(0, 1, 2)
 _LINE = attrgetter("line")
@@ -27,7 +27,7 @@ _PATIENCE = 0.005  # seconds that a leader waits for the others, at most
 
 
 class Appendable(Protocol):
-    """A value that can be appended: an `Event` or an `Entry`, a tuple that begins with its three names."""
+    """A value that can be appended: an `Event` or an `JournalEntry`, a tuple that begins with its three names."""
 
     @property
     def dialect(self) -> str: ...
@@ -40,7 +40,7 @@ class Appendable(Protocol):
     def __getitem__(self, part: slice, /) -> tuple[object, ...]: ...
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """A line and where it belongs."""
 
     dialect: str

@@ -64,7 +64,7 @@ def unpack(text: str) -> Iterator[Outcome]:
             yield from ((fate, 0) for _ in range(int(number)))
 
 
-class Place(NamedTuple):
+class SourceOffset(NamedTuple):
     """The offset that a source reached, and the record with its mark."""
 
     through: int
@@ -84,18 +84,18 @@ class JournalOffsets:
         self._asked = False
         self._own: dict[int, tuple[int, Mark | None]] = {}
         """What this process appended and need not read: last record and mark, by first record."""
-        self._places: OrderedDict[str, Place] = OrderedDict()
+        self._places: OrderedDict[str, SourceOffset] = OrderedDict()
         if path is not None:
             self._load(path)
 
-    def place(self, source: str) -> Place | None:
+    def place(self, source: str) -> SourceOffset | None:
         """The offset of a source, by its last mark in the stored records."""
         with self._mutex:
             self._asked = True
             self._catch_up()
             return self._place_of(source)
 
-    def is_at(self, source: str, place: Place | None, before: int) -> bool:
+    def is_at(self, source: str, place: SourceOffset | None, before: int) -> bool:
         """Whether a source is still where it was, by the records before that number."""
         with self._mutex:
             if self._cursor < before - 1:
@@ -129,7 +129,7 @@ class JournalOffsets:
         with contextlib.suppress(OSError):  # a cache: it is made again from the journal
             write_file(Disk(), self._path, orjson.dumps(cache))
 
-    def _place_of(self, source: str) -> Place | None:
+    def _place_of(self, source: str) -> SourceOffset | None:
         place = self._places.get(source)
         return place if place is not None and place.seq >= self._journal.first else None
 
@@ -154,7 +154,7 @@ class JournalOffsets:
             self._own.clear()  # they are read from the journal instead
 
     def _add(self, mark: Mark, seq: int) -> None:
-        self._places[mark.source] = Place(mark.through, seq, mark.sha256, mark.verdicts)
+        self._places[mark.source] = SourceOffset(mark.through, seq, mark.sha256, mark.verdicts)
         self._places.move_to_end(mark.source)
 
     def _load(self, path: Path) -> None:
@@ -178,8 +178,8 @@ def _crc(cache: dict[str, Any]) -> int:
     return zlib.crc32(orjson.dumps(cache))
 
 
-def _place(through: int, seq: int, sha256: str, verdicts: str) -> Place:
-    place = Place(through, seq, sha256, verdicts)
+def _place(through: int, seq: int, sha256: str, verdicts: str) -> SourceOffset:
+    place = SourceOffset(through, seq, sha256, verdicts)
     if [type(part) for part in place] != [int, int, str, str]:
         raise TypeError(place)
     return place

@@ -19,7 +19,7 @@ _LARGEST = 64 << 20  # bytes of a pack, from which on the next batch begins anot
 _HEAD = re.compile(rb"([0-9a-f]{64}) ([0-9]{1,15})\n")
 
 
-class Place(NamedTuple):
+class BlobLocation(NamedTuple):
     """Where the bytes of a blob are."""
 
     pack: Path
@@ -32,7 +32,7 @@ class Packs:
 
     def __init__(self, folder: Path, disk: Disk) -> None:
         self.folder, self.disk = folder, disk
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, BlobLocation] = {}
         self._read: dict[Path, int] = {}
         """How far each pack was read."""
         self._lately: set[str] = set()
@@ -54,7 +54,7 @@ class Packs:
             self._lately.clear()
         return {name: each for name, each in contents.items() if name not in self._lately}
 
-    def find(self, name: str) -> Place | None:
+    def find(self, name: str) -> BlobLocation | None:
         """Where a blob is; None when it is in no pack."""
         if name not in self._places:
             self._look()
@@ -166,7 +166,7 @@ class Packs:
         self._forget()
         return freed
 
-    def _copy(self, file: BinaryIO, remaining: list[tuple[str, Place]]) -> None:
+    def _copy(self, file: BinaryIO, remaining: list[tuple[str, BlobLocation]]) -> None:
         with replacing(self.disk, self._begin()) as fd:
             for name, place in remaining:
                 file.seek(place.start)
@@ -177,7 +177,7 @@ def _entry(name: str, content: bytes) -> bytes:
     return b"%b %d\n%b\n" % (name.encode(), len(content), content)
 
 
-def _entries(pack: Path, file: BinaryIO, start: int) -> Iterator[tuple[str, Place]]:
+def _entries(pack: Path, file: BinaryIO, start: int) -> Iterator[tuple[str, BlobLocation]]:
     """The blobs of a pack from a place on; a half written one is the end of it."""
     end = os.fstat(file.fileno()).st_size
     while True:
@@ -185,14 +185,14 @@ def _entries(pack: Path, file: BinaryIO, start: int) -> Iterator[tuple[str, Plac
         head = _HEAD.fullmatch(file.readline(100))
         if head is None:
             return
-        place = Place(pack, start + len(head[0]), int(head[2]))
+        place = BlobLocation(pack, start + len(head[0]), int(head[2]))
         start = place.start + place.size + 1
         if start > end:
             return
         yield head[1].decode(), place
 
 
-def _is_at(file: BinaryIO, name: str, place: Place) -> bool:
+def _is_at(file: BinaryIO, name: str, place: BlobLocation) -> bool:
     """Whether a blob is still where it was; the file is then at its first byte."""
     head = b"%b %d\n" % (name.encode(), place.size)
     file.seek(place.start - len(head))

@@ -13,7 +13,7 @@ from tracklog.journal.checkpoints.completeness import (
     completeness,
 )
 from tracklog.journal.checkpoints.notes import Note, Verifier
-from tracklog.journal.comparing import Fault
+from tracklog.journal.comparing import RecordFault
 from tracklog.journal.frame import EVENT, Run, leaf_of, record, seq_of
 from tracklog.journal.merkle import Head, Link
 from tracklog.journal.storages import Storage
@@ -166,7 +166,7 @@ def check_proof(
     anchor: Head | None = None,
     checkpoint: Note | None = None,
     keys: Sequence[Verifier] = (),
-) -> list[Fault]:
+) -> list[RecordFault]:
     """What does not fit between an exported run's lines, its proof and an anchor; nothing when all does.
 
     The lines are those of the run in order, without those that were erased. With a checkpoint, or
@@ -179,9 +179,9 @@ def check_proof(
         complete = proof.get("complete")
         return faults + list(check_completeness(complete, run, leaves, checkpoint, keys))
     except BadCheckpoint as error:
-        return [Fault(0, error.message)]
+        return [RecordFault(0, error.message)]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return [Fault(0, f"the proof cannot be read: {error!r}")]
+        return [RecordFault(0, f"the proof cannot be read: {error!r}")]
 
 
 def _check_proof(
@@ -189,7 +189,7 @@ def _check_proof(
     run_lines: list[bytes],
     anchor: Head | None,
     leaves: list[tuple[int, bytes]],
-) -> Iterator[Fault]:
+) -> Iterator[RecordFault]:
     """What does not fit; `leaves` gets the leaf of each record, by its number."""
     chained, through = bytes.fromhex(proof["before"]["chain"]), proof["before"]["through"]
     groups: list[tuple[int, int, bytes]] = []
@@ -207,9 +207,9 @@ def _check_proof(
             chained = merkle.erasure_link(chained, seq, leaf, stone)
     reached = Head(through, chained.hex())
     if reached != Head(**proof["head"]):
-        yield Fault(through, "the links do not lead to the head that the proof names")
+        yield RecordFault(through, "the links do not lead to the head that the proof names")
     if anchor is not None and reached != anchor:
-        yield Fault(through, "the head is not the anchor")
+        yield RecordFault(through, "the head is not the anchor")
     rest = iter(run_lines)
     starts = [after for after, _, _ in groups]
     for entry in proof["records"]:
@@ -220,11 +220,11 @@ def _check_proof(
             erased = row.erased if row else None
             leaf = bytes.fromhex(erased.leaf) if erased else b""
             if (seq, leaf, merkle.leaf(frame)) not in stones:
-                yield Fault(seq, "its tombstone is not chained")
+                yield RecordFault(seq, "its tombstone is not chained")
         else:
             line = next(rest, None)
             if line is None:
-                yield Fault(seq, "is gone")
+                yield RecordFault(seq, "is gone")
                 return
             begin = entry["head"].encode()
             frame = line if line.startswith(begin) else begin + line + b"}"
@@ -236,7 +236,7 @@ def _check_proof(
             proof["family"],
             proof["run"],
         ):
-            yield Fault(seq, "its frame does not say this number and this run")
+            yield RecordFault(seq, "its frame does not say this number and this run")
         at = bisect_left(starts, seq) - 1
         path = [bytes.fromhex(each) for each in entry["path"]]
         after, upto, top = groups[at] if at >= 0 else (0, 0, b"")
@@ -244,6 +244,6 @@ def _check_proof(
             not after < seq <= upto
             or merkle.climb(leaf, seq - after - 1, upto - after, path) != top
         ):
-            yield Fault(seq, "was changed")
+            yield RecordFault(seq, "was changed")
     if next(rest, None) is not None:
-        yield Fault(proof["records"][-1]["seq"], "is followed by a line that is not proven")
+        yield RecordFault(proof["records"][-1]["seq"], "is followed by a line that is not proven")

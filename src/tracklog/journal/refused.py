@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.journal import Journal, JournalEntry
 from tracklog.journal.stores import REFUSED_BYTES, Make, Store
 from tracklog.model.event import Refusal
 
@@ -17,7 +17,7 @@ SEGMENTS = 8
 """The oldest refusals are given up when there are more than this many segments."""
 
 
-class Refused:
+class RefusedLines:
     """A journal of refusals, in the folder `refused` of a home."""
 
     def __init__(self, store: Store, *, together: bool = False) -> None:
@@ -55,7 +55,7 @@ class Refused:
     def close(self) -> None:
         self.journal.close()
 
-    def _append(self, entries: list[Entry]) -> None:
+    def _append(self, entries: list[JournalEntry]) -> None:
         with self._mutex:
             self.journal.append(entries)
 
@@ -69,11 +69,11 @@ def _whole(line: bytes) -> tuple[int, str]:
     return len(line), sha256(line).hexdigest()
 
 
-def _entry(line: bytes, refusal: Refusal, size: int, name: str) -> Entry:
+def _entry(line: bytes, refusal: Refusal, size: int, name: str) -> JournalEntry:
     entry = {
         "problems": [problem._asdict() for problem in refusal.problems],
         "size": size,
         "sha256": name,
         "line": base64.b64encode(line[:REFUSED_BYTES]).decode(),
     }
-    return Entry(refusal.dialect or "", "refused", refusal.run or "", orjson.dumps(entry))
+    return JournalEntry(refusal.dialect or "", "refused", refusal.run or "", orjson.dumps(entry))

@@ -24,8 +24,8 @@ from tracklog.journal.segments import (
     runs_path,
     segment_path,
 )
-from tracklog.journal.segments.reader import Reader
-from tracklog.journal.segments.writer import Writer
+from tracklog.journal.segments.reader import SegmentReader
+from tracklog.journal.segments.writer import SegmentWriter
 from tracklog.journal.stores import Erasure, Pruning, refused_needle
 from tracklog.model.errors import NoSuchRecord
 
@@ -40,7 +40,7 @@ class Tombstone(NamedTuple):
     """The identity of its event, which stays known."""
 
 
-def erase(writer: Writer, seq: int, stone: Tombstone) -> Erasure:
+def erase(writer: SegmentWriter, seq: int, stone: Tombstone) -> Erasure:
     """Puts a tombstone in the place of a record, and takes its bytes from everywhere else.
 
     The erasure is chained before the bytes go: if it is cut short, `verify` says so, and doing
@@ -66,8 +66,8 @@ def erase(writer: Writer, seq: int, stone: Tombstone) -> Erasure:
 
 
 def prune(
-    writer: Writer,
-    reader: Reader,
+    writer: SegmentWriter,
+    reader: SegmentReader,
     before: str,
     at: str,
     is_open: Callable[[Run], bool] | None = None,
@@ -102,7 +102,7 @@ def prune(
     return Pruning(through, through - drop[0] + 1, size, complete, part)
 
 
-def trim(writer: Writer, segments: int) -> None:
+def trim(writer: SegmentWriter, segments: int) -> None:
     """Drops the oldest segments, so that at most so many are left; call it inside `exclusive`."""
     known = firsts(writer.folder)
     drop = known[:-segments]
@@ -110,7 +110,7 @@ def trim(writer: Writer, segments: int) -> None:
         _drop(writer, drop, known[len(drop)] - 1, _received(writer, drop[-1]))
 
 
-def _drop(writer: Writer, drop: list[int], through: int, at: str) -> None:
+def _drop(writer: SegmentWriter, drop: list[int], through: int, at: str) -> None:
     with chain_path(writer.folder, drop[-1]).open("rb") as file:
         link = last_link(file.fileno(), os.fstat(file.fileno()).st_size)
     if link is None or link.through != through:
@@ -127,7 +127,7 @@ def _drop(writer: Writer, drop: list[int], through: int, at: str) -> None:
     writer.disk.sync_folder(writer.folder)
 
 
-def _received(writer: Writer, first: int) -> str:
+def _received(writer: SegmentWriter, first: int) -> str:
     """When the last record of a segment was received; late when it cannot be read."""
     with segment_path(writer.folder, first).open("rb") as file:
         tail = last_line(file.fileno(), os.fstat(file.fileno()).st_size)
@@ -158,7 +158,7 @@ def _find(folder: Path, seq: int) -> tuple[Path, int, bytes]:
     )
 
 
-def _replace(writer: Writer, path: Path, offset: int, length: int, put: bytes) -> None:
+def _replace(writer: SegmentWriter, path: Path, offset: int, length: int, put: bytes) -> None:
     """Replace the segment by one with a changed line; readers of the old file can go on."""
     disk = writer.disk
     source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -173,14 +173,14 @@ def _replace(writer: Writer, path: Path, offset: int, length: int, put: bytes) -
         os.close(source)
 
 
-def _copy(writer: Writer, source: int, target: int, start: int, stop: int) -> None:
+def _copy(writer: SegmentWriter, source: int, target: int, start: int, stop: int) -> None:
     while start < stop:
         block = os.pread(source, min(1 << 20, stop - start), start)
         write_all(writer.disk, target, block)
         start += len(block)
 
 
-def _scrub(writer: Writer, line: bytes, stone: Tombstone) -> Iterator[str]:
+def _scrub(writer: SegmentWriter, line: bytes, stone: Tombstone) -> Iterator[str]:
     """Remove the bytes of a line from the quarantine, the refused lines and the transcripts."""
     aside = [
         *(writer.home / "quarantine").iterdir(),
@@ -193,7 +193,7 @@ def _scrub(writer: Writer, line: bytes, stone: Tombstone) -> Iterator[str]:
             yield str(path.relative_to(writer.home))
     needle = refused_needle(line)
     if writer.folder.name != "refused" and needle and firsts(writer.home / "refused"):
-        refused = Writer(writer.home, "refused", writer.segment_size, writer.disk)
+        refused = SegmentWriter(writer.home, "refused", writer.segment_size, writer.disk)
         try:
             for seq in list(_holding(refused.folder, needle)):
                 erase(refused, seq, stone)

@@ -15,13 +15,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from tracklog.journal.comparing import Fault, Report
+from tracklog.journal.comparing import RecordFault, Report
 from tracklog.journal.frame import Mark, Record, Run, seq_of
 from tracklog.journal.frame import records as records_of
 from tracklog.journal.journal import Journal
 from tracklog.journal.leases import Leases
 from tracklog.journal.merkle import NOTHING, Head, Link
-from tracklog.journal.offsets import Place
+from tracklog.journal.offsets import SourceOffset
 from tracklog.journal.storages import Blobs, Storage
 from tracklog.journal.stores import Durability, Erasure, Make, Pruning, Store
 from tracklog.model.errors import TracklogError
@@ -367,15 +367,15 @@ class ShardedOffsets:
     """Batch keys and offsets over all shards: how far a source was recorded in any of them."""
 
     def __init__(
-        self, place: Callable[[str], Place | None], sources: Callable[[], list[str]]
+        self, place: Callable[[str], SourceOffset | None], sources: Callable[[], list[str]]
     ) -> None:
         self._place, self.sources = place, sources
 
-    def place(self, source: str) -> Place | None:
+    def place(self, source: str) -> SourceOffset | None:
         """How far a source was recorded."""
         return self._place(source)
 
-    def is_at(self, source: str, place: Place | None, before: int) -> bool:  # noqa: ARG002
+    def is_at(self, source: str, place: SourceOffset | None, before: int) -> bool:  # noqa: ARG002
         """Each shard is asked by its own intake."""
         return self.place(source) == place
 
@@ -454,7 +454,8 @@ class ShardedStorage:
             whole.erased += map(numbers.outer, report.erased)
             whole.unproven += map(numbers.outer, report.unproven)
             whole.faults += [
-                Fault(numbers.outer(each.seq), f"shard {n}: {each.why}") for each in report.faults
+                RecordFault(numbers.outer(each.seq), f"shard {n}: {each.why}")
+                for each in report.faults
             ]
             whole.notes += [f"shard {n}: {each}" for each in report.notes]
             whole.notes.append(f"shard {n}: head {report.head}")

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from tracklog.journal import merkle, segments
-from tracklog.journal.comparing import Comparing, Fault, Report, anchor_of
+from tracklog.journal.comparing import Comparing, Report, anchor_of
 from tracklog.journal.disk import read_file
 from tracklog.journal.frame import record, seq_of
 from tracklog.journal.merkle import Head, Link
@@ -23,7 +23,7 @@ from tracklog.journal.segments import (
     still,
 )
 
-__all__ = ["Fault", "Head", "Report", "anchor_of", "head", "snapshot", "verify"]
+__all__ = ["Head", "Report", "anchor_of", "head", "snapshot", "verify"]
 
 
 def head(home: Path | str, folder: str = "journal") -> Head:

@@ -18,9 +18,9 @@ from tracklog.journal.checkpoints.checkpoint import (
     read_checkpoint,
 )
 from tracklog.journal.frame import Mark
-from tracklog.journal.journal import Entry, Journal
-from tracklog.journal.offsets import Place
-from tracklog.journal.refused import Refused, line_of
+from tracklog.journal.journal import Journal, JournalEntry
+from tracklog.journal.offsets import SourceOffset
+from tracklog.journal.refused import RefusedLines, line_of
 from tracklog.journal.storages import Blobs, Storage
 from tracklog.model.errors import NoSuchBlob
 from tracklog.model.event import Problem, Refusal
@@ -147,7 +147,7 @@ class RefusedSuite(_Opened):
     """Refused lines."""
 
     def test_a_refused_line_is_stored_with_its_problems(self, storage: Storage) -> None:
-        refused = Refused(storage.refused)
+        refused = RefusedLines(storage.refused)
         refused.keep(
             [(b"no json", Refusal((Problem("/a", "is missing", "add it", "missing-key"),)))]
         )
@@ -156,7 +156,7 @@ class RefusedSuite(_Opened):
         assert line["problems"][0]["message"] == "is missing"
 
     def test_the_oldest_are_dropped(self, storage: Storage) -> None:
-        refused = Refused(storage.refused)
+        refused = RefusedLines(storage.refused)
         line, refusal = (
             bytes(64 << 10),
             Refusal((Problem("", "is no JSON", "send JSON", "not-json"),)),
@@ -177,13 +177,17 @@ class OffsetsSuite(_Opened):
         offsets = storage.offsets(journal)
         assert offsets.place("file:a") is None
         for through in (10, 20):
-            journal.append([Entry("d", "d", "r", b"{}")], mark=Mark("file:a", through, "0" * 64))
-        journal.append([Entry("d", "d", "r", b"{}")], mark=Mark("batch:k", 1, "1" * 64, "a1"))
-        assert offsets.place("file:a") == Place(20, 2, "0" * 64)
-        assert offsets.place("batch:k") == Place(1, 3, "1" * 64, "a1")
+            journal.append(
+                [JournalEntry("d", "d", "r", b"{}")], mark=Mark("file:a", through, "0" * 64)
+            )
+        journal.append(
+            [JournalEntry("d", "d", "r", b"{}")], mark=Mark("batch:k", 1, "1" * 64, "a1")
+        )
+        assert offsets.place("file:a") == SourceOffset(20, 2, "0" * 64)
+        assert offsets.place("batch:k") == SourceOffset(1, 3, "1" * 64, "a1")
         assert offsets.sources() == ["file:a", "batch:k"]
-        assert offsets.is_at("file:a", Place(20, 2, "0" * 64), 4)
-        assert not offsets.is_at("file:a", Place(10, 1, "0" * 64), 4)
+        assert offsets.is_at("file:a", SourceOffset(20, 2, "0" * 64), 4)
+        assert not offsets.is_at("file:a", SourceOffset(10, 1, "0" * 64), 4)
 
     def test_another_opening_finds_it_too(self, tmp_path: Path) -> None:
         if not self.keeps:
@@ -192,12 +196,12 @@ class OffsetsSuite(_Opened):
         offsets = other.offsets(Journal(other.store))
         assert offsets.place("file:a") is None
         mark = Mark("file:a", 10, "0" * 64)
-        Journal(one.store).append([Entry("d", "d", "r", b"{}")], mark=mark)
+        Journal(one.store).append([JournalEntry("d", "d", "r", b"{}")], mark=mark)
         assert not offsets.is_at("file:a", None, 2)
-        assert offsets.place("file:a") == Place(10, 1, "0" * 64)
+        assert offsets.place("file:a") == SourceOffset(10, 1, "0" * 64)
         offsets.save()
         one.close()
         other.close()
         again = self.open(tmp_path / "place")
-        assert again.offsets(Journal(again.store)).place("file:a") == Place(10, 1, "0" * 64)
+        assert again.offsets(Journal(again.store)).place("file:a") == SourceOffset(10, 1, "0" * 64)
         again.close()

@@ -12,7 +12,7 @@ from tracklog.dialects import tracklog as native
 from tracklog.intake.intake import Intake
 from tracklog.journal import frame
 from tracklog.journal.comparing import verify_store
-from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.journal import Journal, JournalEntry
 from tracklog.journal.merkle import NOTHING, Head
 from tracklog.journal.stores import Group, Make, Store
 from tracklog.journal.stores.memory import MemoryStore
@@ -259,7 +259,9 @@ class StoreSuite(ABC):
 
     def test_a_journal_stands_on_it(self, store: Store) -> None:
         journal = Journal(store, Clock())
-        entries = [Entry("spoken", "family", f"r{n % 2}", b'{"n":%d}' % n) for n in range(10)]
+        entries = [
+            JournalEntry("spoken", "family", f"r{n % 2}", b'{"n":%d}' % n) for n in range(10)
+        ]
         assert journal.append(entries) == range(1, 11)
         assert [each.line for each in journal.records()] == [each.line for each in entries]
         assert [each.seq for each in journal.records(run=("family", "r0"))] == [1, 3, 5, 7, 9]
@@ -292,7 +294,9 @@ class StoreSuite(ABC):
     def test_the_oldest_records_can_be_pruned(self, store: Store) -> None:
         journal = Journal(store, Clock())
         for number in range(20):
-            journal.append([Entry("spoken", "spoken", f"r{number // 10}", b'{"n":%d}' % number)])
+            journal.append(
+                [JournalEntry("spoken", "spoken", f"r{number // 10}", b'{"n":%d}' % number)]
+            )
         before = journal.read(15, 1)[0].received
         dry = store.prune(before, at=_AT, dry=True)
         assert store.first == 1
@@ -303,7 +307,7 @@ class StoreSuite(ABC):
         assert store.origin().through == done.through
         report = verify_store(store)
         assert (report.verdict, report.records) == ("proven", 20 - done.records)
-        assert journal.append([Entry("spoken", "spoken", "r1", b"{}")]) == range(21, 22)
+        assert journal.append([JournalEntry("spoken", "spoken", "r1", b"{}")]) == range(21, 22)
 
     def test_readers_see_complete_groups_while_others_append(self, store: Store) -> None:
         done = threading.Event()

@@ -61,7 +61,7 @@ _KINDS = {"integer": "a whole number", "number": "a number"}
 
 
 @dataclass(slots=True)
-class Call:
+class RoutedRequest:
     """One request, on its way to its route."""
 
     scope: Scope
@@ -76,7 +76,7 @@ class Call:
     """The values in the query, every parameter of the route with its default."""
 
 
-Endpoint = Callable[[Any, Call], Awaitable[Response | None]]
+Endpoint = Callable[[Any, RoutedRequest], Awaitable[Response | None]]
 """Is given the application, and answers by a response, or by itself and with None."""
 
 

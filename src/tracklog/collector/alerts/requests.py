@@ -25,19 +25,19 @@ from tracklog.web.trouble import Trouble, json_response
 if TYPE_CHECKING:
     from tracklog.collector.alerts.incidents import Incident
     from tracklog.collector.app import Collector
-    from tracklog.web.routing import Call
+    from tracklog.web.routing import RoutedRequest
 
 _WANTED = 'send {"match": {"rule": "waiting"}, "minutes": 30, "because": "a meeting", "by": "ada"}'
 _CHANGES = 50
 _LONGEST_SILENCE = 60 * 24 * 31  # minutes
 
 
-async def state(collector: "Collector", call: "Call") -> Response:  # noqa: ARG001  # an endpoint
+async def state(collector: "Collector", call: "RoutedRequest") -> Response:  # noqa: ARG001  # an endpoint
     """What fires and what fired, the rules and the silences."""
     return json_response(await collector.runner.run(lambda: _state(collector)))
 
 
-async def silence(collector: "Collector", call: "Call") -> Response:
+async def silence(collector: "Collector", call: "RoutedRequest") -> Response:
     """Record a silence."""
     body = await bodies.json_object(call.receive, call.headers, collector.held, _WANTED)
     match, minutes = body.get("match"), number(body.get("minutes"))

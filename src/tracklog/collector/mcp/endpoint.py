@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from starlette.types import Receive, Scope, Send
 
-from tracklog.collector.mcp.server import Reading, make_server
+from tracklog.collector.mcp.server import HomeReader, make_server
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -16,7 +16,7 @@ PATH = "/mcp"
 class McpEndpoint:
     """Serves the tools at one path, in both eras of the protocol, from `start` to `stop`."""
 
-    def __init__(self, read: Reading, *, operate: bool) -> None:
+    def __init__(self, read: HomeReader, *, operate: bool) -> None:
         self._server: MCPServer[object] = make_server(read, operate=operate)
         from mcp.server.transport_security import (  # noqa: PLC0415  # an extra
             TransportSecuritySettings,

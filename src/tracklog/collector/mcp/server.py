@@ -36,13 +36,13 @@ _LOOK = 0.5  # seconds between two looks for the answer of a person
 _LONGEST_WAIT = 300.0
 
 
-class Reading(Protocol):
+class HomeReader(Protocol):
     """Calls a function with the home, once its index is up to date."""
 
     def __call__(self, read: Callable[[Home], T]) -> Awaitable[T]: ...
 
 
-def reading(home: Home) -> Reading:
+def reading(home: Home) -> HomeReader:
     """The same for a home that only this process serves: one question at a time, in a thread."""
     lock = asyncio.Lock()
 
@@ -57,7 +57,7 @@ def reading(home: Home) -> Reading:
     return ask
 
 
-def make_server(read: Reading, *, operate: bool = False) -> "MCPServer[Any]":
+def make_server(read: HomeReader, *, operate: bool = False) -> "MCPServer[Any]":
     """The server; only with `operate` it has the tools that ask a person, which write."""
     try:
         from mcp.server import MCPServer  # noqa: PLC0415  # an extra
@@ -90,7 +90,7 @@ def make_server(read: Reading, *, operate: bool = False) -> "MCPServer[Any]":
     return server
 
 
-def _tool(question: Question, read: Reading) -> Callable[..., Awaitable["CallToolResult"]]:
+def _tool(question: Question, read: HomeReader) -> Callable[..., Awaitable["CallToolResult"]]:
     """The tool of a question: its parameters, and a page of its answer."""
     from mcp.types import CallToolResult, TextContent  # noqa: PLC0415  # an extra
 
@@ -168,7 +168,7 @@ def _faults(tool: str, error: ValidationError) -> str:
     return f"{tool}: {'; '.join(words.values())}"
 
 
-async def _asked(read: Reading, question: Callable[[Home], T]) -> T:
+async def _asked(read: HomeReader, question: Callable[[Home], T]) -> T:
     """The answer; an error of ours reaches the model with its reason and its hint."""
     from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415  # an extra
 
@@ -178,7 +178,7 @@ async def _asked(read: Reading, question: Callable[[Home], T]) -> T:
         raise ToolError(f"{error.message}; {error.hint}") from error
 
 
-def _add_resources(server: "MCPServer[Any]", read: Reading) -> None:
+def _add_resources(server: "MCPServer[Any]", read: HomeReader) -> None:
     from mcp.server.mcpserver.exceptions import ResourceError  # noqa: PLC0415  # an extra
 
     show = question_of("show")
@@ -205,7 +205,7 @@ _ASK = (
 _FETCH = "Fetch the answer of a person to a question that `ask_person` asked before."
 
 
-def _add_people(server: "MCPServer[Any]", read: Reading) -> None:
+def _add_people(server: "MCPServer[Any]", read: HomeReader) -> None:
     from mcp.types import ToolAnnotations  # noqa: PLC0415  # an extra
 
     asks = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)

@@ -12,23 +12,23 @@ _PATIENCE = 30.0
 _LARGEST = 64 << 10
 
 
-class Answer(NamedTuple):
+class PublisherResponse(NamedTuple):
     """The answer to a request."""
 
     status: int
     body: bytes
 
 
-def send(method: str, url: str, body: bytes) -> Answer:
+def send(method: str, url: str, body: bytes) -> PublisherResponse:
     """The answer of a server, whatever its status."""
     headers = {"Content-Type": "text/plain; charset=utf-8"}
     try:
         request = Request(url, body, headers, method=method)  # noqa: S310  # http or https
         with urlopen(request, timeout=_PATIENCE) as answer:  # noqa: S310
-            return Answer(answer.status, answer.read(_LARGEST))
+            return PublisherResponse(answer.status, answer.read(_LARGEST))
     except HTTPError as error:
         with error:
-            return Answer(error.code, error.read(_LARGEST))
+            return PublisherResponse(error.code, error.read(_LARGEST))
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise NotPublished(f"{url} does not answer: {reason}", "it is tried again") from error

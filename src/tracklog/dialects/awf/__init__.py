@@ -6,7 +6,7 @@ from tracklog.dialects import Dialect, Policy, share, text
 from tracklog.dialects.awf.line import canonical, ordered
 from tracklog.dialects.awf.meaning import facts
 from tracklog.dialects.awf.rules import rest, rules
-from tracklog.dialects.awf.shapes import BLOCK_TYPES, KINDS, Frame
+from tracklog.dialects.awf.shapes import BLOCK_TYPES, KINDS, AwfEnvelope
 from tracklog.dialects.awf.tolerance import tolerate
 from tracklog.dialects.awf.writing import run_uuid, write
 from tracklog.model.event import Body, Envelope
@@ -49,7 +49,7 @@ dialect = Dialect(
     policy=Policy(kinds="open", fields="open", identity="keep", reused="seq-dup", halves=True),
     kind_key="type",
     kinds=KINDS,
-    frame=Frame,
+    frame=AwfEnvelope,
     claim=claim,
     read=read,
     facts=facts,

@@ -156,7 +156,7 @@ class Tool(Shape):
     """The same call or result once more, as a block."""
 
 
-class Frame(Shape):
+class AwfEnvelope(Shape):
     """The envelope."""
 
     seq: Seq
@@ -175,35 +175,35 @@ class Frame(Shape):
     """Its class is fixed by the type."""
 
 
-class RunStarted(Frame):
+class RunStarted(AwfEnvelope):
     """A run began, or was resumed."""
 
     type: Literal["run.started"]
     payload: Step
 
 
-class RunCompleted(Frame):
+class RunCompleted(AwfEnvelope):
     """A run ended, with or without an error."""
 
     type: Literal["run.completed"]
     payload: Step
 
 
-class StepStarted(Frame):
+class StepStarted(AwfEnvelope):
     """A step began."""
 
     type: Literal["step.started"]
     payload: Step
 
 
-class StepCompleted(Frame):
+class StepCompleted(AwfEnvelope):
     """A step ended, with or without an error."""
 
     type: Literal["step.completed"]
     payload: Step
 
 
-class CallWorkflowStarted(Frame):
+class CallWorkflowStarted(AwfEnvelope):
     """The parent invoked a sub-workflow."""
 
     type: Literal["step.call_workflow.started"]
@@ -211,7 +211,7 @@ class CallWorkflowStarted(Frame):
     payload: Step
 
 
-class CallWorkflowCompleted(Frame):
+class CallWorkflowCompleted(AwfEnvelope):
     """The parent saw the child end."""
 
     type: Literal["step.call_workflow.completed"]
@@ -219,28 +219,28 @@ class CallWorkflowCompleted(Frame):
     payload: Step
 
 
-class UserMessage(Frame):
+class UserMessage(AwfEnvelope):
     """The resolved prompt, then the composed system prompt when there is one."""
 
     type: Literal["message.user"]
     payload: Message
 
 
-class AssistantMessage(Frame):
+class AssistantMessage(AwfEnvelope):
     """The agent's reply, as blocks."""
 
     type: Literal["message.assistant"]
     payload: Message
 
 
-class ToolCall(Frame):
+class ToolCall(AwfEnvelope):
     """A tool invocation began."""
 
     type: Literal["tool.call"]
     payload: Tool
 
 
-class ToolResult(Frame):
+class ToolResult(AwfEnvelope):
     """A tool invocation ended."""
 
     type: Literal["tool.result"]

@@ -10,7 +10,7 @@ from tracklog.dialects.fishbowl.shapes import (
     IMPORTANCE,
     KIND,
     ROLES,
-    Frame,
+    FishbowlEnvelope,
     importance,
 )
 from tracklog.dialects.fishbowl.writing import write
@@ -21,14 +21,14 @@ __all__ = [
     "IMPORTANCE",
     "KIND",
     "ROLES",
-    "Frame",
+    "FishbowlEnvelope",
     "dialect",
     "importance",
     "write",
 ]
 
 
-ENVELOPE = tuple(Frame.model_fields)
+ENVELOPE = tuple(FishbowlEnvelope.model_fields)
 
 
 def claim(body: Body) -> float:
@@ -48,7 +48,7 @@ dialect = Dialect(
     policy=Policy(kinds="open", fields="closed", identity="refuse", elsewhere="id-in-another-run"),
     kind_key="kind",
     kinds={},
-    frame=Frame,
+    frame=FishbowlEnvelope,
     claim=claim,
     read=read,
     facts=facts,

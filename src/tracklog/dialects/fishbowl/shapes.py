@@ -54,7 +54,7 @@ def _integer(value: Any) -> Any:
 Name = Annotated[str, Field(min_length=1)]
 
 
-class Frame(ClosedShape):
+class FishbowlEnvelope(ClosedShape):
     """The envelope, the same for every kind; it has exactly eight fields."""
 
     id: Name

@@ -15,7 +15,7 @@ from tracklog.dialects.kahn_agent.shapes import (
     AuditCheckpoint,
     AuditResult,
     CheckpointId,
-    Frame,
+    KahnAgentEnvelope,
     ToolInvocation,
 )
 from tracklog.dialects.kahn_agent.writing import write
@@ -54,7 +54,7 @@ dialect = Dialect(
     policy=Policy(kinds="closed", fields="open", redactable=False),
     kind_key="event",
     kinds=KINDS,
-    frame=Frame,
+    frame=KahnAgentEnvelope,
     claim=claim,
     read=read,
     facts=facts,

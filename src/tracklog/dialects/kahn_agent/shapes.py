@@ -54,14 +54,14 @@ AuditResult = Literal["pass", "fail", "warn"]
 """What an audit found."""
 
 
-class Frame(Shape):
+class KahnAgentEnvelope(Shape):
     """The base that all kahn events share."""
 
     ts: UtcMillis
     run_id: RunId
 
 
-class AgentRunStart(Frame):
+class AgentRunStart(KahnAgentEnvelope):
     """An agent began its task."""
 
     event: Literal["agent_run_start"]
@@ -70,7 +70,7 @@ class AgentRunStart(Frame):
     model: str | MISSING = MISSING
 
 
-class AgentTransition(Frame):
+class AgentTransition(KahnAgentEnvelope):
     """An agent changed its status."""
 
     event: Literal["agent_transition"]
@@ -83,7 +83,7 @@ class AgentTransition(Frame):
     """`kind` or `kind:detail`; free text."""
 
 
-class ToolInvocation(Frame):
+class ToolInvocation(KahnAgentEnvelope):
     """An agent used a tool; the tool's full output has no place here."""
 
     event: Literal["tool_invocation"]
@@ -98,7 +98,7 @@ class ToolInvocation(Frame):
     error: str | MISSING = MISSING
 
 
-class AuditCheckpoint(Frame):
+class AuditCheckpoint(KahnAgentEnvelope):
     """An assertion about an agent, or about the run when agent_id is null."""
 
     event: Literal["audit_checkpoint"]
@@ -111,7 +111,7 @@ class AuditCheckpoint(Frame):
     """A JSON object."""
 
 
-class AgentRunEnd(Frame):
+class AgentRunEnd(KahnAgentEnvelope):
     """An agent ended; success is the outcome, never an exit code."""
 
     event: Literal["agent_run_end"]

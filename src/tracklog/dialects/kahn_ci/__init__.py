@@ -3,11 +3,11 @@
 from tracklog.dialects import Dialect, Policy, claim_by_kind, without_outputs
 from tracklog.dialects.kahn_ci.graph import lint_graph
 from tracklog.dialects.kahn_ci.meaning import facts
-from tracklog.dialects.kahn_ci.rules import State, outcome_of, rest, rules
+from tracklog.dialects.kahn_ci.rules import KahnRunState, outcome_of, rest, rules
 from tracklog.dialects.kahn_ci.shapes import (
     KINDS,
-    Frame,
     Graph,
+    KahnCiEnvelope,
     NodeAttempt,
     NodeStatus,
     NodeTransition,
@@ -20,15 +20,15 @@ from tracklog.model.event import Body, Envelope
 
 __all__ = [
     "KINDS",
-    "Frame",
     "Graph",
+    "KahnCiEnvelope",
+    "KahnRunState",
     "NodeAttempt",
     "NodeStatus",
     "NodeTransition",
     "Outcome",
     "RunEnd",
     "RunStart",
-    "State",
     "claim",
     "dialect",
     "facts",
@@ -56,7 +56,7 @@ dialect = Dialect(
     policy=Policy(kinds="closed", fields="open", redactable=False),
     kind_key="event",
     kinds=KINDS,
-    frame=Frame,
+    frame=KahnCiEnvelope,
     claim=claim,
     read=read,
     facts=facts,

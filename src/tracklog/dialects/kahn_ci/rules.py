@@ -21,7 +21,7 @@ DECISIVE = ("done", "failed", "blocked", "flake_retries")
 
 
 @dataclass(slots=True)
-class State:
+class KahnRunState:
     """The state of a run."""
 
     begun: bool = False
@@ -35,8 +35,8 @@ class State:
     """Nodes that converged on a later attempt than their first."""
 
 
-def rules(state: State | None, event: Event) -> tuple[State, list[Finding]]:
-    state = state or State()
+def rules(state: KahnRunState | None, event: Event) -> tuple[KahnRunState, list[Finding]]:
+    state = state or KahnRunState()
     findings: list[Finding] = []
     body = event.body
     if state.ended:
@@ -59,7 +59,7 @@ def rules(state: State | None, event: Event) -> tuple[State, list[Finding]]:
     return state, findings
 
 
-def _check_move(state: State, body: Body, findings: list[Finding]) -> None:
+def _check_move(state: KahnRunState, body: Body, findings: list[Finding]) -> None:
     node, to = body["node_id"], body["to"]
     was = state.status.get(node, "pending")
     before = body.get("from", was)
@@ -81,7 +81,7 @@ def _check_move(state: State, body: Body, findings: list[Finding]) -> None:
     state.status[node] = to
 
 
-def _check_attempt(state: State, body: Body, findings: list[Finding]) -> None:
+def _check_attempt(state: KahnRunState, body: Body, findings: list[Finding]) -> None:
     node, attempt = body["node_id"], body["attempt"]
     expected = state.attempts.get(node, 0) + 1
     if attempt != expected:
@@ -108,7 +108,7 @@ def _check_attempt(state: State, body: Body, findings: list[Finding]) -> None:
             findings.append(Finding("tail-misplaced", f"{node}: truncated without a tail"))
 
 
-def _check_end(state: State, body: Body, findings: list[Finding]) -> None:
+def _check_end(state: KahnRunState, body: Body, findings: list[Finding]) -> None:
     for status in ("done", "failed", "blocked"):
         count = sum(value == status for value in state.status.values())
         if state.status and body.get(status, count) != count:
@@ -144,7 +144,7 @@ def _check_end(state: State, body: Body, findings: list[Finding]) -> None:
         )
 
 
-def rest(state: State) -> list[Finding]:
+def rest(state: KahnRunState) -> list[Finding]:
     findings = [
         Finding("attempt-missing", f"{node} went to running (attempt {n}), no node_attempt follows")
         for node, n in state.untried

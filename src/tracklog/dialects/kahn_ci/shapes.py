@@ -26,21 +26,21 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 Attempt = Annotated[int, Field(ge=1, description="Counted from 1.")]
 
 
-class Frame(Shape):
+class KahnCiEnvelope(Shape):
     """The base that all kahn events share."""
 
     ts: UtcMillis
     run_id: RunId
 
 
-class RunStart(Frame):
+class RunStart(KahnCiEnvelope):
     """The first line of a run."""
 
     event: Literal["run_start"]
     total_nodes: Count
 
 
-class NodeTransition(Frame):
+class NodeTransition(KahnCiEnvelope):
     """A node changed its status."""
 
     event: Literal["node_transition"]
@@ -65,7 +65,7 @@ class DoneWhenResult(Shape):
     """True beside a tail that was cropped."""
 
 
-class NodeAttempt(Frame):
+class NodeAttempt(KahnCiEnvelope):
     """A node was tried, and its checks were run."""
 
     event: Literal["node_attempt"]
@@ -79,7 +79,7 @@ class NodeAttempt(Frame):
     """Omitted on attempt 1."""
 
 
-class RunEnd(Frame):
+class RunEnd(KahnCiEnvelope):
     """The last line of a run."""
 
     event: Literal["run_end"]

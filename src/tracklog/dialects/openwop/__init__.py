@@ -10,7 +10,7 @@ from tracklog.dialects import Dialect, Policy, extras, number, share, text
 from tracklog.dialects.openwop.catalog import PUBLISHED_ONLY_CLASSES, TYPES
 from tracklog.dialects.openwop.manifest import AgentManifest
 from tracklog.dialects.openwop.rules import rest, rules
-from tracklog.dialects.openwop.shapes import KINDS, Frame
+from tracklog.dialects.openwop.shapes import KINDS, OpenwopEnvelope
 from tracklog.dialects.openwop.spelling import (
     TURNS,
     actor_of,
@@ -348,7 +348,7 @@ dialect = Dialect(
     policy=Policy(kinds="open", fields="open", identity="refuse", reused="event-id-reused"),
     kind_key="type",
     kinds=KINDS,
-    frame=Frame,
+    frame=OpenwopEnvelope,
     claim=claim,
     read=read,
     facts=facts,

@@ -13,15 +13,15 @@ from tracklog.dialects.openwop.checks import (
     check_type,
 )
 from tracklog.dialects.openwop.spelling import node_of, payload_of
-from tracklog.dialects.openwop.state import RuleCheck, State
+from tracklog.dialects.openwop.state import OpenwopRunState, RuleCheck
 from tracklog.dialects.openwop.steps import STEPS, close, left
 from tracklog.model.event import Event, Finding
 
 NODE_ENDS = ("node.completed", "node.failed", "node.cancelled", "node.skipped")
 
 
-def rules(state: State | None, event: Event) -> tuple[State, list[Finding]]:
-    state = state or State()
+def rules(state: OpenwopRunState | None, event: Event) -> tuple[OpenwopRunState, list[Finding]]:
+    state = state or OpenwopRunState()
     payload = payload_of(event.body)
     check = RuleCheck(state, event, payload, node_of(event.body) or "")
     check_order(check)
@@ -45,5 +45,5 @@ def rules(state: State | None, event: Event) -> tuple[State, list[Finding]]:
     return state, check.findings
 
 
-def rest(state: State) -> list[Finding]:
+def rest(state: OpenwopRunState) -> list[Finding]:
     return [each for name in state.nodes for each in left(state, name)]

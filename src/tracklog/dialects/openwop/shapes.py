@@ -69,7 +69,7 @@ InterruptKind = Literal[
 ]
 
 
-class Shape(AnyShape):
+class CamelShape(AnyShape):
     """A shape whose keys are written in camelCase on the wire."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
@@ -81,7 +81,7 @@ class Closed(ClosedShape):
     model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
 
 
-class Either(Shape):
+class Either(CamelShape):
     """A shape with keys that replace each other: one of each group is required."""
 
     either: ClassVar[tuple[tuple[str, ...], ...]] = ()
@@ -105,7 +105,7 @@ class Either(Shape):
         return reference
 
 
-class Frame(Shape):
+class OpenwopEnvelope(CamelShape):
     """The envelope that all events share."""
 
     event_id: Id
@@ -126,7 +126,7 @@ class Frame(Shape):
     engine_version: Text = MISSING
 
 
-class AgentRef(Shape):
+class AgentRef(CamelShape):
     """The agent that acts: an object with agentId."""
 
     agent_id: AgentId
@@ -141,7 +141,7 @@ class AgentRef(Shape):
     source_manifest_id: Text = MISSING
 
 
-class ErrorBody(Shape):
+class ErrorBody(CamelShape):
     """The error of a run or a node: an object with code and message."""
 
     code: Name
@@ -164,7 +164,7 @@ class ToolError(Either):
     retryable: Flag = MISSING
 
 
-class RunStartedPayload(Shape):
+class RunStartedPayload(CamelShape):
     """A run began."""
 
     workflow_id: Name
@@ -174,14 +174,14 @@ class RunStartedPayload(Shape):
     """The run's options as resolved: escalationThreshold, reasoningVerbosity and others."""
 
 
-class RunCompletedPayload(Shape):
+class RunCompletedPayload(CamelShape):
     """A run ended."""
 
     outputs: Object = MISSING
     duration_ms: Count | MISSING = MISSING
 
 
-class RunFailedPayload(Shape):
+class RunFailedPayload(CamelShape):
     """A run failed."""
 
     error: ErrorBody
@@ -189,7 +189,7 @@ class RunFailedPayload(Shape):
     duration_ms: Count | MISSING = MISSING
 
 
-class RunCancelledPayload(Shape):
+class RunCancelledPayload(CamelShape):
     """A run was cancelled."""
 
     reason: Text = MISSING
@@ -198,7 +198,7 @@ class RunCancelledPayload(Shape):
     duration_ms: Count | MISSING = MISSING
 
 
-class NodePayload(Shape):
+class NodePayload(CamelShape):
     """The keys that the payloads of a node's lifecycle share."""
 
     node_id: Name
@@ -290,7 +290,7 @@ class AgentReasonedPayload(AgentPayload):
     verbosity: Verbosity | MISSING = MISSING
 
 
-class AgentReasoningDeltaPayload(Shape):
+class AgentReasoningDeltaPayload(CamelShape):
     """A piece of reasoning that is not complete yet."""
 
     agent_id: AgentId
@@ -351,7 +351,7 @@ class AgentHandoffPayload(Either):
     context: Json = MISSING
 
 
-class AgentDecidedPayload(Shape):
+class AgentDecidedPayload(CamelShape):
     """An agent decided what to do."""
 
     agent_id: AgentId
@@ -412,7 +412,7 @@ class Question(Closed):
     schema_: Annotated[dict[str, Any] | MISSING, Field(alias="schema")] = MISSING
 
 
-class ApprovalData(Shape):
+class ApprovalData(CamelShape):
     """What is to be approved."""
 
     artifact_id: Name
@@ -556,7 +556,7 @@ InterruptRequestedPayload = (
 )
 
 
-class InterruptResolvedPayload(Shape):
+class InterruptResolvedPayload(CamelShape):
     """Someone answered."""
 
     node_id: str
@@ -565,7 +565,7 @@ class InterruptResolvedPayload(Shape):
     resume_value: Json = MISSING
 
 
-class ClarificationRequestedPayload(Shape):
+class ClarificationRequestedPayload(CamelShape):
     """The older spelling of a clarification interrupt: read, never written."""
 
     node_id: str
@@ -573,7 +573,7 @@ class ClarificationRequestedPayload(Shape):
     questions: list["OpenQuestion"]
 
 
-class OpenQuestion(Shape):
+class OpenQuestion(CamelShape):
     """One question, with further keys allowed."""
 
     id: str
@@ -581,7 +581,7 @@ class OpenQuestion(Shape):
     schema_: Annotated[dict[str, Any] | MISSING, Field(alias="schema")] = MISSING
 
 
-class ClarificationResolvedPayload(Shape):
+class ClarificationResolvedPayload(CamelShape):
     """The answers to a clarification."""
 
     node_id: str
@@ -590,7 +590,7 @@ class ClarificationResolvedPayload(Shape):
     answered_by: Text = MISSING
 
 
-class ApprovalRequestedPayload(Shape):
+class ApprovalRequestedPayload(CamelShape):
     """The older spelling of an approval interrupt: read, never written."""
 
     node_id: str
@@ -603,7 +603,7 @@ class ApprovalRequestedPayload(Shape):
     ]
 
 
-class ApprovalReceivedPayload(Shape):
+class ApprovalReceivedPayload(CamelShape):
     """The answer to an approval."""
 
     node_id: str
@@ -612,7 +612,7 @@ class ApprovalReceivedPayload(Shape):
     decided_at: Text = MISSING
 
 
-class CapBreachedPayload(Shape):
+class CapBreachedPayload(CamelShape):
     """A limit was reached."""
 
     kind: Literal[
@@ -650,7 +650,7 @@ class ChannelWrittenPayload(Closed):
     source_run_id: Id | MISSING = MISSING
 
 
-class ConversationMessage(Shape):
+class ConversationMessage(CamelShape):
     """One message; appended, never changed."""
 
     message_id: Key
@@ -686,14 +686,14 @@ class AgentTurn(ConversationTurn):
     speaker_id: Key
 
 
-class ConversationOpenedPayload(Shape):
+class ConversationOpenedPayload(CamelShape):
     """A conversation began."""
 
     conversation_id: Key
     initial_turn: PersonTurn | AgentTurn | MISSING = MISSING
 
 
-class ConversationExchangedPayload(Shape):
+class ConversationExchangedPayload(CamelShape):
     """A turn of a conversation."""
 
     conversation_id: Key
@@ -701,7 +701,7 @@ class ConversationExchangedPayload(Shape):
     turn: PersonTurn | AgentTurn | MISSING = MISSING
 
 
-class ConversationClosedPayload(Shape):
+class ConversationClosedPayload(CamelShape):
     """A conversation ended."""
 
     conversation_id: Key
@@ -709,7 +709,7 @@ class ConversationClosedPayload(Shape):
     final_turn: PersonTurn | AgentTurn | MISSING = MISSING
 
 
-class LogAppendedPayload(Shape):
+class LogAppendedPayload(CamelShape):
     """A note of the host."""
 
     level: Literal["debug", "info", "warn", "error"]
@@ -718,7 +718,7 @@ class LogAppendedPayload(Shape):
     fields: Object = MISSING
 
 
-class VariableChangedPayload(Shape):
+class VariableChangedPayload(CamelShape):
     """A variable of the run got another value."""
 
     name: Name
@@ -727,7 +727,7 @@ class VariableChangedPayload(Shape):
     node_id: Text = MISSING
 
 
-class ReplayDivergedPayload(Shape):
+class ReplayDivergedPayload(CamelShape):
     """A replay differs from its source."""
 
     source_run_id: Name
@@ -756,7 +756,7 @@ class ProviderUsagePayload(Closed):
     trace_id: Text = MISSING
 
 
-class KnownEvent(Frame):
+class KnownEvent(OpenwopEnvelope):
     """An envelope whose payload is understood."""
 
 

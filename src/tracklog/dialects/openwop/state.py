@@ -77,7 +77,7 @@ class OpenBlock:
 
 
 @dataclass(slots=True)
-class Node:
+class NodeExecution:
     """One execution of a node, from its start to its end."""
 
     type_id: str | None = None
@@ -93,14 +93,14 @@ class Node:
 
 
 @dataclass(slots=True)
-class State:
+class OpenwopRunState:
     """The state of a run."""
 
     last: int | None = None
     ended: str | None = None
     events: dict[str, Decision | None] = field(default_factory=dict)
     """Every event by its id, and the decision of an agent.decided."""
-    nodes: dict[str, Node] = field(default_factory=dict)
+    nodes: dict[str, NodeExecution] = field(default_factory=dict)
     calls: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Open calls: the event and the node of each, by call id."""
     groups: dict[str, str] = field(default_factory=dict)
@@ -122,7 +122,7 @@ def finding(name: str, message: str) -> Finding:
 class RuleCheck:
     """One event and the state of its run."""
 
-    state: State
+    state: OpenwopRunState
     event: Event
     payload: Body
     node: str
@@ -131,5 +131,5 @@ class RuleCheck:
     def add(self, name: str, message: str) -> None:
         self.findings.append(finding(name, message))
 
-    def execution(self) -> Node:
-        return self.state.nodes.setdefault(self.node, Node())
+    def execution(self) -> NodeExecution:
+        return self.state.nodes.setdefault(self.node, NodeExecution())

@@ -10,10 +10,10 @@ from tracklog.dialects.openwop.state import (
     THRESHOLD,
     TOKENS,
     Decision,
-    Node,
+    NodeExecution,
     OpenBlock,
+    OpenwopRunState,
     RuleCheck,
-    State,
     finding,
 )
 from tracklog.model.event import Finding
@@ -149,7 +149,7 @@ def settle(node: str, decision: Decision) -> list[Finding]:
     return [finding("escalation-missing", f"{what}, and nothing was done about it")]
 
 
-def _escalate(check: RuleCheck, among: Iterable[Node], explicit: bool = False) -> None:
+def _escalate(check: RuleCheck, among: Iterable[NodeExecution], explicit: bool = False) -> None:
     """Count an action for the decision that it names as its cause."""
     decision = check.state.events.get(check.event.cause or "")
     if check.event.cause is None:
@@ -238,7 +238,7 @@ STEPS: Mapping[str, Callable[[RuleCheck], None]] = {
 }
 
 
-def left(state: State, name: str) -> list[Finding]:
+def left(state: OpenwopRunState, name: str) -> list[Finding]:
     """The findings about what a node has left open."""
     node = state.nodes[name]
     findings = [
@@ -252,7 +252,7 @@ def left(state: State, name: str) -> list[Finding]:
     return findings + ([] if node.decision is None else settle(name, node.decision))
 
 
-def close(state: State, name: str) -> list[Finding]:
+def close(state: OpenwopRunState, name: str) -> list[Finding]:
     """The findings about what a node leaves open at its end; its state is dropped."""
     if name not in state.nodes:
         return []

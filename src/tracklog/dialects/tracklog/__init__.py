@@ -3,7 +3,7 @@
 from tracklog.dialects import Dialect, Policy, share, text
 from tracklog.dialects.tracklog.meaning import FIELDS, facts, names, source
 from tracklog.dialects.tracklog.rules import rest, rules
-from tracklog.dialects.tracklog.shapes import KINDS, Frame
+from tracklog.dialects.tracklog.shapes import KINDS, TracklogEnvelope
 from tracklog.dialects.tracklog.writing import body_of, line, line_id, write
 from tracklog.model.event import Body, Envelope
 
@@ -33,7 +33,7 @@ dialect = Dialect(
     policy=Policy(kinds="closed", fields="open", identity="refuse", ignores=frozenset({"origin"})),
     kind_key="fact",
     kinds=KINDS,
-    frame=Frame,
+    frame=TracklogEnvelope,
     claim=claim,
     read=read,
     facts=facts,

@@ -52,7 +52,7 @@ class Origin(Shape):
     """
 
 
-class Frame(Shape):
+class TracklogEnvelope(Shape):
     """The keys that every line has."""
 
     id: Name
@@ -130,7 +130,7 @@ class Software(Shape):
     version: str | MISSING = MISSING
 
 
-class Began(Frame):
+class Began(TracklogEnvelope):
     """A run, an agent or a step began."""
 
     fact: Literal["Began"]
@@ -146,7 +146,7 @@ class Began(Frame):
     """Totals announced by the source."""
 
 
-class Ended(Frame):
+class Ended(TracklogEnvelope):
     """A run, an agent or a step ended."""
 
     fact: Literal["Ended"]
@@ -171,7 +171,7 @@ class Ended(Frame):
     """Totals counted by the source."""
 
 
-class Moved(Frame):
+class Moved(TracklogEnvelope):
     """An agent or a step changed its status."""
 
     fact: Literal["Moved"]
@@ -181,7 +181,7 @@ class Moved(Frame):
     reason: str | MISSING = MISSING
 
 
-class Called(Frame):
+class Called(TracklogEnvelope):
     """A tool was called."""
 
     fact: Literal["Called"]
@@ -197,7 +197,7 @@ class Called(Frame):
     """The source gave no id; the mapping made one that is unique in the run."""
 
 
-class Returned(Frame):
+class Returned(TracklogEnvelope):
     """A tool call returned."""
 
     fact: Literal["Returned"]
@@ -213,7 +213,7 @@ class Returned(Frame):
     synthetic_id: bool | MISSING = MISSING
 
 
-class Said(Frame):
+class Said(TracklogEnvelope):
     """A message or a thought."""
 
     fact: Literal["Said"]
@@ -229,7 +229,8 @@ class Said(Frame):
 
 
 class Decided(
-    Frame, json_schema_extra={"anyOf": [{"required": ["verdict"]}, {"required": ["score"]}]}
+    TracklogEnvelope,
+    json_schema_extra={"anyOf": [{"required": ["verdict"]}, {"required": ["score"]}]},
 ):
     """A verdict or a score."""
 
@@ -258,7 +259,7 @@ class Decided(
         return self
 
 
-class Asked(Frame):
+class Asked(TracklogEnvelope):
     """A question to a person."""
 
     fact: Literal["Asked"]
@@ -272,7 +273,7 @@ class Asked(Frame):
     expires: Utc | MISSING = MISSING
 
 
-class Answered(Frame):
+class Answered(TracklogEnvelope):
     """An answer to a question."""
 
     fact: Literal["Answered"]
@@ -293,7 +294,7 @@ LINKS: JsonDict = {
 }
 
 
-class Linked(Frame, json_schema_extra=LINKS):
+class Linked(TracklogEnvelope, json_schema_extra=LINKS):
     """Two runs, two agents or two names of one run belong together."""
 
     fact: Literal["Linked"]
@@ -324,7 +325,7 @@ class Linked(Frame, json_schema_extra=LINKS):
         return self
 
 
-class Spent(Frame):
+class Spent(TracklogEnvelope):
     """Tokens or money were spent."""
 
     fact: Literal["Spent"]
@@ -344,7 +345,7 @@ class Spent(Frame):
     bound: Literal["lower", "upper"] | MISSING = MISSING
 
 
-class Noted(Frame):
+class Noted(TracklogEnvelope):
     """Anything else, with the source's own kind."""
 
     fact: Literal["Noted"]
@@ -359,7 +360,7 @@ MARKS = ("tag", "score", "note", "seen", "withdraws")
 """The keys of which a mark has at least one."""
 
 
-class Marked(Frame, json_schema_extra={"anyOf": [{"required": [key]} for key in MARKS]}):
+class Marked(TracklogEnvelope, json_schema_extra={"anyOf": [{"required": [key]} for key in MARKS]}):
     """A person marked a run or one of its records; no status, count or time depends on it."""
 
     fact: Literal["Marked"]

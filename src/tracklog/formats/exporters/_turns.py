@@ -6,7 +6,7 @@ from tracklog.formats.exporters import ExportRecord, Spend, call_name, span_of
 from tracklog.model.fact import Called, Fact, Returned, Said, Spent
 
 
-class Calls:
+class CallCopies:
     """Recognises the copies of a call: the first report of a call, and of its return, is written.
 
     Two calls are the same when `join_call` of the folds says so.

@@ -19,7 +19,7 @@ from tracklog.formats.exporters import (
     text_of,
     words_of,
 )
-from tracklog.formats.exporters._turns import VOICES, Calls, ModelTurns, Turn
+from tracklog.formats.exporters._turns import VOICES, CallCopies, ModelTurns, Turn
 from tracklog.formats.loss import Fate
 from tracklog.model.fact import (
     FACTS,
@@ -129,7 +129,7 @@ class _Steps:
     def __init__(self, run: ExportRun) -> None:
         self.run = run
         self.steps: list[Step] = []
-        self.calls, self.turns = Calls(), ModelTurns()
+        self.calls, self.turns = CallCopies(), ModelTurns()
         self.turned: dict[int, tuple[Turn, Step]] = {}
         self.owner: dict[str, Step] = {}
         """The step of each call."""

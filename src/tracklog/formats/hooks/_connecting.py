@@ -42,7 +42,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class AgentConnection:
     """What is known of an agent."""
 
     agent: str
@@ -118,11 +118,11 @@ class Connections:
         text = _read(self.config(hook))
         return text is not None and self._is_in(hook, text)
 
-    def state(self, hook: Hook) -> Connection:
+    def state(self, hook: Hook) -> AgentConnection:
         """What is known of an agent."""
         sent, refused = (self.folder / f"{hook.name}.{end}" for end in ("sent", "refused"))
         when, why = _refusal(_read(refused))
-        return Connection(
+        return AgentConnection(
             agent=hook.name,
             connected=self.is_connected(hook),
             config=str(self.config(hook)),

@@ -14,7 +14,7 @@ import orjson
 
 from tracklog.formats.importers import HEAD, Raw, Reader, remember, utc_time, word
 from tracklog.formats.importers._block_facts import block_facts
-from tracklog.formats.providers import Reply, provider
+from tracklog.formats.providers import ReplyBuilder, provider
 from tracklog.model.fact import Began, Fact, Linked, Noted, Said, Spent
 
 Body = dict[str, Any]
@@ -50,11 +50,11 @@ def fingerprint(*parts: Any) -> str:
     return sha256(orjson.dumps(parts, default=str)).hexdigest()[:16]
 
 
-def reply_of(name: str, bodies: Iterable[Body]) -> Reply:
+def reply_of(name: str, bodies: Iterable[Body]) -> ReplyBuilder:
     """The reply that a provider's reader makes from some objects."""
     known = provider(name)
     assert known is not None
-    reply = Reply()
+    reply = ReplyBuilder()
     reading = known.read(reply)
     for body in bodies:
         if not reading.feed(body):
@@ -63,7 +63,7 @@ def reply_of(name: str, bodies: Iterable[Body]) -> Reply:
     return reply
 
 
-def response_facts(reply: Reply, id: str | None, **common: Any) -> list[Fact]:
+def response_facts(reply: ReplyBuilder, id: str | None, **common: Any) -> list[Fact]:
     """The facts of a response: messages, calls, results, failures, cost."""
     facts: list[Fact] = list(
         block_facts(
@@ -78,7 +78,7 @@ def response_facts(reply: Reply, id: str | None, **common: Any) -> list[Fact]:
     return facts
 
 
-def spent_fact(reply: Reply, key: str, name: str) -> Spent | None:
+def spent_fact(reply: ReplyBuilder, key: str, name: str) -> Spent | None:
     """The cost of a response; None where it has none."""
     usage = reply.meta.get("usage")
     if not usage:
@@ -150,7 +150,7 @@ class ExchangeReader(Reader):
         """The facts of a message of a request."""
 
     @abstractmethod
-    def echo(self, bodies: list[Body], reply: Reply) -> list[Any]:
+    def echo(self, bodies: list[Body], reply: ReplyBuilder) -> list[Any]:
         """A response in the form in which a later request repeats it."""
 
     def names(self, response: Body) -> list[str | None]:

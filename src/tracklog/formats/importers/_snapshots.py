@@ -15,7 +15,7 @@ import orjson
 
 from tracklog.formats.importers import DAMAGED, Form, LineWriter, Raw, Reader, word
 from tracklog.formats.importers._records import beginning_of
-from tracklog.formats.importers._sqlite import MAGIC, WAL, Unreadable, columns, connected
+from tracklog.formats.importers._sqlite import MAGIC, WAL, UnreadableDatabase, columns, connected
 from tracklog.formats.providers import is_text
 from tracklog.model.event import Body
 from tracklog.model.fact import Began, Fact, Linked, Noted
@@ -155,8 +155,8 @@ def stored(
                     gone = {"id": id, "run": run_of(id), "digest": seen[id][0]}
                     yield Raw(0, b"", {GONE: gone}, through=size)
                     del seen[id]
-        except (Unreadable, UnicodeDecodeError, LookupError) as error:
-            if isinstance(error, Unreadable) and error.is_busy:
+        except (UnreadableDatabase, UnicodeDecodeError, LookupError) as error:
+            if isinstance(error, UnreadableDatabase) and error.is_busy:
                 raise
             # Damage may also change the names of columns.
             flaw = ("unreadable", f"the database is damaged: {error}")

@@ -18,7 +18,7 @@ WAL = "-wal"
 """The end of the name of the write-ahead log beside a database."""
 
 
-class Unreadable(OSError):
+class UnreadableDatabase(OSError):
     """A database that cannot be read now: it is damaged, or another program holds it."""
 
     @property
@@ -29,7 +29,7 @@ class Unreadable(OSError):
 
 @contextmanager
 def connected(path: Path) -> Iterator[sqlite3.Connection]:
-    """A database, opened read-only; every failure of SQLite is `Unreadable`.
+    """A database, opened read-only; every failure of SQLite is `UnreadableDatabase`.
 
     There is no transaction around several queries: a program that writes the database never waits
     longer than one query takes. What changes in between is found by the next import.
@@ -39,7 +39,7 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
         connection = _open(path)
         yield connection
     except (sqlite3.Error, UnicodeDecodeError) as error:  # its message quotes what is damaged
-        raise Unreadable(0, f"SQLite says: {error}") from error
+        raise UnreadableDatabase(0, f"SQLite says: {error}") from error
     finally:
         if connection is not None:
             connection.close()
@@ -51,7 +51,7 @@ def _open(path: Path) -> sqlite3.Connection:
         size = file.seek(0, os.SEEK_END)
     page = int.from_bytes(header[16:18], "big")
     if header.startswith(MAGIC) and size % (65536 if page == 1 else page or 512):
-        raise Unreadable(0, "its end is missing")  # SQLite would read zeros instead
+        raise UnreadableDatabase(0, "its end is missing")  # SQLite would read zeros instead
     # A database in the mode of a log without the log is at rest. To open it the ordinary way would
     # create files beside it.
     rests = header[18:20] == b"\x02\x02" and not path.with_name(path.name + WAL).exists()
@@ -79,7 +79,7 @@ def tables_of(path: Path) -> Mapping[str, frozenset[str]]:
     try:
         with connected(path) as connection:
             return columns(connection)
-    except Unreadable as error:
+    except UnreadableDatabase as error:
         if error.is_busy:
             raise
         return {}

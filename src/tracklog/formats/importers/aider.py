@@ -44,7 +44,7 @@ FORWARDED = re.compile(r"(/[a-z-]+ (.+))\n+\2", re.DOTALL)
 QUARTER = 900
 
 
-class Block(NamedTuple):
+class SessionPiece(NamedTuple):
     """A piece of a session: what a person typed, what the program printed, or an answer."""
 
     kind: str
@@ -135,7 +135,7 @@ def sessions(text: str) -> Iterator[tuple[str, int, str]]:
         yield mark[1], number, text[mark.end() : following.start() if following else len(text)]
 
 
-def blocks_of(text: str) -> Iterator[Block]:
+def blocks_of(text: str) -> Iterator[SessionPiece]:
     """The pieces of a session, in order; the text after a commit is its message, no answer."""
     kind, lines = "", list[str]()
     for line in [*(each.removesuffix("\r") for each in text.split("\n")), None]:
@@ -155,7 +155,7 @@ def blocks_of(text: str) -> Iterator[Block]:
         if next_kind != kind:
             content = "\n".join(lines).strip()
             if content:
-                yield Block(kind or "answer", content)
+                yield SessionPiece(kind or "answer", content)
             kind, lines = next_kind, []
         if line is not None:
             cut = line[5:] if next_kind == "typed" else line.removeprefix("> ")

@@ -14,7 +14,7 @@ from tracklog.formats.importers._exchanges import (
     obj,
     reply_of,
 )
-from tracklog.formats.providers import Reply
+from tracklog.formats.providers import ReplyBuilder
 from tracklog.model.fact import Fact
 
 NAME = "anthropic"
@@ -70,7 +70,7 @@ class AnthropicReader(ExchangeReader):
             return list(block_facts(blocks))
         return list(block_facts(blocks, role="system" if role == "system" else "user"))
 
-    def echo(self, bodies: list[Body], reply: Reply) -> list[Any]:  # noqa: ARG002  # the shape
+    def echo(self, bodies: list[Body], reply: ReplyBuilder) -> list[Any]:  # noqa: ARG002  # the shape
         content = [
             {"type": each["type"], "text": each.get("text"), "id": each.get("tool_id")}
             for each in reply.blocks

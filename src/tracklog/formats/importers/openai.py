@@ -16,7 +16,7 @@ from tracklog.formats.importers._exchanges import (
     previous,
     reply_of,
 )
-from tracklog.formats.providers import Reply
+from tracklog.formats.providers import ReplyBuilder
 from tracklog.model.fact import Fact, Role, Said
 
 NAME = "openai"
@@ -86,7 +86,7 @@ class OpenaiReader(ExchangeReader):
         response = {"object": "response", "output": [message]}
         return list(block_facts(reply_of(NAME, [response]).blocks))
 
-    def echo(self, bodies: list[Body], reply: Reply) -> list[Any]:
+    def echo(self, bodies: list[Body], reply: ReplyBuilder) -> list[Any]:
         outputs = [items((obj(body.get("response")) or body).get("output")) for body in bodies]
         for each in reversed(outputs):
             if each:

@@ -6,7 +6,7 @@ Only this package knows the details of a provider; importers and `exec` share it
 It is total: whatever the bytes are, it raises nothing and loses no line that can be read.
 
 To write another: a file here that ends with `provider = Provider(...)`, whose `StreamReader` is
-fed one object after the other and adds the blocks to a `Reply`.
+fed one object after the other and adds the blocks to a `ReplyBuilder`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Literal, NamedTuple, Protocol
 
-from tracklog.formats.providers._reply import Reply, ReplyReport, ReplyStatus
+from tracklog.formats.providers._reply import ReplyBuilder, ReplyReport, ReplyStatus
 from tracklog.formats.providers._values import (
     BROKEN,
     Body,
@@ -47,7 +47,7 @@ __all__ = [
     "Normaliser",
     "Profile",
     "Provider",
-    "Reply",
+    "ReplyBuilder",
     "ReplyReport",
     "ReplyStatus",
     "StreamReader",
@@ -105,7 +105,7 @@ class Provider:
 
     name: str
     about: str
-    read: Callable[["Reply"], StreamReader]
+    read: Callable[["ReplyBuilder"], StreamReader]
     compat: Callable[[Body], Iterable[Body] | None]
     """The original's mapping of one object, for comparisons; None where it drops the line."""
     aliases: tuple[str, ...] = ()
@@ -134,7 +134,7 @@ class Normaliser:
         self, name: str, profile: Profile = "full", *, keep_partials: bool = False
     ) -> None:
         self.report = ReplyReport()
-        self.reply = Reply(self.report)
+        self.reply = ReplyBuilder(self.report)
         self.reply.keep_partials = keep_partials
         self.provider = provider(name)
         self._compat = profile == "compat"

@@ -41,7 +41,7 @@ class ReplyReport:
         return {key: value for key, value in counts.items() if value}
 
 
-class Reply:
+class ReplyBuilder:
     """The reply of an agent while it is read: blocks in the order of the stream, each once."""
 
     def __init__(self, report: ReplyReport | None = None) -> None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from tracklog.formats.providers import (
     Body,
     Provider,
-    Reply,
+    ReplyBuilder,
     WrongType,
     count,
     foreign,
@@ -138,7 +138,7 @@ def _kind(delta: Body) -> str:
     return kinds.get(text(delta.get("type")) or "", "tool_use")
 
 
-class ToolUse(NamedTuple):
+class ToolUseBlock(NamedTuple):
     """A tool call among the content of a message."""
 
     id: str | None
@@ -148,7 +148,7 @@ class ToolUse(NamedTuple):
     by_provider: bool = False
 
 
-class ToolResult(NamedTuple):
+class ToolResultBlock(NamedTuple):
     """The result of a tool call among the content of a message."""
 
     id: str | None
@@ -157,7 +157,7 @@ class ToolResult(NamedTuple):
     """Whether it is marked as failed or as successful."""
 
 
-Part = ToolUse | ToolResult | Body
+Part = ToolUseBlock | ToolResultBlock | Body
 """A call, a result, or a block that is neither."""
 
 
@@ -176,7 +176,7 @@ def part_of(element: Any) -> Part | None:
     if kind in USES:
         name, server = word(element.get("name")), word(element.get("server_name"))
         given = element.get("input")
-        return ToolUse(word(element.get("id")), name, given, server, kind == "server_tool_use")
+        return ToolUseBlock(word(element.get("id")), name, given, server, kind == "server_tool_use")
     if kind == "thinking" and is_text(element.get("thinking", "")):
         return element if "thinking" in element else {**element, "thinking": ""}
     if kind == "redacted_thinking":
@@ -185,23 +185,23 @@ def part_of(element: Any) -> Part | None:
     return _result(element) if kind.endswith("tool_result") else foreign(kind, element)
 
 
-def _result(element: Body) -> ToolResult:
+def _result(element: Body) -> ToolResultBlock:
     wrong, content = element.get("is_error"), element.get("content")
     if isinstance(content, dict) and str(content.get("type", "")).endswith("_error"):
         wrong = True
     id = word(element.get("tool_use_id")) or word(element.get("id"))
-    return ToolResult(id, content, wrong if isinstance(wrong, bool) else None)
+    return ToolResultBlock(id, content, wrong if isinstance(wrong, bool) else None)
 
 
-def write_block(reply: Reply, element: Any, **extras: Any) -> Body | None:
+def write_block(reply: ReplyBuilder, element: Any, **extras: Any) -> Body | None:
     """One element of a message's content, as a block of a reply."""
     part = part_of(element)
     if part is None:
         return None
-    if isinstance(part, ToolUse):
+    if isinstance(part, ToolUseBlock):
         more = {"tool_server": part.server, **extras}
         return reply.call(part.id, part.tool, part.input, **more)
-    if isinstance(part, ToolResult):
+    if isinstance(part, ToolResultBlock):
         return reply.result(part.id, part.content, is_error=part.wrong, **extras)
     if part["type"] == "stream":
         reply.unknown(element, **extras)
@@ -225,7 +225,7 @@ class _Message:
 class ClaudeStreamReader:
     """Reads the stream of one agent and of its sub-agents."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: ReplyBuilder) -> None:
         self.reply = reply
         self._messages: dict[tuple[str, str | None], _Message] = {}
         self._drafts: dict[str | None, Draft] = {}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tracklog.formats.providers import (
     Body,
     Provider,
-    Reply,
+    ReplyBuilder,
     WrongType,
     added,
     count,
@@ -106,7 +106,7 @@ def return_of(item: Body) -> CodexResult:
 class CodexStreamReader:
     """Reads the stream of one thread."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: ReplyBuilder) -> None:
         self.reply = reply
         self._turns = 0
         self._usage: Body = {}

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from tracklog.formats.providers import (
     Body,
     Provider,
-    Reply,
+    ReplyBuilder,
     added,
     count,
     is_text,
@@ -96,7 +96,7 @@ def thought_of(data: Body) -> Body | None:
 class CopilotStreamReader:
     """Reads the events of one session."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: ReplyBuilder) -> None:
         self.reply = reply
         self._drafts: dict[str, tuple[str, str]] = {}
         """Incomplete messages and thoughts, by id: their type and text so far."""

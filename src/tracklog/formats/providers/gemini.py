@@ -7,7 +7,7 @@ from typing import Any
 from tracklog.formats.providers import (
     Body,
     Provider,
-    Reply,
+    ReplyBuilder,
     WrongType,
     count,
     dumped,
@@ -89,7 +89,7 @@ def thought_of(thought: Any) -> Body:
 class GeminiStreamReader:
     """Reads the stream of one conversation."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: ReplyBuilder) -> None:
         self.reply = reply
         self._growing: Body | None = None
         """The text that the next delta continues."""

@@ -6,7 +6,7 @@ from typing import Any
 from tracklog.formats.providers import (
     Body,
     Provider,
-    Reply,
+    ReplyBuilder,
     WrongType,
     count,
     input_of,
@@ -72,7 +72,7 @@ def thought_of(item: Body) -> str | None:
     return None
 
 
-def write_item(reply: Reply, item: Any, **extras: Any) -> None:
+def write_item(reply: ReplyBuilder, item: Any, **extras: Any) -> None:
     """One item of a response's output, as blocks."""
     fields = obj(item)
     kind = text(fields.get("type")) or ""
@@ -95,7 +95,9 @@ def write_item(reply: Reply, item: Any, **extras: Any) -> None:
             reply.unknown(item, **extras)
 
 
-def _write_built_in(reply: Reply, kind: str, id: str | None, fields: Body, extras: Body) -> None:
+def _write_built_in(
+    reply: ReplyBuilder, kind: str, id: str | None, fields: Body, extras: Body
+) -> None:
     named = word(fields.get("name")) or kind
     used = ("id", "call_id", "type", "status", "result", "output", "results", "error")
     input = fields.get("arguments", {k: v for k, v in fields.items() if k not in used} or None)
@@ -108,7 +110,7 @@ def _write_built_in(reply: Reply, kind: str, id: str | None, fields: Body, extra
             break
 
 
-def _write_parts(reply: Reply, content: Any, **extras: Any) -> None:
+def _write_parts(reply: ReplyBuilder, content: Any, **extras: Any) -> None:
     for kind, value in parts_of(content):
         if kind == "text":
             reply.text(value, **extras)
@@ -118,7 +120,7 @@ def _write_parts(reply: Reply, content: Any, **extras: Any) -> None:
             reply.unknown(value, **extras)
 
 
-def write_message(reply: Reply, message: Any, **extras: Any) -> None:
+def write_message(reply: ReplyBuilder, message: Any, **extras: Any) -> None:
     """One message of a chat completion, as blocks."""
     fields = obj(message)
     if fields.get("role") == "tool":
@@ -148,7 +150,7 @@ def _function(call: Any) -> Body:
 class OpenaiStreamReader:
     """Reads the events, the chunks or the one body of a response."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: ReplyBuilder) -> None:
         self.reply = reply
         self._text: Body | None = None
         self._thought: Body | None = None

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from tracklog import Body, Log, Record, TapeMiss, TracklogError, stamp
-from tracklog.dialects.fishbowl import Frame, dialect
+from tracklog.dialects.fishbowl import FishbowlEnvelope, dialect
 from tracklog.hosts.fishbowl import finale, judge
 from tracklog.hosts.fishbowl.agents import take_turn
 from tracklog.hosts.fishbowl.governor import BudgetExceeded
@@ -321,7 +321,7 @@ class Conductor:
             "created_at": self._now(),
             "schema_version": 1,
         }
-        Frame.model_validate(body)  # BOWL-61: before it is appended
+        FishbowlEnvelope.model_validate(body)  # BOWL-61: before it is appended
         self._own += 1
         self.state.step(body)
         self._unwritten.append(body)

@@ -38,7 +38,7 @@ class Words(NamedTuple):
     text: str
 
 
-class Answer(NamedTuple):
+class QueryResult(NamedTuple):
     """The answer to an SQL query."""
 
     columns: list[str]
@@ -170,7 +170,7 @@ class Index(Protocol):
     def silent(self, seqs: Iterable[int]) -> set[int]:
         """Those of the records that were applied as silent."""
 
-    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
+    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> QueryResult:
         """The answer to one SQL query; a query that could change something is a `BadQuery`."""
 
     def close(self) -> None:

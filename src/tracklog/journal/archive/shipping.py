@@ -17,11 +17,11 @@ from tracklog.journal.archive.reader import (
     name_of,
     size_line,
 )
-from tracklog.journal.copying import Part, check_link
+from tracklog.journal.copying import ChainPart, check_link
 from tracklog.journal.frame import record, seq_of
 from tracklog.journal.leases import lease
 from tracklog.journal.merkle import Head
-from tracklog.journal.storages import Moved, Storage, Tiered
+from tracklog.journal.storages import MovedToArchive, Storage, Tiered
 from tracklog.journal.stores import Store
 from tracklog.model.errors import BadBackup, NoSuchBlob, Overtaken, TracklogError
 
@@ -67,7 +67,7 @@ class Archiver:
         head = self._store.head()
         if head == known:
             return 0
-        parts: list[Part] = []
+        parts: list[ChainPart] = []
         size = 0
         for part in _behind(self._store, known, head):
             parts.append(part)
@@ -78,7 +78,7 @@ class Archiver:
             known = self._put(known, parts)
         return known.through - before.through
 
-    def move_old(self, before: str) -> Moved:
+    def move_old(self, before: str) -> MovedToArchive:
         """Move what was stored before that time out of the storage, which then reads it from here."""
         if not isinstance(self._storage, Tiered):
             raise TracklogError(
@@ -90,7 +90,7 @@ class Archiver:
     def _known(self) -> Head:
         return self._reader.head() if self._reader.shipments else self._store.origin()
 
-    def _put(self, before: Head, parts: Sequence[Part]) -> Head:
+    def _put(self, before: Head, parts: Sequence[ChainPart]) -> Head:
         """Write the objects of a shipment, the chain last, and prove what was written."""
         number = len(self._reader.shipments) + 1
         chain = bytes.fromhex(before.chain)
@@ -226,7 +226,7 @@ def blobs_in(frames: Iterable[bytes]) -> set[str]:
     }
 
 
-def _behind(store: Store, known: Head, head: Head) -> Iterator[Part]:
+def _behind(store: Store, known: Head, head: Head) -> Iterator[ChainPart]:
     """The links of a journal behind one of its heads, each with its frames."""
     origin = store.origin()
     if known.through < origin.through:
@@ -244,10 +244,10 @@ def _behind(store: Store, known: Head, head: Head) -> Iterator[Part]:
         if link.through > head.through:
             break
         if link.kind == "group":
-            yield Part(link, _frames(store, at, link.through))
+            yield ChainPart(link, _frames(store, at, link.through))
             at = link.through
         else:
-            yield Part(link, [f for f in store.read(link.seq - 1, 1) if seq_of(f) == link.seq])
+            yield ChainPart(link, [f for f in store.read(link.seq - 1, 1) if seq_of(f) == link.seq])
         if (link.through, link.chain.hex()) == head:
             break
     if not met:

@@ -19,7 +19,7 @@ from tracklog.journal.checkpoints.notes import (
     verified,
 )
 from tracklog.journal.checkpoints.trees import FILE, Trees, added
-from tracklog.journal.comparing import RESTORE_FIRST, Fault
+from tracklog.journal.comparing import RESTORE_FIRST, RecordFault
 from tracklog.journal.storages import Storage
 from tracklog.model.errors import BadCheckpoint, NotExtended
 
@@ -177,7 +177,7 @@ class Compared(NamedTuple):
     """A journal beside a checkpoint."""
 
     checkpoint: Checkpoint
-    faults: list[Fault]
+    faults: list[RecordFault]
     """What is not as the checkpoint says; none where the journal continues it."""
     notes: tuple[str, ...] = ()
     """What could not be compared."""
@@ -194,20 +194,20 @@ def compare(storage: Storage, checkpoint: Checkpoint) -> Compared:
     if store.last < size:
         end = store.last
         why = f"is gone: the checkpoint has {size} records, {end} is the last"
-        return Compared(checkpoint, [Fault(end + 1, why)], (RESTORE_FIRST,))
+        return Compared(checkpoint, [RecordFault(end + 1, why)], (RESTORE_FIRST,))
     path = storage.folder / FILE
     pruned = min(store.origin().through, size)
     known = Trees(path, readonly=True) if path.exists() else Trees()
     with known, Trees() as trees:
         if pruned and known.size < pruned:
             why = f"was pruned, and so were those up to {pruned}; their hashes are not here"
-            return Compared(checkpoint, [Fault(1, why)])
+            return Compared(checkpoint, [RecordFault(1, why)])
         trees.fill(known.hash_of(seq) for seq in range(1, pruned + 1))
         records = enumerate(added(store, pruned, size), pruned + 1)
         while batch := list(islice(records, _BATCH)):
             gap = next((place for place, record in batch if record.seq != place), None)
             if gap is not None:
-                return Compared(checkpoint, [Fault(gap, "is gone")])
+                return Compared(checkpoint, [RecordFault(gap, "is gone")])
             trees.add(record for _, record in batch)
         if trees.root() != checkpoint.root:
             return Compared(checkpoint, [_first_changed(known, trees, checkpoint, pruned)])
@@ -215,18 +215,20 @@ def compare(storage: Storage, checkpoint: Checkpoint) -> Compared:
             note = f"the runs were not compared: records up to {pruned} were pruned"
             return Compared(checkpoint, [], (note,))
         if checkpoint.runs is not None and (trees.runs, trees.runs_root()) != checkpoint[3:]:
-            return Compared(checkpoint, [Fault(0, "the runs are not those of the checkpoint")])
+            return Compared(
+                checkpoint, [RecordFault(0, "the runs are not those of the checkpoint")]
+            )
         return Compared(checkpoint, [])
 
 
-def _first_changed(known: Trees, trees: Trees, checkpoint: Checkpoint, pruned: int) -> Fault:
+def _first_changed(known: Trees, trees: Trees, checkpoint: Checkpoint, pruned: int) -> RecordFault:
     """The first record that differs, where the tree file still is that of the checkpoint."""
     size = checkpoint.size
     if known.size >= size and known.root(size) == checkpoint.root:
         for seq in range(pruned + 1, size + 1):
             if known.hash_of(seq) != trees.hash_of(seq):
-                return Fault(seq, "is not the record that was signed")
-    return Fault(0, f"the first {size} records are not those of the checkpoint")
+                return RecordFault(seq, "is not the record that was signed")
+    return RecordFault(0, f"the first {size} records are not those of the checkpoint")
 
 
 def _last(trees: Trees) -> Note | None:

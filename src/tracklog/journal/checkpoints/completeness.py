@@ -11,7 +11,7 @@ from tracklog.journal.checkpoints import tree
 from tracklog.journal.checkpoints.checkpoint import Checkpoint, last_checkpoint, read_checkpoint
 from tracklog.journal.checkpoints.notes import Note, Verifier, read_note
 from tracklog.journal.checkpoints.trees import FILE, Trees, digest_after, run_entry
-from tracklog.journal.comparing import Fault
+from tracklog.journal.comparing import RecordFault
 from tracklog.journal.frame import Run
 from tracklog.journal.storages import Storage
 
@@ -57,29 +57,29 @@ def check_completeness(
     records: Sequence[tuple[int, bytes]],
     checkpoint: Note | None = None,
     keys: Sequence[Verifier] = (),
-) -> Iterator[Fault]:
+) -> Iterator[RecordFault]:
     """What does not fit between the records of a run, by number and leaf, and its completeness.
 
     A checkpoint that is given must be that of the proof; all keys must have signed it.
     """
     if proof is None:
         if checkpoint is not None or keys:
-            yield Fault(0, "the proof does not say that the run is complete")
+            yield RecordFault(0, "the proof does not say that the run is complete")
         return
     note = read_note(proof["checkpoint"].encode())
     # The one that is given may have more signatures: witnesses sign after the export.
     stated, _ = read_checkpoint(note if checkpoint is None else checkpoint, keys)
     if checkpoint is not None and checkpoint.text != note.text:
-        yield Fault(0, "the proof is for another checkpoint")
+        yield RecordFault(0, "the proof is for another checkpoint")
     entry = proof["entry"].encode()
     path = [bytes.fromhex(each) for each in proof["path"]]
     top = tree.root_of(tree.leaf_hash(entry), proof["number"], stated.runs or 0, path)
     if top is None or top != stated.runs_root:
-        yield Fault(0, "the checkpoint does not have this run as the proof says")
+        yield RecordFault(0, "the checkpoint does not have this run as the proof says")
     digest, count = bytes(32), 0
     for seq, leaf in takewhile(lambda record: record[0] <= stated.size, records):
         digest, count = digest_after(digest, seq, leaf), count + 1
     if orjson.loads(entry) != [*run, count, digest.hex()]:
-        yield Fault(
+        yield RecordFault(
             0, f"up to record {stated.size}, a record of this run was left out, added or changed"
         )

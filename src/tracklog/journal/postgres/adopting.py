@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 
-from tracklog.journal.copying import Part, check_link, group_of
+from tracklog.journal.copying import ChainPart, check_link, group_of
 from tracklog.journal.merkle import ORIGIN, Head
 from tracklog.journal.postgres import schema as tables
 from tracklog.journal.postgres.connections import Connection
@@ -23,10 +23,10 @@ class PostgresReceiver:
     def head(self) -> Head:
         return self._store.head()
 
-    def adopt(self, origin: Head, parts: Iterator[Part]) -> None:
+    def adopt(self, origin: Head, parts: Iterator[ChainPart]) -> None:
         self._begin(origin)
         known, met = self.head(), self.head() == origin
-        batch: list[Part] = []
+        batch: list[ChainPart] = []
         size = 0
         for part in parts:
             if not met:
@@ -62,7 +62,7 @@ class PostgresReceiver:
                 (origin.through + 1, origin.through, *[bytes.fromhex(origin.chain)] * 2),
             )
 
-    def _store_parts(self, parts: list[Part]) -> None:
+    def _store_parts(self, parts: list[ChainPart]) -> None:
         store = self._store
         with store.writing() as (connection, head):
             last, chain = head[1], bytes(head[2])
@@ -84,7 +84,7 @@ class PostgresReceiver:
                         store.retention.replace(connection, link.seq, frame)
                 last, chain = link.through, link.chain
 
-    def _group(self, connection: Connection, part: Part, first: int) -> None:
+    def _group(self, connection: Connection, part: ChainPart, first: int) -> None:
         link, frames = part
         if len(frames) != link.through - first + 1:
             raise BadBackup(

@@ -13,7 +13,7 @@ from tracklog.journal.postgres.cold import Pointer
 from tracklog.journal.postgres.connections import Database
 from tracklog.journal.postgres.groups import COLD, unpacked
 from tracklog.journal.postgres.schema import FORMAT
-from tracklog.journal.storages import Moved
+from tracklog.journal.storages import MovedToArchive
 from tracklog.model.errors import NoSuchObject
 
 LARGE = 1 << 20
@@ -21,7 +21,7 @@ LARGE = 1 << 20
 _GROUPS = 64  # rows that are compared at once
 
 
-def move_old(database: Database, schema: str, reader: ArchiveReader, before: str) -> Moved:
+def move_old(database: Database, schema: str, reader: ArchiveReader, before: str) -> MovedToArchive:
     """Move the groups that were received before that time, and large values, to an archive.
 
     A group is moved if the archive has its frames byte for byte. One that is erased meanwhile stays:
@@ -36,7 +36,7 @@ def move_old(database: Database, schema: str, reader: ArchiveReader, before: str
         for at in range(0, len(throughs), _GROUPS):
             more, freed = _move(database, schema, pointer, frames, throughs[at : at + _GROUPS])
             records, size = records + more, size + freed
-    return Moved(records, size, _move_blobs(database, schema, reader.objects, before))
+    return MovedToArchive(records, size, _move_blobs(database, schema, reader.objects, before))
 
 
 def _old(

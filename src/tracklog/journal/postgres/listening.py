@@ -12,7 +12,7 @@ _POLL = 1.0  # seconds after which a waiting reader looks by itself
 _PAUSE = 0.2  # seconds before a lost connection is made again
 
 
-class Listener:
+class NotificationListener:
     """One connection that listens on one channel, and a number that grows."""
 
     def __init__(self, database: Database, channel: str) -> None:

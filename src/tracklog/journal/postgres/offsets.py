@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from tracklog.journal.frame import Mark
-from tracklog.journal.offsets import MOST_SOURCES, Place
+from tracklog.journal.offsets import MOST_SOURCES, SourceOffset
 from tracklog.journal.postgres.connections import Database
 
 _COLUMNS = "source, through, seq, sha256, verdicts"
@@ -20,9 +20,9 @@ class PostgresOffsets:
         self._mutex = threading.Lock()
         self._cursor: int | None = None
         """The record up to which `_places` is current; None before the first question."""
-        self._places: OrderedDict[str, Place | None] = OrderedDict()
+        self._places: OrderedDict[str, SourceOffset | None] = OrderedDict()
 
-    def place(self, source: str) -> Place | None:
+    def place(self, source: str) -> SourceOffset | None:
         """How far a source was recorded, by the last mark that the journal still holds."""
         with self._mutex:
             if self._cursor is None:
@@ -30,7 +30,7 @@ class PostgresOffsets:
                 self._cursor = int(self._database.ask(ask)[0][0])
             return self._ask(source)
 
-    def is_at(self, source: str, place: Place | None, before: int) -> bool:
+    def is_at(self, source: str, place: SourceOffset | None, before: int) -> bool:
         """Whether a source is still at its place, by the records before that number."""
         with self._mutex:
             if self._cursor is not None and self._cursor < before - 1:
@@ -48,7 +48,7 @@ class PostgresOffsets:
         """Take over what this process appended, so that it need not be read."""
         if seqs and mark is not None:
             with self._mutex:
-                place = Place(mark.through, seqs[0], mark.sha256, mark.verdicts)
+                place = SourceOffset(mark.through, seqs[0], mark.sha256, mark.verdicts)
                 known = self._places.get(mark.source)
                 if known is None or known.seq < place.seq:
                     self._put(mark.source, place)
@@ -60,19 +60,19 @@ class PostgresOffsets:
     def _stored(self) -> str:
         return f"m.seq >= (SELECT first FROM {self._schema}.head)"
 
-    def _ask(self, source: str) -> Place | None:
+    def _ask(self, source: str) -> SourceOffset | None:
         ask = f"SELECT {_COLUMNS} FROM {self._schema}.marks m WHERE source = %b AND {self._stored}"
         rows = self._database.ask(ask, (source.encode("utf-8", "surrogatepass"),))
-        place = Place(*rows[0][1:]) if rows else None
+        place = SourceOffset(*rows[0][1:]) if rows else None
         self._put(source, place)
         return place
 
     def _catch_up(self) -> None:
         ask = f"SELECT {_COLUMNS} FROM {self._schema}.marks WHERE seq > %s ORDER BY seq"
         for source, *parts in self._database.ask(ask, (self._cursor,)):
-            self._put(_text(source), Place(*parts))
+            self._put(_text(source), SourceOffset(*parts))
 
-    def _put(self, source: str, place: Place | None) -> None:
+    def _put(self, source: str, place: SourceOffset | None) -> None:
         self._places[source] = place
         self._places.move_to_end(source)
         if len(self._places) > MOST_SOURCES:

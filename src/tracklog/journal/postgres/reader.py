@@ -12,7 +12,7 @@ from tracklog.journal.merkle import Head, Link
 from tracklog.journal.postgres.cold import ColdGroups
 from tracklog.journal.postgres.connections import PATIENCE, Database, Row
 from tracklog.journal.postgres.groups import columns, link_of, name, text
-from tracklog.journal.postgres.listening import Listener
+from tracklog.journal.postgres.listening import NotificationListener
 from tracklog.model.errors import StoreBroken
 
 _GROUPS = 256  # rows that are read at once
@@ -32,7 +32,7 @@ class PostgresReader:
         """The head as it was asked for last."""
         self._caching = threading.Lock()
         self._held: OrderedDict[int, tuple[str, list[bytes]]] = OrderedDict()
-        self._listener: Listener | None = None
+        self._listener: NotificationListener | None = None
 
     @property
     def first(self) -> int:
@@ -141,12 +141,12 @@ class PostgresReader:
             listener.wait(after, left)
         return False
 
-    def _listening(self) -> Listener:
+    def _listening(self) -> NotificationListener:
         with self._caching:
             if self._listener is None:
                 if self._closed:
                     raise StoreBroken("the store is closed", "open it again")
-                self._listener = Listener(self.database, self.schema)
+                self._listener = NotificationListener(self.database, self.schema)
             return self._listener
 
     def forget(self) -> None:

@@ -22,7 +22,7 @@ class Places(NamedTuple):
     offsets: "array[int]"
 
 
-class Runs:
+class SegmentRuns:
     """Where each run's records are in one segment, learnt by reading it once."""
 
     def __init__(self, first: int) -> None:

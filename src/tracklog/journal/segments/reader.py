@@ -22,14 +22,14 @@ from tracklog.journal.segments import (
     segment_path,
     still,
 )
-from tracklog.journal.segments.places import Places, Runs, SavedRuns, StaleRuns, load_runs
+from tracklog.journal.segments.places import Places, SavedRuns, SegmentRuns, StaleRuns, load_runs
 from tracklog.model.errors import StoreBroken
 
 _MOST = 1 << 23  # bytes that one reading returns, unless a single record is longer
 _POLL = 0.02
 
 
-class Reader:
+class SegmentReader:
     """Reads a folder of segments while others write it: no lock, any number of threads."""
 
     def __init__(self, folder: Path) -> None:
@@ -44,7 +44,7 @@ class Reader:
         self._cursors: OrderedDict[tuple[int, int, int], int] = OrderedDict()
         self._saved: OrderedDict[int, SavedRuns] = OrderedDict()
         self._rows = 0
-        self._open: Runs | None = None
+        self._open: SegmentRuns | None = None
         self._grew = threading.Condition()
         self._waiting = 0
 
@@ -267,7 +267,7 @@ class Reader:
             places = known.places.get(run)
             return places and Places(places.marks[:], places.offsets[:])
 
-    def _directory(self, fd: int, first: int) -> SavedRuns | Runs:
+    def _directory(self, fd: int, first: int) -> SavedRuns | SegmentRuns:
         """Of the segment that is open: in memory, read on; of a sealed one: saved beside it."""
         if first in self._saved:
             self._saved.move_to_end(first)
@@ -285,11 +285,11 @@ class Reader:
         saved = load_runs(path, first, size, self._seal(first))
         return saved and self._keep(saved)
 
-    def _learnt(self, fd: int, first: int) -> Runs:
+    def _learnt(self, fd: int, first: int) -> SegmentRuns:
         """The table of a segment, made by reading it; that of a sealed segment is saved."""
         last, size = self._look(), os.fstat(fd).st_size
         at = bisect_right(self._firsts, first)
-        runs = self._open if self._open and self._open.first == first else Runs(first)
+        runs = self._open if self._open and self._open.first == first else SegmentRuns(first)
         if at == len(self._firsts):
             runs.learn(fd, size, last)
             self._open = runs

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tracklog.journal.disk import Disk, write_file
 from tracklog.journal.segments import FORMAT, check_format, firsts
-from tracklog.journal.segments.writer import Writer
+from tracklog.journal.segments.writer import SegmentWriter
 from tracklog.model.errors import BadFormat, StoreBroken
 from tracklog.model.event import Finding
 
@@ -40,7 +40,7 @@ def upgrade(home: Path, disk: Disk) -> list[Finding]:
 def _seal(home: Path, folder: str, disk: Disk) -> list[Finding]:
     if not firsts(home / folder):
         return []
-    writer = Writer(home, folder, 0, disk, format=1)
+    writer = SegmentWriter(home, folder, 0, disk, format=1)
     try:
         with writer.exclusive():
             if writer.full:

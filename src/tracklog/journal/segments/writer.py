@@ -28,7 +28,7 @@ from tracklog.model.errors import JournalFull, NotAppended, NotDurable, StoreBro
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class Writer(OpenSegment):
+class SegmentWriter(OpenSegment):
     """The one place from which a folder of segments is changed."""
 
     def __init__(
@@ -223,7 +223,7 @@ class Writer(OpenSegment):
 class _Exclusive:
     """The lock of a folder, held; the operating system's errors leave it in our words."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: SegmentWriter) -> None:
         self.writer = writer
 
     def __enter__(self) -> None:
@@ -252,7 +252,7 @@ class _Exclusive:
             self.writer._mutex.release()
 
 
-def _translated(error: OSError, writer: Writer) -> NotAppended:
+def _translated(error: OSError, writer: SegmentWriter) -> NotAppended:
     reason = error.strerror or str(error)
     if error.errno in _FULL:
         return JournalFull(

@@ -16,7 +16,7 @@ from tracklog.journal.frame import Mark
 from tracklog.journal.journal import Journal
 from tracklog.journal.leases import Leases
 from tracklog.journal.merkle import Head
-from tracklog.journal.offsets import Place
+from tracklog.journal.offsets import SourceOffset
 from tracklog.journal.stores import Store
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ class Blobs(Protocol):
 class Offsets(Protocol):
     """Which batches were recorded, and how far each source was read."""
 
-    def place(self, source: str) -> Place | None:
+    def place(self, source: str) -> SourceOffset | None:
         """How far a source was recorded, by the last mark that the journal still holds."""
 
-    def is_at(self, source: str, place: Place | None, before: int) -> bool:
+    def is_at(self, source: str, place: SourceOffset | None, before: int) -> bool:
         """Whether a source is still at its place, by the records before that number."""
 
     def sources(self) -> list[str]:
@@ -101,7 +101,7 @@ class Storage(Protocol):
         """Release everything; may be called twice."""
 
 
-class Moved(NamedTuple):
+class MovedToArchive(NamedTuple):
     """What was moved out of a storage into an archive."""
 
     records: int
@@ -114,5 +114,5 @@ class Moved(NamedTuple):
 class Tiered(Protocol):
     """A storage that can read records and large values from an archive instead of storing them."""
 
-    def move_old(self, reader: "ArchiveReader", before: str) -> Moved:
+    def move_old(self, reader: "ArchiveReader", before: str) -> MovedToArchive:
         """Move what was received before that time, if the archive has the same bytes."""

@@ -3,7 +3,7 @@
 from functools import cached_property
 from pathlib import Path
 
-from tracklog.journal.blobs import Blobs
+from tracklog.journal.blobs import FileBlobs
 from tracklog.journal.comparing import Report
 from tracklog.journal.journal import Journal
 from tracklog.journal.leases import FileLeases
@@ -48,8 +48,8 @@ class FileStorage:
         )
 
     @cached_property
-    def blobs(self) -> Blobs:
-        return Blobs(self.folder)
+    def blobs(self) -> FileBlobs:
+        return FileBlobs(self.folder)
 
     def offsets(self, journal: Journal) -> JournalOffsets:
         return JournalOffsets(journal, self.folder / "marks.json")

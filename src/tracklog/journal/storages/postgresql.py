@@ -23,7 +23,7 @@ from tracklog.journal.postgres.offsets import PostgresOffsets
 from tracklog.journal.postgres.schema import refused_schema, shards_of
 from tracklog.journal.postgres.store import PostgresStore
 from tracklog.journal.sharding import Ends, Numbers, ShardedStorage, shard_of
-from tracklog.journal.storages import Moved, Storage
+from tracklog.journal.storages import MovedToArchive, Storage
 from tracklog.journal.stores import Durability
 from tracklog.model.errors import BadFormat
 
@@ -127,7 +127,7 @@ class PostgresStorage:
     def verify(self, anchor: Head | None = None) -> Report:
         return verify_store(self.store, anchor)
 
-    def move_old(self, reader: "ArchiveReader", before: str) -> Moved:
+    def move_old(self, reader: "ArchiveReader", before: str) -> MovedToArchive:
         return move_old(self.database, self.address.schema, reader, before)
 
     def leases(self) -> PostgresLeases:

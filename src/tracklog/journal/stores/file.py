@@ -15,9 +15,9 @@ from tracklog.journal.frame import Run
 from tracklog.journal.merkle import Head, Link
 from tracklog.journal.retention import Tombstone
 from tracklog.journal.segments import FORMAT, check_format, firsts, links
-from tracklog.journal.segments.reader import Reader
+from tracklog.journal.segments.reader import SegmentReader
 from tracklog.journal.segments.upgrade import upgrade
-from tracklog.journal.segments.writer import Writer
+from tracklog.journal.segments.writer import SegmentWriter
 from tracklog.journal.stores import Durability, Erasure, Make, Pruning, overtaken
 from tracklog.model.errors import NotAppended, StoreBroken
 from tracklog.model.event import Finding
@@ -53,8 +53,8 @@ class FileStore:
         self.interval = interval
         self._segments = segments
         """How many segments there are at most; 0 for any number."""
-        self.reader = Reader(self.home / folder)
-        self.writer: Writer | None = None
+        self.reader = SegmentReader(self.home / folder)
+        self.writer: SegmentWriter | None = None
         self.findings: list[Finding] = []
         self._before: set[int] | None = None
         """Hashes of the runs that had records when the store was opened, once somebody asked."""
@@ -67,7 +67,7 @@ class FileStore:
                 self.reader.complete()
         else:
             self.findings += upgrade(self.home, disk or Disk())
-            self.writer = Writer(self.home, folder, segment_size, disk or Disk())
+            self.writer = SegmentWriter(self.home, folder, segment_size, disk or Disk())
             self.findings = self.writer.findings = [*self.findings, *self.writer.findings]
             if durability == "sync" and self.writer.recovered:
                 self.sync()
@@ -118,7 +118,7 @@ class FileStore:
         self.reader.wake()
         return first
 
-    def _moved(self, writer: Writer, expected: Mapping[Run, int]) -> dict[Run, int]:
+    def _moved(self, writer: SegmentWriter, expected: Mapping[Run, int]) -> dict[Run, int]:
         """The runs with records behind what is expected; the table of other writers' records is
         read only where another writer appended since.
         """
@@ -203,7 +203,7 @@ class FileStore:
                 writer.close()
         self.reader.close()
 
-    def _writing(self) -> Writer:
+    def _writing(self) -> SegmentWriter:
         if self.writer is None:
             raise StoreBroken("the store is closed or read-only", "open it again to append")
         return self.writer

@@ -27,7 +27,7 @@ from tracklog.recording.recorder.options import Options
 from tracklog.recording.recorder.scopes import RunScope
 from tracklog.recording.recorder.spill import Spill
 from tracklog.recording.recorder.tee import Tee
-from tracklog.recording.recorder.writer import DISK_HINT, Writer
+from tracklog.recording.recorder.writer import DISK_HINT, TranscriptWriter
 from tracklog.recording.transcript.entry import Entry
 
 log = logging.getLogger("tracklog")
@@ -75,7 +75,7 @@ class Recorder:
         self.storage = Path(storage)
         self.path = self.storage / "transcripts" / f"{run_id}.jsonl"  # AWF-6
         self.options = options
-        self._writer = Writer(run_id, self.path, options)
+        self._writer = TranscriptWriter(run_id, self.path, options)
         drafts = Drafts(run_id, parent_run_id, resumes=lambda: self._writer.resumes, any_id=any_id)
         self._draft, self._write = drafts.draft, self._writer.write
         self._fanout = FanOut(run_id, self._writer.read)
@@ -451,7 +451,7 @@ class NullRecorder(Recorder):
 class _Ticker:
     """Flushes lines to disk at an interval, in a thread of its own."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: TranscriptWriter) -> None:
         self._writer = writer
         self._over = threading.Event()
         name = f"tracklog-sync-{writer.run_id[:8]}"

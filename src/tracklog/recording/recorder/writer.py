@@ -41,7 +41,7 @@ _entry = tuple.__new__
 DISK_HINT = "free some space or repair the disk; the file holds only complete lines"
 
 
-class Writer:
+class TranscriptWriter:
     """Writes a transcript; the caller makes sure that calls do not overlap."""
 
     def __init__(self, run_id: str, path: Path, options: Options) -> None:

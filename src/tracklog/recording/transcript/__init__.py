@@ -1,14 +1,14 @@
 """Read transcripts: tolerant of damage, and every problem is reported.
 
-`Reader` yields events and flaws, `Follow` does so while the file grows, `load` and `tree` give the
+`TranscriptReader` yields events and flaws, `Follow` does so while the file grows, `load` and `tree` give the
 runs, `repair` repairs a damaged file, `verify_chain` verifies the hash chain.
 """
 
-from tracklog.recording.transcript.chain import Proof, verify_chain
+from tracklog.recording.transcript.chain import ChainCheck, verify_chain
 from tracklog.recording.transcript.entry import Entry
 from tracklog.recording.transcript.follow import Follow
 from tracklog.recording.transcript.lint import lint
-from tracklog.recording.transcript.reader import Flaw, Reader, TranscriptEvent
+from tracklog.recording.transcript.reader import Flaw, TranscriptEvent, TranscriptReader
 from tracklog.recording.transcript.repair import (
     RepairedLine,
     RepairReport,
@@ -17,23 +17,23 @@ from tracklog.recording.transcript.repair import (
     repaired_lines,
 )
 from tracklog.recording.transcript.state import State, is_locked, state_of
-from tracklog.recording.transcript.tools import ToolCall
+from tracklog.recording.transcript.tools import TranscriptCall
 from tracklog.recording.transcript.tree import RunNode, tree
 from tracklog.recording.transcript.views import MessageView, TranscriptRun, TranscriptStep, load
 
 __all__ = [
+    "ChainCheck",
     "Entry",
     "Flaw",
     "Follow",
     "MessageView",
-    "Proof",
-    "Reader",
     "RepairReport",
     "RepairedLine",
     "RunNode",
     "State",
-    "ToolCall",
+    "TranscriptCall",
     "TranscriptEvent",
+    "TranscriptReader",
     "TranscriptRun",
     "TranscriptStep",
     "examine",

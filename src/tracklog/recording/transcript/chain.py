@@ -12,7 +12,7 @@ from tracklog.recording.transcript.reader import Flaw
 LINK = re.compile(rb',"chain":"([0-9a-f]{64})"\}\Z')
 
 
-class Proof(NamedTuple):
+class ChainCheck(NamedTuple):
     """The result of verifying a chain."""
 
     lines: int
@@ -33,7 +33,7 @@ class Proof(NamedTuple):
         return self.bad is None and self.lines > 0 and self.anchored is not False
 
 
-def verify_chain(path: str | Path, anchor: str | None = None) -> Proof:
+def verify_chain(path: str | Path, anchor: str | None = None) -> ChainCheck:
     """Verify the chain from its beginning; `anchor` is a head that was noted before.
 
     A chain cannot show that its own end was cut off: only an anchor can.
@@ -51,10 +51,12 @@ def verify_chain(path: str | Path, anchor: str | None = None) -> Proof:
             if match is None or sha256(head.encode() + bare).hexdigest() != match[1].decode():
                 # The first link may not match because the line before has lost its own link.
                 at = line if count or last is None else last
-                return Proof(count, unchained, head, _flaw(at, complete=match is not None), reached)
+                return ChainCheck(
+                    count, unchained, head, _flaw(at, complete=match is not None), reached
+                )
             head, count = match[1].decode(), count + 1
             reached = reached or head == anchor if anchor is not None else None
-    return Proof(count, unchained, head, None, reached)
+    return ChainCheck(count, unchained, head, None, reached)
 
 
 def _flaw(line: Line, *, complete: bool) -> Flaw:

@@ -23,7 +23,7 @@ class Habit(NamedTuple):
     """Whether an object with that beginning is a line, and not a part of another."""
 
 
-class Part(NamedTuple):
+class LinePart(NamedTuple):
     """One object of a line."""
 
     body: Body
@@ -34,7 +34,7 @@ class Part(NamedTuple):
 class Parsed(NamedTuple):
     """The objects of a line, and its problems: (name, message) each."""
 
-    parts: list[Part]
+    parts: list[LinePart]
     flaws: list[tuple[str, str]]
 
 
@@ -69,7 +69,7 @@ def parse(raw: bytes, habit: Habit = EVENTS) -> Parsed:
         return Parsed([], [("not_object", f"{_kind(value)}, not an object")])
     twice = _repeated_keys(raw, value)
     flaws = [("dup_key", f"the key {key!r} stands twice; the last one counts") for key in twice]
-    return Parsed([Part(value)], flaws)
+    return Parsed([LinePart(value)], flaws)
 
 
 def _heal(raw: bytes, habit: Habit) -> Parsed:
@@ -79,7 +79,7 @@ def _heal(raw: bytes, habit: Habit) -> Parsed:
     try:
         value = loads(text)
     except (ValueError, RecursionError) as error:
-        parts = [Part(body, piece) for body, piece in _glued(text.decode(), habit)]
+        parts = [LinePart(body, piece) for body, piece in _glued(text.decode(), habit)]
         if parts:
             objects = "1 whole object" if len(parts) == 1 else f"{len(parts)} whole objects"
             message = f"{objects} on a line that is not one object"
@@ -87,7 +87,7 @@ def _heal(raw: bytes, habit: Habit) -> Parsed:
         return Parsed([], [*flaws, ("syntax", f"not JSON: {_why(error)}")])
     if not isinstance(value, dict):
         return Parsed([], [*flaws, ("not_object", f"{_kind(value)}, not an object")])
-    return Parsed([Part(value, text)], flaws)
+    return Parsed([LinePart(value, text)], flaws)
 
 
 def _why(error: ValueError | RecursionError) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from tracklog.dialects.awf import dialect
 from tracklog.dialects.rules import Lint
 from tracklog.model.event import Event, Finding
-from tracklog.recording.transcript.reader import Flaw, Reader, TranscriptEvent
+from tracklog.recording.transcript.reader import Flaw, TranscriptEvent, TranscriptReader
 
 
 class File:
@@ -48,7 +48,7 @@ def recorder_file(path: Path) -> File | None:
 def lint(path: str | Path) -> list[Flaw]:
     """Every flaw and every finding of one file, in the order of the file; nothing is refused."""
     lint, file, results = Lint([dialect]), File(Path(path)), []
-    for each in Reader(file.path):
+    for each in TranscriptReader(file.path):
         if isinstance(each, Flaw):
             results.append(each)
         elif isinstance(each.event, Event):

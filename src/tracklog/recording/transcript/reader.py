@@ -20,7 +20,7 @@ from tracklog.model.errors import InvalidEvent
 from tracklog.model.event import Body, Event, Finding, Refusal
 from tracklog.model.fact import BLOCK_KEYS
 from tracklog.model.lines import Line, split
-from tracklog.recording.transcript.damaged_line import Part, parse
+from tracklog.recording.transcript.damaged_line import LinePart, parse
 from tracklog.recording.transcript.entry import is_plain, loads
 
 log = logging.getLogger("tracklog")
@@ -76,7 +76,7 @@ class TranscriptEvent(NamedTuple):
         return result if exact else _exactly(text, result)
 
 
-class Reader:
+class TranscriptReader:
     """The events and the flaws of one transcript, in the order of the file.
 
     `strict` adds an error for each unknown type of event or block, and raises InvalidEvent on a
@@ -142,7 +142,7 @@ CLASSES: dict[str, PayloadClass] = {
 
 
 def _judged(
-    part: Part, line: bytes, number: int, offset: int, *, strict: bool
+    part: LinePart, line: bytes, number: int, offset: int, *, strict: bool
 ) -> Iterator[TranscriptEvent | Flaw]:
     body = part.body
     kind = body.get("type")
@@ -247,4 +247,4 @@ def _read_pretty(data: bytes, strict: bool) -> Iterator[TranscriptEvent | Flaw]:
             place = start + 1
             continue
         line = text[start:place].encode()
-        yield from _judged(Part(body), line, number, offset, strict=strict)
+        yield from _judged(LinePart(body), line, number, offset, strict=strict)

@@ -9,7 +9,7 @@ from tracklog.model.event import Body
 
 
 @dataclass(slots=True)
-class ToolCall:
+class TranscriptCall:
     """One tool call, once, whoever reported it."""
 
     name: str
@@ -52,15 +52,15 @@ class Tools:
     """
 
     def __init__(self) -> None:
-        self._events: list[ToolCall] = []
-        self._blocks: list[ToolCall] = []
+        self._events: list[TranscriptCall] = []
+        self._blocks: list[TranscriptCall] = []
         self._results: list[Body] = []
         self._block_results: list[Body] = []
 
     def call(self, place: int, payload: Body, path: str | None) -> None:
         """Add a `tool.call` event."""
         self._events.append(
-            ToolCall(
+            TranscriptCall(
                 name=str(payload.get("name", "")),
                 call_id=_text(payload.get("call_id")),
                 fidelity=str(payload.get("fidelity", "")),
@@ -80,7 +80,7 @@ class Tools:
         for block in blocks:
             if block.get("type") == "tool_use":
                 self._blocks.append(
-                    ToolCall(
+                    TranscriptCall(
                         name=str(block.get("tool_name", "")),
                         call_id=_text(block.get("tool_id")),
                         fidelity=str(block.get("fidelity", "")),
@@ -92,10 +92,10 @@ class Tools:
             elif block.get("type") == "tool_result":
                 self._block_results.append(block)
 
-    def once(self) -> list[ToolCall]:
+    def once(self) -> list[TranscriptCall]:
         """Every call once, in the order of the calls."""
-        calls: list[ToolCall] = []
-        known: dict[str, ToolCall] = {}
+        calls: list[TranscriptCall] = []
+        known: dict[str, TranscriptCall] = {}
         router_first = sorted(self._events, key=lambda call: call.fidelity != "router")
         for call in [*router_first, *self._blocks]:
             ids = {id for id in (call.call_id, call.provider_call_id) if id}
@@ -112,7 +112,7 @@ class Tools:
         return sorted(calls, key=lambda call: call.place)
 
 
-def _return(call: ToolCall | None, payload: Body) -> None:
+def _return(call: TranscriptCall | None, payload: Body) -> None:
     if call is None or (call.returned and payload.get("fidelity") != "router"):
         return
     call.output, call.error = payload.get("output"), _text(payload.get("error"))
@@ -120,7 +120,7 @@ def _return(call: ToolCall | None, payload: Body) -> None:
     call.returned = True
 
 
-def _return_block(call: ToolCall | None, block: Body) -> None:
+def _return_block(call: TranscriptCall | None, block: Body) -> None:
     if call is not None and not call.returned:
         call.output, call.returned = block.get("tool_content"), True
         call.is_error = bool(block.get("is_error"))

@@ -12,12 +12,12 @@ from tracklog.model.event import Body, Event
 from tracklog.recording.transcript.reader import (
     CLASSES,
     Flaw,
-    Reader,
     TranscriptEvent,
+    TranscriptReader,
     payload_class,
 )
 from tracklog.recording.transcript.state import State, is_locked, is_ours, state_of
-from tracklog.recording.transcript.tools import ToolCall, Tools
+from tracklog.recording.transcript.tools import Tools, TranscriptCall
 
 
 @dataclass(slots=True)
@@ -194,7 +194,7 @@ class TranscriptRun:
         return self.messages[-back] if 0 < back <= len(self.messages) else None
 
     @cached_property
-    def tools(self) -> list[ToolCall]:
+    def tools(self) -> list[TranscriptCall]:
         """Every tool call once, in the order of the calls; AWF-37: the router's report takes
         precedence.
         """
@@ -249,7 +249,7 @@ def load(*paths: str | Path) -> tuple[dict[str, TranscriptRun], dict[Path, list[
     parts: dict[str, list[tuple[str, Path, list[TranscriptEvent]]]] = {}
     flaws: dict[Path, list[Flaw]] = {}
     for path in map(Path, paths):
-        events, flaws[path] = Reader(path).read_all()
+        events, flaws[path] = TranscriptReader(path).read_all()
         by_run: dict[str, list[TranscriptEvent]] = {}
         for reading in events:
             by_run.setdefault(_run_id(reading), []).append(reading)
@@ -272,7 +272,9 @@ def read_transcript(path: Path, run_id: str) -> TranscriptRun | None:
 def run_of(run_id: str, records: Iterable[Record]) -> TranscriptRun:
     """A run from its records in a journal: those that a recorder wrote."""
     lines = [each.line for each in records if each.dialect == dialect.name and each.line]
-    return TranscriptRun(run_id, Reader(b"".join(line + b"\n" for line in lines)).read_all()[0])
+    return TranscriptRun(
+        run_id, TranscriptReader(b"".join(line + b"\n" for line in lines)).read_all()[0]
+    )
 
 
 def frames_of(body: Body) -> list[Body]:

@@ -15,7 +15,7 @@ from tracklog.formats.exporters import (
     text_of,
 )
 from tracklog.formats.exporters import words_of as words
-from tracklog.formats.exporters._turns import VOICES, Calls
+from tracklog.formats.exporters._turns import VOICES, CallCopies
 from tracklog.formats.exporters.agui.messages import Messages
 from tracklog.model.fact import Answered, Asked, Began, Called, Ended, Fact, Moved, Returned, Said
 
@@ -52,7 +52,7 @@ class EventStream:
         self.steps: list[str] = []
         self.asked: dict[str, Event] = {}
         """The open questions, as they were sent."""
-        self.calls = Calls()
+        self.calls = CallCopies()
         self.messages = Messages(keeps=keeps)
         self.state: dict[str, Any] = {}
         self.speaking: str | None = None

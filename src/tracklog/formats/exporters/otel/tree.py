@@ -15,7 +15,7 @@ from tracklog.formats.exporters import (
     span_of,
     text_of,
 )
-from tracklog.formats.exporters._turns import VOICES, Calls
+from tracklog.formats.exporters._turns import VOICES, CallCopies
 from tracklog.formats.exporters.otel.spans import (
     ERROR,
     INTERNAL,
@@ -60,7 +60,7 @@ class SpansOf:
         self.ended = False
         self.steps: dict[tuple[str | None, str], ExportSpan] = {}
         self.counts: dict[str, int] = {}
-        self.calls = Calls()
+        self.calls = CallCopies()
         self.open: dict[str, ExportSpan] = {}
         self.taken = {self.id}
         self.chats = Chats(run, options, self.taken)

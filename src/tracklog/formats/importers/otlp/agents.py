@@ -25,7 +25,7 @@ GEMINI = "telemetry"
 """The group of spends that both its spans and its log events report."""
 
 
-class AgentEvent:
+class AgentLogEvent:
     """One event of an agent."""
 
     def __init__(
@@ -91,7 +91,7 @@ def write_event(
     # A log and a trace copy of one event both arrive, with the same key.
     if key is None or key not in writer.past.records:
         with writer.under(key) if key else nullcontext():
-            (mapping or _noted_as(None))(AgentEvent(writer, name, attrs, at, clock, cause))
+            (mapping or _noted_as(None))(AgentLogEvent(writer, name, attrs, at, clock, cause))
     return True
 
 
@@ -111,7 +111,7 @@ def _has_counts(attrs: Attrs) -> bool:
     return any(key.endswith("_token_count") for key in attrs)
 
 
-def _began(event: AgentEvent) -> None:
+def _began(event: AgentLogEvent) -> None:
     view = event.writer.view
     software = view.software or {"name": "codex"}
     version = event.text("app.version")
@@ -124,15 +124,15 @@ def _began(event: AgentEvent) -> None:
     event.write(fact, "model", "app.version")
 
 
-def _prompted(event: AgentEvent) -> None:
+def _prompted(event: AgentLogEvent) -> None:
     _message(event, "user", event.text("prompt", "message", "text"), "prompt")
 
 
-def _responded(event: AgentEvent) -> None:
+def _responded(event: AgentLogEvent) -> None:
     _message(event, "assistant", event.text("response", "text", "message", "content"), "response")
 
 
-def _message(event: AgentEvent, role: Any, words: str | None, used: str) -> None:
+def _message(event: AgentLogEvent, role: Any, words: str | None, used: str) -> None:
     withheld = words is None or (words.startswith("<") and "REDACTED" in words)
     withheld = withheld or words == "[REDACTED]"
     blocks: tuple[dict[str, Any], ...] = ()
@@ -150,7 +150,7 @@ def _message(event: AgentEvent, role: Any, words: str | None, used: str) -> None
     event.write(fact, used, "model")
 
 
-def _claude_spent(event: AgentEvent) -> None:
+def _claude_spent(event: AgentLogEvent) -> None:
     given, cached, written = (
         event.count(key) for key in ("input_tokens", "cache_read_tokens", "cache_creation_tokens")
     )
@@ -164,7 +164,7 @@ def _claude_spent(event: AgentEvent) -> None:
     _spent(event, tokens, cost, "anthropic", event.text("request_id", "message_id", "response_id"))
 
 
-def _codex_streamed(event: AgentEvent) -> None:
+def _codex_streamed(event: AgentLogEvent) -> None:
     if event.text("event.kind") != "response.completed" or not _has_counts(event.attrs):
         event.write(_noted(event))
         return
@@ -180,7 +180,7 @@ def _codex_streamed(event: AgentEvent) -> None:
     _spent(event, tokens, None, None, event.text("response_id", "request_id"))
 
 
-def _gemini_spent(event: AgentEvent) -> None:
+def _gemini_spent(event: AgentLogEvent) -> None:
     thoughts, output = event.count("thoughts_token_count"), event.count("output_token_count")
     tools, given = event.count("tool_token_count"), event.count("input_token_count")
     tokens = _tokens(
@@ -205,7 +205,7 @@ def _tokens(**counts: int | None) -> dict[str, int]:
 
 
 def _spent(
-    event: AgentEvent,
+    event: AgentLogEvent,
     tokens: dict[str, int],
     cost: float | None,
     provider: str | None,
@@ -235,7 +235,7 @@ _COUNTS = (
 )  # fmt: skip  # one row
 
 
-def _returned(event: AgentEvent) -> None:
+def _returned(event: AgentLogEvent) -> None:
     """A tool call and its return: one record has both, at its own time."""
     tool = event.text("tool_name", "function_name", "name") or "unknown"
     id = event.text("tool_use_id", "call_id", "tool_call_id")
@@ -271,7 +271,7 @@ def _returned(event: AgentEvent) -> None:
     event.write(returned)
 
 
-def _exit_code(event: AgentEvent) -> int | None:
+def _exit_code(event: AgentLogEvent) -> int | None:
     """The exit code of a command: Codex and Gemini count it as a success whatever its code is."""
     if event.name.startswith("codex."):
         exited = _EXITED.search(event.text("output") or "")
@@ -284,7 +284,7 @@ _EXITED = re.compile(r"^Process exited with code ([0-9]{1,9})$", re.MULTILINE)
 _GIVEN = ("tool_input", "arguments", "function_args", "tool_parameters", "args")
 
 
-def _decided(event: AgentEvent) -> None:
+def _decided(event: AgentLogEvent) -> None:
     """A person, or a setting, allowed a tool call or not."""
     verdict = event.text("decision") or "unknown"
     fact = Decided(
@@ -297,14 +297,14 @@ def _decided(event: AgentEvent) -> None:
     event.write(fact, "decision", "source", "tool_name")
 
 
-def _noted_as(label: str | None) -> Callable[[AgentEvent], None]:
-    def note(event: AgentEvent) -> None:
+def _noted_as(label: str | None) -> Callable[[AgentLogEvent], None]:
+    def note(event: AgentLogEvent) -> None:
         event.write(_noted(event, label))
 
     return note
 
 
-def _noted(event: AgentEvent, label: str | None = None) -> Noted:
+def _noted(event: AgentLogEvent, label: str | None = None) -> Noted:
     data = event.rest(*_ENDS)
     ends: dict[str, Any] = {}
     if label == "compaction":
@@ -322,7 +322,7 @@ def _noted(event: AgentEvent, label: str | None = None) -> Noted:
 
 _ENDS = ("tokens_before", "tokens_after", "from_mode", "to_mode")
 
-EVENTS: Mapping[str, Callable[[AgentEvent], None]] = {
+EVENTS: Mapping[str, Callable[[AgentLogEvent], None]] = {
     "codex conversation_starts": _began,
     "user_prompt": _prompted,
     "assistant_response": _responded,

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from tracklog.folds._cells import MOST_AMOUNTS, Cell
-from tracklog.index.indexes import NO_FILTER, Answer, Change, RecordFinding, Total, Words
+from tracklog.index.indexes import NO_FILTER, Change, QueryResult, RecordFinding, Total, Words
 from tracklog.index.indexes.postgresql import restricted
 from tracklog.index.indexes.postgresql.schema import (
     AMOUNTS,
@@ -261,7 +261,7 @@ class PostgresIndex:
         ask = "SELECT seq FROM {s}.silent WHERE seq = ANY(%s::bigint[])"
         return {seq for (seq,) in self._ask(ask, (list(seqs),))}
 
-    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
+    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> QueryResult:
         return restricted.query(self.database, sql, limit=limit, seconds=seconds)
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-from tracklog.index.indexes import Answer
+from tracklog.index.indexes import QueryResult
 from tracklog.index.indexes.postgresql.schema import role_of, role_sql, views_of
 from tracklog.journal.postgres.connections import Connection, Database
 from tracklog.model.errors import BadQuery
@@ -19,7 +19,7 @@ _FORBIDDEN = re.compile(
 the notation that could hide their names."""
 
 
-def query(database: Database, sql: str, *, limit: int, seconds: float) -> Answer:
+def query(database: Database, sql: str, *, limit: int, seconds: float) -> QueryResult:
     """The answer to one SELECT; all else is a `BadQuery`."""
     if match := _FORBIDDEN.search(sql):
         raise BadQuery(
@@ -39,7 +39,7 @@ def query(database: Database, sql: str, *, limit: int, seconds: float) -> Answer
 
 def _ask(
     database: Database, connection: Connection, sql: str, limit: int, seconds: float
-) -> Answer:
+) -> QueryResult:
     address = database.address
     connection.execute("BEGIN READ ONLY")
     connection.execute(
@@ -52,7 +52,7 @@ def _ask(
     rows = connection.execute(f"FETCH {limit + 1} FROM answer".encode())
     columns = [column.name for column in rows.description or ()]
     answer = [tuple(map(_plain, row)) for row in rows.fetchall()]
-    return Answer(columns, answer[:limit], len(answer) > limit)
+    return QueryResult(columns, answer[:limit], len(answer) > limit)
 
 
 def _plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tracklog.folds._cells import MOST_AMOUNTS, Cell
-from tracklog.index.indexes import NO_FILTER, Answer, Change, RecordFinding, Total, Words
+from tracklog.index.indexes import NO_FILTER, Change, QueryResult, RecordFinding, Total, Words
 from tracklog.index.indexes.sqlite.connections import (
     BUSY,
     DAMAGED,
@@ -287,7 +287,7 @@ class SqliteIndex:
             ask = "SELECT seq FROM silent WHERE seq IN (SELECT value FROM json_each(?))"
             return {seq for (seq,) in ready.execute(ask, (json.dumps(list(seqs)),))}
 
-    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> Answer:
+    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> QueryResult:
         until = time.monotonic() + seconds
         try:
             with self._asking(until) as connection:
@@ -300,7 +300,7 @@ class SqliteIndex:
             if code_of(error) == sqlite3.SQLITE_INTERRUPT and time.monotonic() < until:
                 raise KeyboardInterrupt from None  # its time was not over: a person's was
             raise self._refusal(error, seconds) from error
-        return Answer(columns, answer[:limit], len(answer) > limit)
+        return QueryResult(columns, answer[:limit], len(answer) > limit)
 
     def close(self) -> None:
         with self._mutex:
