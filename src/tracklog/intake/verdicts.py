@@ -5,7 +5,7 @@ from itertools import count, repeat
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
-from tracklog.intake.identities import Known, Outcome
+from tracklog.intake.identities import Outcome
 from tracklog.journal.offsets import SourceOffset, unpack
 from tracklog.model.errors import KeyReused, StoreBroken
 from tracklog.model.event import Passed, Problem, Refusal
