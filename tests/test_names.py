@@ -1,7 +1,9 @@
 """The models under the names of the contracts' own documents."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -144,3 +146,54 @@ def test_importing_the_package_imports_no_model():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+FACTS = (
+    "Began", "Ended", "Moved", "Called", "Returned", "Said", "Decided", "Asked", "Answered",
+    "Linked", "Spent", "Noted", "Marked",
+)  # fmt: skip
+SHARED = {
+    "State": ("folds.", "the state of a fold; a fold is found by its file, and its state by this"),
+    "Question": (
+        "answers dialects.openwop.shapes",
+        "what can be asked of a record; OpenWOP's own name in its published schema",
+    ),
+    "Problem": ("model.event collector.shapes", "one problem, and its JSON"),
+    "Verdict": ("intake.verdicts collector.shapes", "one verdict, and its JSON"),
+    "Tombstone": ("journal.retention collector.shapes", "one erasure, and its JSON"),
+    "RunStart": ("dialects.kahn_ci.shapes dialects.ralph", "ralph is a profile of kahn-ci"),
+    "NodeTransition": ("dialects.kahn_ci.shapes dialects.ralph", "ralph is a profile of kahn-ci"),
+    **dict.fromkeys(
+        FACTS, ("model.fact dialects.tracklog.shapes", "one fact, and its line in our own dialect")
+    ),
+}
+"""The class names that two modules share: which modules (a dot at the end: all in it), and why."""
+
+
+def classes():
+    """The public classes of the package: the modules of each name."""
+    source = Path(tracklog.__file__).parent
+    found = {}
+    for path in sorted(source.rglob("*.py")):
+        module = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(module)
+    return found
+
+
+def allowed(name, module):
+    places = SHARED.get(name, ("", ""))[0].split()
+    return any(module == each or (each[-1] == "." and module.startswith(each)) for each in places)
+
+
+def test_a_class_name_means_one_thing():
+    """A reader who finds the name of a class in two modules does not know which one is meant."""
+    shared = {name: modules for name, modules in classes().items() if len(modules) > 1}
+    unclear = {
+        name: modules
+        for name, modules in shared.items()
+        if not all(allowed(name, each) for each in modules)
+    }
+    assert not unclear, "rename one of them, or list the name in SHARED with the reason"
+    assert shared.keys() == SHARED.keys(), "a name that is not shared any more is still listed"

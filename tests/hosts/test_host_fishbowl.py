@@ -25,10 +25,10 @@ from tracklog.home.home import Home
 from tracklog.hosts.fishbowl import agents, conductor, finale, judge, show
 from tracklog.hosts.fishbowl.agents import NotAuthorised, authorise
 from tracklog.hosts.fishbowl.conductor import Conductor, RunContested
-from tracklog.hosts.fishbowl.governor import BudgetExceeded, Governor, Limits
+from tracklog.hosts.fishbowl.governor import BudgetExceeded, Governor, PlayLimits
 from tracklog.hosts.fishbowl.manifest import Manifest
 from tracklog.hosts.fishbowl.memory import Mind, Remark
-from tracklog.hosts.fishbowl.models import ModelFailed, Prompt, Reply
+from tracklog.hosts.fishbowl.models import NoReply, PlayerReply, Prompt
 from tracklog.hosts.fishbowl.offline import Offline
 from tracklog.hosts.fishbowl.recorded_show import RecordedShow
 from tracklog.hosts.fishbowl.scenario import BadScenario, Competition, Scenario, load
@@ -52,7 +52,7 @@ class Scripted:
         self.replies = list(replies)
         self.prompts: list[Prompt] = []
 
-    def reply(self, prompt: Prompt) -> Reply | None:
+    def reply(self, prompt: Prompt) -> PlayerReply | None:
         self.prompts.append(prompt)
         reply = self.replies.pop(0) if self.replies else None
         if isinstance(reply, Exception):
@@ -75,13 +75,15 @@ def scene(*cast: dict, **changes) -> Scenario:
     return Scenario.model_validate({**told, "cast": list(cast), **changes})
 
 
-def spoke(text: str = "Hello.", kind: str = "agent.spoke", tokens: int = 5, **payload) -> Reply:
-    return Reply(kind, {"text": text, **payload}, tokens)
+def spoke(
+    text: str = "Hello.", kind: str = "agent.spoke", tokens: int = 5, **payload
+) -> PlayerReply:
+    return PlayerReply(kind, {"text": text, **payload}, tokens)
 
 
-def ruled(winner=..., text: str = "So be it.", tokens: int = 10, **payload) -> Reply:
+def ruled(winner=..., text: str = "So be it.", tokens: int = 10, **payload) -> PlayerReply:
     named = {} if winner is ... else {"winner": winner}
-    return Reply("judge.verdict", {"text": text, **named, **payload}, tokens)
+    return PlayerReply("judge.verdict", {"text": text, **named, **payload}, tokens)
 
 
 @pytest.fixture
@@ -210,7 +212,7 @@ def contest(kind: str, **changes) -> Scenario:
         (ruled(BAD, "1"), ruled("", "2"), 2, "no contest", "1"),
         (ruled(BAD, "1"), ruled("bert", ""), 2, "no contest", "1"),
         (ruled(BAD, "1"), None, 2, "no contest", "1"),
-        (ruled(BAD, "1"), ModelFailed("gone"), 2, "no contest", "1"),
+        (ruled(BAD, "1"), NoReply("gone"), 2, "no contest", "1"),
     ],
 )
 def test_an_unknown_winner_is_asked_for_exactly_once_more(
@@ -221,7 +223,7 @@ def test_an_unknown_winner_is_asked_for_exactly_once_more(
     payload, (end, *_) = verdict_of(events), [e for e in events if e["kind"] == "run.finished"]
     assert len(model.prompts) == calls
     assert payload["text"] == text
-    paid = first.tokens + (second.tokens if isinstance(second, Reply) and calls == 2 else 0)
+    paid = first.tokens + (second.tokens if isinstance(second, PlayerReply) and calls == 2 else 0)
     assert end["payload"]["tokens"] == paid
     if winner == "no contest":
         assert payload["no_contest"] is True
@@ -249,7 +251,7 @@ def test_the_governor_meters_the_second_call(home):
     assert events[-1]["payload"]["tokens"] == 242
     spent = stage.state.governor
     assert (spent.tokens, spent.calls) == (242, 2)
-    spent.limits = Limits(max_total_tokens=242)
+    spent.limits = PlayLimits(max_total_tokens=242)
     with pytest.raises(BudgetExceeded, match="max_total_tokens"):
         spent.check(now=0.0)
     assert conduct(home, stage.scenario).state.governor.tokens == 242
@@ -338,7 +340,7 @@ def test_a_missing_winner_stays_missing(home, handler, live, named):
         ticks=3,
         competition={"kind": kind, **teams},
     )
-    model = Scripted(Reply("judge.verdict", {"text": "It was anna, says host.", **named}))
+    model = Scripted(PlayerReply("judge.verdict", {"text": "It was anna, says host.", **named}))
     model.offline = not live
     events = played(home, piece, {"host": model})
     payload = verdict_of(events)
@@ -777,7 +779,7 @@ def test_interrupted_it_says_so_on_record(tmp_path):
     ],
 )
 def test_every_bound_trips_where_it_says(limits, calls, turn, reason):
-    governor = Governor(Limits.model_validate(limits))
+    governor = Governor(PlayLimits.model_validate(limits))
     governor.begin_turn(turn)
     for tokens, cost in calls:
         governor.record_call(tokens, cost, at=0.0)
@@ -789,11 +791,11 @@ def test_every_bound_trips_where_it_says(limits, calls, turn, reason):
     assert trip.value.reason == reason
     governor.reset()
     governor.check(now=1.0)
-    assert governor.limits == Limits.model_validate(limits)
+    assert governor.limits == PlayLimits.model_validate(limits)
 
 
 def test_an_hour_later_there_is_money_again():
-    governor = Governor(Limits(hourly_budget_usd=1.0))
+    governor = Governor(PlayLimits(hourly_budget_usd=1.0))
     governor.record_call(0, 2.0, at=0.0)
     with pytest.raises(BudgetExceeded):
         governor.check(now=3599.0)
@@ -801,7 +803,7 @@ def test_an_hour_later_there_is_money_again():
 
 
 def test_to_begin_a_turn_again_does_not_forget_its_calls():
-    governor = Governor(Limits(max_calls_per_turn=9))
+    governor = Governor(PlayLimits(max_calls_per_turn=9))
     governor.begin_turn(2)
     governor.record_call(1, 0.0, 0.0)
     for turn, calls in ((2, 1), (1, 1), (3, 0)):
@@ -850,7 +852,7 @@ def test_a_run_out_of_budget_is_closed_and_says_which_bound(home):
 
 def test_in_overtime_the_judge_rules_ungated_and_the_close_is_corrected(home):
     piece = contest("judged").model_copy(
-        update={"governor": Limits(max_turns=2), "ticks": None, "overtime": True}
+        update={"governor": PlayLimits(max_turns=2), "ticks": None, "overtime": True}
     )
     stage = conduct(home, piece, {"host": Scripted(ruled("anna"))})
     with pytest.raises(BudgetExceeded):
@@ -862,7 +864,7 @@ def test_in_overtime_the_judge_rules_ungated_and_the_close_is_corrected(home):
 
 
 def test_an_error_costs_a_turn_and_never_the_run(home):
-    model = Scripted(RuntimeError("boom"), ModelFailed("no server"), None, spoke("Back."))
+    model = Scripted(RuntimeError("boom"), NoReply("no server"), None, spoke("Back."))
     stage = conduct(home, scene(player("a"), ticks=4), {"a": model})
     stage.play()
     events = kept(home)
@@ -934,7 +936,7 @@ def test_what_a_reflection_cost_is_recorded_and_nothing_where_it_cost_nothing(ho
 @pytest.mark.parametrize("who", ["host", "ada"])
 def test_only_a_verdict_that_was_due_at_the_end_is_skipped_as_forced(home, who):
     cast = (player("ada"), a_judge())
-    models = {who: Scripted(*[ModelFailed("no", "again")] * 9)}
+    models = {who: Scripted(*[NoReply("no", "again")] * 9)}
     events = played(home, scene(*cast, competition={"kind": "judged"}), models)
     skipped = [e["payload"] for e in events if e["kind"] == "turn.skipped"]
     assert skipped

@@ -10,7 +10,7 @@ import pytest
 from support.hosting import TOKEN, Client, Host, flow, pairs, put, validator
 from tracklog.hosts.openwop.recorded_answers import recorded_in
 from tracklog.hosts.openwop.runlog import RunLog
-from tracklog.hosts.openwop.settings import Key, Settings, Tool, digest
+from tracklog.hosts.openwop.settings import Key, Settings, ToolProgram, digest
 from tracklog.hosts.openwop.tools import Hooks
 
 FIXTURES = [
@@ -621,8 +621,8 @@ def test_an_answer_of_a_person_is_on_the_tape_with_its_name(kind, who):
 
 
 def test_a_tool_is_allowed_to_a_principal_that_holds_its_scopes_and_to_no_other():
-    tool = Tool(id="local:t", command=("true",), scopes=("danger",))
-    free = Tool(id="local:free", command=("true",))
+    tool = ToolProgram(id="local:t", command=("true",), scopes=("danger",))
+    free = ToolProgram(id="local:free", command=("true",))
     keys = (
         Key(digest=digest("a"), principal="ann", scopes=frozenset({"danger"})),
         Key(digest=digest("b"), principal="bob", scopes=frozenset({"write"})),

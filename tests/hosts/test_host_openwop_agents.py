@@ -13,7 +13,7 @@ from support.hosting import Host, Process, flow, mock, pairs, put
 from support.waiting import eventually
 from tracklog.hosts.openwop.reasoning import cost
 from tracklog.hosts.openwop.redaction import Redactor
-from tracklog.hosts.openwop.settings import Key, Tool, digest
+from tracklog.hosts.openwop.settings import Key, ToolProgram, digest
 from tracklog.hosts.openwop.tools import canonical
 
 FIVE = [
@@ -282,7 +282,7 @@ print(json.dumps([text.count("agent.toolCalled"), text.count("agent.toolReturned
 def witness(tmp_path, **more) -> tuple[dict, dict]:
     """A tool that says what is on record while it runs, and counts its calls."""
     command = (sys.executable, "-c", WITNESS)
-    tool = Tool(id="local:witness", command=command, **more)
+    tool = ToolProgram(id="local:witness", command=command, **more)
     given = {"home": str(tmp_path / "home"), "count": str(tmp_path / "count")}
     return {"local:witness": tool}, given
 
@@ -314,7 +314,7 @@ def test_a_model_calls_the_tools_it_may_and_gets_an_error_for_the_others(tmp_pat
     only = {"toolAllowlist": ["local:witness"]}
     definition = flow("asks", [node])
     manifests = [manifest("core.narrow", **only)]
-    tools["local:other"] = Tool(id="local:other", command=("false",))
+    tools["local:other"] = ToolProgram(id="local:other", command=("false",))
     with serve(tmp_path, definition, tools=tools, manifests=manifests) as host:
         found = host.run("asks", *FIVE, "provider.usage")
         kinds = [e["type"] for e in found]
@@ -331,7 +331,7 @@ def test_a_model_calls_the_tools_it_may_and_gets_an_error_for_the_others(tmp_pat
 
 def test_scopes_and_rates_are_held_before_a_tool_is_invoked(tmp_path):
     tools, given = witness(tmp_path, scopes=("danger",))
-    slow = Tool(id="local:slow", command=("true",), per_second=0.001, burst=1)
+    slow = ToolProgram(id="local:slow", command=("true",), per_second=0.001, burst=1)
     node = {"id": "t", "typeId": "core.tool.call"}
     config = {"toolId": "local:witness", "arguments": given}
     key = Key(digest=digest("ann's"), principal="ann", scopes=frozenset({"write"}))
@@ -933,7 +933,7 @@ def test_a_tool_may_end_without_reading_its_input(tmp_path):
 def test_a_tool_that_is_cut_off_leaves_no_process_behind(tmp_path, ends):
     script = f"sleep 300 & echo $! > {tmp_path}/made; mv {tmp_path}/made {tmp_path}/pid; wait"
     seconds = 300 if ends == "cancel" else 1
-    tool = Tool(id="local:slow", command=("sh", "-c", script), seconds=seconds)
+    tool = ToolProgram(id="local:slow", command=("sh", "-c", script), seconds=seconds)
     node = {"id": "t", "typeId": "core.tool.call", "config": {"toolId": tool.id}}
     odd = "call-not-returned"
     with serve(tmp_path, flow("slow", [node]), tools={tool.id: tool}, tolerated=odd) as host:

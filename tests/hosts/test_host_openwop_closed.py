@@ -15,7 +15,7 @@ from support.openwop_clients import fields_of
 from tracklog import TracklogError
 from tracklog.dialects.checking import check  # noqa: F401  # loads the dialects first
 from tracklog.dialects.openwop.manifest import AgentManifest
-from tracklog.hosts.openwop.definitions import Refused
+from tracklog.hosts.openwop.definitions import DefinitionRefused
 from tracklog.hosts.openwop.kinds import KINDS
 from tracklog.hosts.openwop.options import BODY, CONFIGURABLE, NOT_DONE
 from tracklog.hosts.openwop.schemas import PUBLISHED
@@ -159,20 +159,20 @@ def test_each_property_of_a_definition_is_in_the_table(table):
     ],
 )
 def test_what_is_not_carried_out_is_refused_before_a_run_begins(table, name):
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(DefinitionRefused) as refused:
         define(changed(table, name, TABLES[table][name]), Settings())
     assert refused.value.code == "validation_error"
 
 
 def test_a_setting_of_a_workflow_that_nobody_knows_is_refused():
-    with pytest.raises(Refused):
+    with pytest.raises(DefinitionRefused):
         define(changed("WorkflowSettings", "concurrency", 2), Settings())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_node_is_refused_with_a_configuration_that_its_kind_does_not_carry_out(kind):
     node = {"id": "n", "typeId": kind, "config": {"surprise": 1}}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(DefinitionRefused) as refused:
         define(flow("conformance-w", [node]), Settings())
     assert "surprise" in refused.value.message
 
@@ -258,7 +258,7 @@ NEEDED = {
 def test_a_wrong_value_of_a_configuration_is_refused(kind, name, value):
     good = {"id": "n", "typeId": kind, "config": NEEDED.get(kind, {})}
     define(flow("w", [good]), Settings())
-    with pytest.raises(Refused):
+    with pytest.raises(DefinitionRefused):
         define(flow("w", [{**good, "config": {**good["config"], name: value}}]), Settings())
 
 
@@ -424,7 +424,7 @@ def test_what_has_only_one_value_here_is_accepted_with_that_one():
 def test_arguments_of_a_tool_come_from_one_place():
     node = {"id": "n", "typeId": "core.tool.call", "config": {"toolId": "a:b", "arguments": {}},
             "inputs": {"x": {"type": "static", "value": 1}}}  # fmt: skip
-    with pytest.raises(Refused):
+    with pytest.raises(DefinitionRefused):
         define(flow("w", [node]), Settings())
 
 
@@ -446,7 +446,7 @@ def test_an_input_has_the_type_that_the_workflow_declares(tmp_path, declared, gi
         body = {"workflowId": "typed", "inputs": {"v": given}}
         response = host.http.post("/v1/runs", json=body)
         assert (response.status_code, response.json()["error"]) == (400, "validation_error")
-    with pytest.raises(Refused):
+    with pytest.raises(DefinitionRefused):
         define({**made, "variables": [{**made["variables"][0], "defaultValue": given}]}, Settings())
 
 
@@ -631,7 +631,7 @@ def test_an_input_that_a_node_reads_need_not_be_declared(tmp_path):
 def test_a_delay_has_its_length_in_one_place():
     port = {"delayMs": {"type": "static", "value": 1}}
     for node in ({}, {"inputs": port, "config": {"delayMs": 1}}):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(DefinitionRefused) as refused:
             define(flow("w", [{"id": "n", "typeId": "core.delay", **node}]), Settings())
         assert refused.value.details["field"] == "config.delayMs"
 

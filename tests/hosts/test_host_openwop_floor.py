@@ -17,8 +17,8 @@ import pytest
 from support.hosting import TOKEN, Host, Process, flow, pairs, put, validator
 from support.waiting import eventually
 from tracklog.hosts.openwop.routes import ROUTES as ALL_ROUTES
-from tracklog.hosts.openwop.settings import Key, Tool, digest
-from tracklog.hosts.openwop.tokens import Token
+from tracklog.hosts.openwop.settings import Key, ToolProgram, digest
+from tracklog.hosts.openwop.tokens import QuestionToken
 from tracklog.hosts.openwop.webhooks import is_public
 
 GATE = "core.approvalGate"
@@ -773,7 +773,7 @@ def nested(levels: int) -> str:
 
 def test_what_is_nested_too_deep_is_refused_and_ends_no_run(tmp_path):
     script = "print('[' * 300 + ']' * 300)"
-    tools = {"a:b": Tool(id="a:b", command=(sys.executable, "-c", script))}
+    tools = {"a:b": ToolProgram(id="a:b", command=(sys.executable, "-c", script))}
     call = {"id": "call", "typeId": "core.tool.call", "config": {"toolId": "a:b"}}
     with serve(tmp_path, flow("calls", [call]), tools=tools) as host:
         for levels, status in ((90, 201), (120, 400), (400, 400), (900, 400)):
@@ -985,14 +985,14 @@ def test_a_token_shows_and_answers_one_question_without_a_key(tmp_path):
                 response = anybody.get(f"/v1/interrupts/{wrong}")
                 assert error_of(response) == (404, "interrupt_not_found")
             looking = host.engine.tokens.sign(
-                Token(run, "gate", "int:gate:0:0", "default", time.time() + 60, "inspect")
+                QuestionToken(run, "gate", "int:gate:0:0", "default", time.time() + 60, "inspect")
             )
             assert anybody.get(f"/v1/interrupts/{looking}").status_code == 200
             body = {"resumeValue": {"action": "accept"}}
             refused = anybody.post(f"/v1/interrupts/{looking}", json=body)
             assert error_of(refused) == (403, "forbidden")
             old = host.engine.tokens.sign(
-                Token(run, "gate", "int:gate:0:0", "default", time.time() - 1)
+                QuestionToken(run, "gate", "int:gate:0:0", "default", time.time() - 1)
             )
             assert error_of(anybody.post(f"/v1/interrupts/{old}", json=body)) == (
                 410, "interrupt_expired",

@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from support.hosting import TOKEN, Host, flow, put
-from tracklog.hosts.openwop.settings import Key, Tool, digest
+from tracklog.hosts.openwop.settings import Key, ToolProgram, digest
 
 CALL = {"id": "call", "typeId": "core.tool.call", "config": {"toolId": "local:sign"}}
-SIGN = Tool(id="local:sign", command=(sys.executable, "-c", "print(1)"), scopes=("sign",))
+SIGN = ToolProgram(id="local:sign", command=(sys.executable, "-c", "print(1)"), scopes=("sign",))
 LONG = "a-key-that-is-long-enough-for-both"
 
 

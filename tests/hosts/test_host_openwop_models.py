@@ -12,7 +12,7 @@ from support.serving import CUT, HANG, STALL, calls, serving
 from support.waiting import eventually
 from tracklog.hosts.openwop.mounted import settings_of
 from tracklog.hosts.openwop.reasoning import cost
-from tracklog.hosts.openwop.settings import ModelServer, Tool
+from tracklog.hosts.openwop.settings import ModelServer, ToolProgram
 from tracklog.model.errors import TracklogError
 
 pytest.importorskip("openai", reason="the client for model servers is an extra")
@@ -35,7 +35,7 @@ def hosted(tmp_path, url: str, definition: dict, seconds: float = 10, **settings
 
 
 def test_a_model_answers_and_is_given_tools_and_their_results(tmp_path):
-    tool = Tool(id="local:cat", command=("cat",))
+    tool = ToolProgram(id="local:cat", command=("cat",))
     with serving(
         calls("local_cat", {"x": 1}), {"content": "Done.", "reasoning_content": "Hm."}
     ) as (
@@ -183,7 +183,7 @@ def test_a_run_that_waits_for_a_model_can_be_cancelled(tmp_path):
 
 
 def test_a_conversation_that_was_cut_off_is_begun_again_on_record(tmp_path):
-    tool = Tool(id="local:cat", command=("sleep", "30"))
+    tool = ToolProgram(id="local:cat", command=("sleep", "30"))
     with serving(calls("local_cat", {}), {"content": "Done."}) as (url, _):
         definition = prompting(tools=["local:cat"])
         odd = {"tools": {"local:cat": tool}, "tolerated": "call-not-returned"}

@@ -9,7 +9,7 @@ import pytest
 from support.hosting import Host, flow, pairs, put
 from support.serving import serving
 from support.waiting import eventually
-from tracklog.hosts.openwop.settings import ModelServer, Tool
+from tracklog.hosts.openwop.settings import ModelServer, ToolProgram
 
 FAILING = {"id": "n", "typeId": "core.fail"}
 
@@ -31,7 +31,7 @@ def played(host: Host, run: str) -> str:
     return response.json()["run"]
 
 
-def limping(tmp_path, failures: int) -> Tool:
+def limping(tmp_path, failures: int) -> ToolProgram:
     """A tool that fails so often, and then says how often it was called."""
     script = f"""
 import pathlib, sys
@@ -41,7 +41,7 @@ with path.open("a") as file:
 count = path.stat().st_size
 sys.exit("not yet") if count <= {failures} else print(count)
 """
-    return Tool(id="local:limp", command=(sys.executable, "-c", script))
+    return ToolProgram(id="local:limp", command=(sys.executable, "-c", script))
 
 
 def test_a_node_that_fails_is_tried_again_and_every_attempt_is_on_record(tmp_path):
@@ -117,7 +117,7 @@ def test_what_would_come_out_the_same_is_tried_once(tmp_path, node, code):
 
 
 def test_a_tool_that_is_gone_is_called_once(tmp_path):
-    tools = {"a:b": Tool(id="a:b", command=("true",))}
+    tools = {"a:b": ToolProgram(id="a:b", command=("true",))}
     nodes = [
         {"id": "gate", "typeId": "core.approvalGate"},
         {"id": "n", "typeId": "core.tool.call", "config": {"toolId": "a:b"}},

@@ -20,7 +20,7 @@ from tracklog.home.home import Home
 from tracklog.hosts.workflow import agents, processes, router, values
 from tracklog.hosts.workflow.audit import LONGEST, Audit
 from tracklog.hosts.workflow.display import Display
-from tracklog.hosts.workflow.engine import DEEPEST, Execution
+from tracklog.hosts.workflow.engine import DEEPEST, WorkflowExecution
 from tracklog.hosts.workflow.history import History, recorded_in
 from tracklog.hosts.workflow.host_context import HostContext, read
 from tracklog.hosts.workflow.loading import BadFlow
@@ -88,7 +88,9 @@ class World:
         first = next(ids)
         recorder = recorder or Recorder.try_open(first, storage)
         with recorder:
-            execution = Execution(context, read(path), inputs, run_id=first, recorder=recorder)
+            execution = WorkflowExecution(
+                context, read(path), inputs, run_id=first, recorder=recorder
+            )
             outcome = asyncio.run(execution.run())
         return outcome, audit.path.read_bytes(), b"".join(shown)
 
@@ -868,7 +870,9 @@ def go_on(world: World, path: Path, storage: Path, id: str):
         environment=os.environ, storage=storage, new_id=lambda: next(ids),
     )  # fmt: skip
     with Recorder.open(id, storage, resume=past.run is not None) as recorder:
-        work = Execution(context, read(path), {}, run_id=id, recorder=recorder, history=past)
+        work = WorkflowExecution(
+            context, read(path), {}, run_id=id, recorder=recorder, history=past
+        )
         return asyncio.run(work.run())
 
 
@@ -910,12 +914,12 @@ def test_an_answer_from_a_tape_ends_as_it_ended_then():
     shown: list[str] = []
     with NullRecorder().run("r") as scope:
         answer = agents.play(scope, recorded, shown.append)
-    assert answer == agents.Answer("half", "timeout", "late", 3, "s")
+    assert answer == agents.AgentAnswer("half", "timeout", "late", 3, "s")
     assert shown == ["half"]
 
 
 def test_the_result_of_an_agent_has_all_pieces_of_its_last_text_however_they_arrive():
-    result = agents.Result(provider("codex"))
+    result = agents.ResultListener(provider("codex"))
     item = {
         "type": "item.completed",
         "item": {"id": "i", "type": "agent_message", "text": "It is x"},

@@ -27,10 +27,10 @@ from tracklog.answers.diff import diff
 from tracklog.formats.exec import admit
 from tracklog.home.home import Home
 from tracklog.hosts.fishbowl import show
-from tracklog.hosts.fishbowl.models import ModelFailed
+from tracklog.hosts.fishbowl.models import NoReply
 from tracklog.hosts.fishbowl.recorded_show import RecordedShow
 from tracklog.hosts.fishbowl.scenario import load
-from tracklog.hosts.openwop.settings import Tool
+from tracklog.hosts.openwop.settings import ToolProgram
 from tracklog.model.errors import TapeMiss
 from tracklog.recording.recorder import Recorder
 from tracklog.recording.tape import RecordedAnswer, Tape, tape_of
@@ -200,7 +200,7 @@ def test_silence_failures_reasked_verdicts_and_costs_come_again_and_nobody_is_as
     cast = [player("anna"), player("bert"), a_judge()]
     scenario = scene(*cast, competition={"kind": "judged"}, ticks=4)
     models = {
-        "anna": Scripted(spoke("One."), None, ModelFailed("no"), spoke("Four.")),
+        "anna": Scripted(spoke("One."), None, NoReply("no"), spoke("Four.")),
         "bert": Scripted(None, spoke("Two.", kind="clue.found"), spoke("Three.")),
         "host": Scripted(ruled("ghost", tokens=110), ruled("nobody", tokens=132)),
     }
@@ -299,7 +299,7 @@ def plain(events) -> list[tuple]:
 
 
 def test_an_openwop_run_is_played_from_its_tape_with_its_child_and_its_answers(tmp_path):
-    tools = {"local:cat": Tool(id="local:cat", command=("cat",))}
+    tools = {"local:cat": ToolProgram(id="local:cat", command=("cat",))}
     folder = put(tmp_path / "flows", prompting(), inner())
     with Host(tmp_path / "home", workflows=folder, tools=tools) as host:
         host.engine.model = model = Counting(host.engine.model)

@@ -232,7 +232,7 @@ class ImportStarted(TypedDict):
     names: list[str]
 
 
-class TapeOptions(TypedDict):
+class TapeBody(TypedDict):
     """Answer from a recorded run instead of calling models and tools."""
 
     run: str
@@ -249,7 +249,7 @@ class StartBody(TypedDict, total=False):
     """Its inputs, by name."""
     seed: str
     """A seed, for programs that use random numbers."""
-    tape: TapeOptions
+    tape: TapeBody
 
 
 class StopBody(TypedDict, total=False):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tracklog.hosts.workflow.flow import Loaded
     from tracklog.hosts.workflow.history import History
-    from tracklog.hosts.workflow.host_context import Outcome
+    from tracklog.hosts.workflow.host_context import RunOutcome
     from tracklog.recording.tape import Tape, TapeReport
 
 CODES = {"ok": 0, "failed": 1, "timeout": 124, "cancelled": 130}
@@ -157,10 +157,10 @@ class _Host:
                 put(Log(home), run, tapes.TAPE_LABEL, {"source": source, **report})
         return report
 
-    def run(self, inputs: "Mapping[str, Any]", tape: "Tape | None") -> "Outcome":
+    def run(self, inputs: "Mapping[str, Any]", tape: "Tape | None") -> "RunOutcome":
         """Run it; Ctrl-C and a request to end stop the current step, and that is recorded."""
         from tracklog.hosts.workflow.history import History
-        from tracklog.hosts.workflow.host_context import Outcome
+        from tracklog.hosts.workflow.host_context import RunOutcome
         from tracklog.hosts.workflow.processes import end_leftovers, guarded
         from tracklog.recording.recorder import NullRecorder, Recorder
 
@@ -171,7 +171,7 @@ class _Host:
         if history.end is not None:
             self._records.settle(self._run_id, self._loaded.flow.name, history.end)
             click.echo(f"the run {self._run_id} has ended already", err=True)
-            return Outcome(history.end.get("status", "ok"))
+            return RunOutcome(history.end.get("status", "ok"))
         if self._again:
             end_leftovers(self._run_id)
             self._check_same(history, inputs)
@@ -197,10 +197,10 @@ class _Host:
 
     async def _perform(
         self, recorder: Any, inputs: "Mapping[str, Any]", history: Any, tape: "Tape | None"
-    ) -> "Outcome":
+    ) -> "RunOutcome":
         from tracklog.hosts.workflow.display import Display
-        from tracklog.hosts.workflow.engine import Execution
-        from tracklog.hosts.workflow.host_context import HostContext, Outcome
+        from tracklog.hosts.workflow.engine import WorkflowExecution
+        from tracklog.hosts.workflow.host_context import HostContext, RunOutcome
 
         context = HostContext(
             display=Display(_put),
@@ -210,7 +210,7 @@ class _Host:
             opened=self._records.opened,
             tape_of=self._tape_of,
         )
-        execution = Execution(
+        execution = WorkflowExecution(
             context, self._loaded, inputs,
             run_id=self._run_id, recorder=recorder, history=history, tape=tape,
         )  # fmt: skip
@@ -222,7 +222,7 @@ class _Host:
             try:
                 return await work
             except asyncio.CancelledError:
-                return Outcome("cancelled")
+                return RunOutcome("cancelled")
 
 
 def _put(text: bytes) -> None:

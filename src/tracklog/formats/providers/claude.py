@@ -138,7 +138,7 @@ def _kind(delta: Body) -> str:
     return kinds.get(text(delta.get("type")) or "", "tool_use")
 
 
-class ToolUseBlock(NamedTuple):
+class ClaudeToolUse(NamedTuple):
     """A tool call among the content of a message."""
 
     id: str | None
@@ -148,7 +148,7 @@ class ToolUseBlock(NamedTuple):
     by_provider: bool = False
 
 
-class ToolResultBlock(NamedTuple):
+class ClaudeToolResult(NamedTuple):
     """The result of a tool call among the content of a message."""
 
     id: str | None
@@ -157,7 +157,7 @@ class ToolResultBlock(NamedTuple):
     """Whether it is marked as failed or as successful."""
 
 
-Part = ToolUseBlock | ToolResultBlock | Body
+Part = ClaudeToolUse | ClaudeToolResult | Body
 """A call, a result, or a block that is neither."""
 
 
@@ -176,7 +176,9 @@ def part_of(element: Any) -> Part | None:
     if kind in USES:
         name, server = word(element.get("name")), word(element.get("server_name"))
         given = element.get("input")
-        return ToolUseBlock(word(element.get("id")), name, given, server, kind == "server_tool_use")
+        return ClaudeToolUse(
+            word(element.get("id")), name, given, server, kind == "server_tool_use"
+        )
     if kind == "thinking" and is_text(element.get("thinking", "")):
         return element if "thinking" in element else {**element, "thinking": ""}
     if kind == "redacted_thinking":
@@ -185,12 +187,12 @@ def part_of(element: Any) -> Part | None:
     return _result(element) if kind.endswith("tool_result") else foreign(kind, element)
 
 
-def _result(element: Body) -> ToolResultBlock:
+def _result(element: Body) -> ClaudeToolResult:
     wrong, content = element.get("is_error"), element.get("content")
     if isinstance(content, dict) and str(content.get("type", "")).endswith("_error"):
         wrong = True
     id = word(element.get("tool_use_id")) or word(element.get("id"))
-    return ToolResultBlock(id, content, wrong if isinstance(wrong, bool) else None)
+    return ClaudeToolResult(id, content, wrong if isinstance(wrong, bool) else None)
 
 
 def write_block(reply: ReplyBuilder, element: Any, **extras: Any) -> Body | None:
@@ -198,10 +200,10 @@ def write_block(reply: ReplyBuilder, element: Any, **extras: Any) -> Body | None
     part = part_of(element)
     if part is None:
         return None
-    if isinstance(part, ToolUseBlock):
+    if isinstance(part, ClaudeToolUse):
         more = {"tool_server": part.server, **extras}
         return reply.call(part.id, part.tool, part.input, **more)
-    if isinstance(part, ToolResultBlock):
+    if isinstance(part, ClaudeToolResult):
         return reply.result(part.id, part.content, is_error=part.wrong, **extras)
     if part["type"] == "stream":
         reply.unknown(element, **extras)

@@ -24,9 +24,9 @@ def _mount(
     _environment: Mapping[str, str],
     place: Path | None,
 ) -> "Mounted":
-    from tracklog.hosts.fishbowl.mounted import Stage  # noqa: PLC0415  # slow to import
+    from tracklog.hosts.fishbowl.mounted import PlayStarter  # noqa: PLC0415  # slow to import
 
-    return Stage(journal, place)
+    return PlayStarter(journal, place)
 
 
 def _end(journal: "Log", run: str, by: str) -> int:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from tracklog import Body, TracklogError
 from tracklog.hosts.fishbowl import judge
 from tracklog.hosts.fishbowl.manifest import VERDICT, Manifest
-from tracklog.hosts.fishbowl.models import Model, ModelFailed, Prompt, Reply
+from tracklog.hosts.fishbowl.models import NoReply, PlayerModel, PlayerReply, Prompt
 from tracklog.hosts.fishbowl.scenario import Competition
 
-Ask = Callable[[str | None], Reply | None]
+Ask = Callable[[str | None], PlayerReply | None]
 """Ask the model; the second time with a correction."""
 
 
@@ -41,14 +41,18 @@ def authorise(player: Manifest, kind: str, mode: str = "strict") -> tuple[str, s
 
 
 def take_turn(
-    model: Model, prompt: Prompt, contest: Competition, cast: Collection[str], mode: str = "strict"
-) -> Reply | None:
+    model: PlayerModel,
+    prompt: Prompt,
+    contest: Competition,
+    cast: Collection[str],
+    mode: str = "strict",
+) -> PlayerReply | None:
     """The event of a player in its turn; None if it says nothing.
 
-    Raises `NotAuthorised` or `ModelFailed`; then nothing of the reply is recorded as an event.
+    Raises `NotAuthorised` or `NoReply`; then nothing of the reply is recorded as an event.
     """
 
-    def ask(correction: str | None) -> Reply | None:
+    def ask(correction: str | None) -> PlayerReply | None:
         asked = replace(prompt, correction=correction) if correction else prompt
         reply = model.reply(asked)
         if reply is None or reply.settled:
@@ -64,17 +68,19 @@ def take_turn(
         reply = validate_winner(reply, again, prompt.player, contest, cast)
     payload = reply.payload
     if not judge.has_text(payload):
-        raise ModelFailed(
-            f"the reply of {prompt.player.name} has no text", "a reply needs a `text`"
-        )
+        raise NoReply(f"the reply of {prompt.player.name} has no text", "a reply needs a `text`")
     if coerced_from is not None:
         payload = payload | {"_coerced_from": coerced_from}
     return reply._replace(kind=kind, payload=payload)
 
 
 def validate_winner(
-    first: Reply, ask: Ask | None, player: Manifest, contest: Competition, cast: Collection[str]
-) -> Reply:
+    first: PlayerReply,
+    ask: Ask | None,
+    player: Manifest,
+    contest: Competition,
+    cast: Collection[str],
+) -> PlayerReply:
     """The verdict with a valid winner, or without one.
 
     In a competition the winner is validated whatever the manifest declares. After an invalid one
@@ -89,7 +95,7 @@ def validate_winner(
         return first
     try:
         second = ask(judge.correction(payload["winner"], names)) if ask else None
-    except ModelFailed:
+    except NoReply:
         second = None
     if second is None:
         return first._replace(payload=judge.no_contest(payload))

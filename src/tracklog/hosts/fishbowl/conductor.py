@@ -18,10 +18,10 @@ from tracklog.hosts.fishbowl.agents import take_turn
 from tracklog.hosts.fishbowl.governor import BudgetExceeded
 from tracklog.hosts.fishbowl.manifest import REFLECTION, VERDICT
 from tracklog.hosts.fishbowl.memory import Mind
-from tracklog.hosts.fishbowl.models import Model, ModelFailed, Prompt
+from tracklog.hosts.fishbowl.models import NoReply, PlayerModel, Prompt
 from tracklog.hosts.fishbowl.recorded_show import RecordedShow
 from tracklog.hosts.fishbowl.scenario import Scenario
-from tracklog.hosts.fishbowl.state import SKIPPED, State
+from tracklog.hosts.fishbowl.state import SKIPPED, PlayState
 
 CONDUCTOR = "conductor"
 _POLL_SECONDS = 0.1
@@ -39,7 +39,7 @@ class Conductor:
         journal: Log,
         scenario: Scenario,
         run: str,
-        models: Mapping[str, Model],
+        models: Mapping[str, PlayerModel],
         *,
         seed: str | None = None,
         clock: Callable[[], float] = time.time,
@@ -402,7 +402,7 @@ class Conductor:
     def _reload(self) -> None:
         """Compute the state from the journal again; events that are not written are dropped."""
         shown = self._last
-        self.state = State(self.scenario)
+        self.state = PlayState(self.scenario)
         self._own, self._last, self._unwritten = 0, 0, []
         rows: list[Body] = []
         for record in self.journal.read(run=self._key):
@@ -439,7 +439,7 @@ def _check_text(payload: Body) -> None:
     try:
         orjson.dumps(payload)
     except (orjson.JSONEncodeError, TypeError) as error:
-        raise ModelFailed(f"the reply cannot be written as JSON: {error}") from None
+        raise NoReply(f"the reply cannot be written as JSON: {error}") from None
 
 
 def turn_lock(journal: Log) -> AbstractContextManager[bool]:

@@ -7,10 +7,10 @@ import orjson
 from tracklog import Body
 from tracklog.hosts import _endpoint
 from tracklog.hosts.fishbowl.manifest import REFLECTION
-from tracklog.hosts.fishbowl.models import ModelFailed, Prompt, Reply
+from tracklog.hosts.fishbowl.models import NoReply, PlayerReply, Prompt
 
 
-class Endpoint:
+class PlayerEndpoint:
     """Asks one model of one server; `https://host/v1#model` names both."""
 
     offline = False
@@ -19,13 +19,13 @@ class Endpoint:
         self._server = _endpoint.Endpoint(url, key, patience=patience)
         self.name = self._server.name
 
-    def reply(self, prompt: Prompt) -> Reply | None:
+    def reply(self, prompt: Prompt) -> PlayerReply | None:
         lines: list[bytes] = []
         try:
             self._server.ask_now(_endpoint.question(messages(prompt)), lines.append)
             answer = _endpoint.text_in(lines)
         except _endpoint.ModelFailed as error:
-            raise ModelFailed(error.message, error.hint) from None
+            raise NoReply(error.message, error.hint) from None
         return reply_in(answer.text, prompt, answer.usage.get("total_tokens", 0))
 
     def close(self) -> None:
@@ -66,12 +66,12 @@ def messages(prompt: Prompt) -> Any:
     ]
 
 
-def reply_in(output: str, prompt: Prompt, tokens: int) -> Reply | None:
+def reply_in(output: str, prompt: Prompt, tokens: int) -> PlayerReply | None:
     """The reply in the output of a model: the JSON object in it, or else all of it as text."""
     body = _object(output)
     if body is None:
         if not output.strip():
-            raise ModelFailed(f"the model of {prompt.player.name} gave an empty reply")
+            raise NoReply(f"the model of {prompt.player.name} gave an empty reply")
         body = {"text": output.strip()}
     if "kind" in body and body["kind"] is None:
         return None
@@ -80,7 +80,7 @@ def reply_in(output: str, prompt: Prompt, tokens: int) -> Reply | None:
         if not prompt.kinds:
             return None
         kind = prompt.kinds[0]
-    return Reply(kind, body, tokens)
+    return PlayerReply(kind, body, tokens)
 
 
 def _object(text: str) -> Body | None:

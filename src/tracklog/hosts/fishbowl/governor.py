@@ -6,14 +6,14 @@ from typing import Annotated
 from pydantic import Field
 
 from tracklog import TracklogError
-from tracklog.hosts.fishbowl.manifest import Positive, Strict
+from tracklog.hosts.fishbowl.manifest import Positive, StrictManifest
 
 HOUR = 3600.0
 
 Money = Annotated[float, Field(gt=0)]
 
 
-class Limits(Strict):
+class PlayLimits(StrictManifest):
     """The limits; None means no limit."""
 
     max_turns: Positive = 100
@@ -38,7 +38,7 @@ class BudgetExceeded(TracklogError):
 class Governor:
     """Counts what a run spends; computed from the run's events, so it is known after a restart."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: PlayLimits) -> None:
         self.limits = limits
         self.reset()
 

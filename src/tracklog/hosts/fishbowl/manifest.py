@@ -17,7 +17,7 @@ HANDLERS = ("spy-host", "judged-competition")
 VERDICT, REFLECTION, THOUGHT = "judge.verdict", "agent.reflected", "agent.thought"
 
 
-class Strict(BaseModel):
+class StrictManifest(BaseModel):
     """A shape in which unknown keys and values of another type are faults."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -46,7 +46,7 @@ Name = Annotated[str, Field(min_length=1)]
 Positive = Annotated[int, Field(ge=1)]
 
 
-class Schedule(Strict):
+class Schedule(StrictManifest):
     """When a player speaks by itself, and how often it may speak in a row."""
 
     tick_every: Positive | None = None
@@ -54,7 +54,7 @@ class Schedule(Strict):
     """How many times in a row it may act."""
 
 
-class Recall(Strict):
+class Recall(StrictManifest):
     """How much a player remembers."""
 
     window: Positive = 8
@@ -64,7 +64,7 @@ class Recall(Strict):
     """It reflects when the importance of what it received since then adds up to this."""
 
 
-class Manifest(Strict):
+class Manifest(StrictManifest):
     """One player."""
 
     name: Name

@@ -12,11 +12,11 @@ OFFLINE = "offline:"
 """The prefix of endpoints that need no server."""
 
 
-class ModelFailed(TracklogError):
+class NoReply(TracklogError):
     """A model gave no reply that can be used."""
 
 
-class Reply(NamedTuple):
+class PlayerReply(NamedTuple):
     """The reply of a model, with its tokens, cost and number of calls."""
 
     kind: str
@@ -55,13 +55,13 @@ class Prompt:
     """How often it acted before, by kind."""
 
 
-class Model(Protocol):
+class PlayerModel(Protocol):
     """One model, as the rest of the host uses it."""
 
     offline: bool
 
-    def reply(self, prompt: Prompt) -> Reply | None:
-        """The reply of the player, None if it says nothing; raises `ModelFailed`."""
+    def reply(self, prompt: Prompt) -> PlayerReply | None:
+        """The reply of the player, None if it says nothing; raises `NoReply`."""
 
     def close(self) -> None:
         """Close its connections."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tracklog import Log
 
 
-class Stage:
+class PlayStarter:
     """Starts plays of the scenarios in a folder, and of scenarios that are sent in a request."""
 
     def __init__(self, journal: "Log", place: Path | None) -> None:
@@ -111,14 +111,18 @@ class Stage:
 def _scenario_in(body: Any) -> Scenario:
     from pydantic import ValidationError  # noqa: PLC0415  # here alone
 
-    from tracklog.hosts.fishbowl.scenario import Fault, check  # noqa: PLC0415
+    from tracklog.hosts.fishbowl.scenario import ScenarioFault, check  # noqa: PLC0415
 
     try:
         scenario = Scenario.model_validate(body)
     except ValidationError as error:
-        faults = [Fault("body", ".".join(map(str, e["loc"])), e["msg"]) for e in error.errors()]
+        faults = [
+            ScenarioFault("body", ".".join(map(str, e["loc"])), e["msg"]) for e in error.errors()
+        ]
         raise BadScenario(faults) from None
-    found = [Fault("body", ".".join(map(str, loc)), message) for loc, message in check(scenario)]
+    found = [
+        ScenarioFault("body", ".".join(map(str, loc)), message) for loc, message in check(scenario)
+    ]
     if found:
         raise BadScenario(found)
     return scenario

@@ -14,7 +14,7 @@ from typing import Any
 
 from tracklog import Body
 from tracklog.hosts.fishbowl.manifest import REFLECTION, VERDICT
-from tracklog.hosts.fishbowl.models import Prompt, Reply
+from tracklog.hosts.fishbowl.models import PlayerReply, Prompt
 
 DEFAULT_LINES: Mapping[str, Sequence[str]] = {
     "agent.spoke": (
@@ -72,7 +72,7 @@ class Offline:
 
     offline = True
 
-    def reply(self, prompt: Prompt) -> Reply | None:
+    def reply(self, prompt: Prompt) -> PlayerReply | None:
         kind = _kind(prompt)
         if kind is None:
             return None
@@ -85,7 +85,7 @@ class Offline:
         for name in prompt.player.output_extra_fields:
             payload[name] = _extra(prompt, name)
         read = sum(len(remark.text) for remark in prompt.recall)
-        return Reply(kind, payload, (read + len(text)) // 4 + 1)
+        return PlayerReply(kind, payload, (read + len(text)) // 4 + 1)
 
     def close(self) -> None:
         pass

@@ -19,15 +19,15 @@ from tracklog import (
 from tracklog.dialects.fishbowl import dialect
 from tracklog.hosts.fishbowl.manifest import REFLECTION
 from tracklog.hosts.fishbowl.memory import Remark
-from tracklog.hosts.fishbowl.models import Model, ModelFailed, Prompt, Reply
+from tracklog.hosts.fishbowl.models import NoReply, PlayerModel, PlayerReply, Prompt
 from tracklog.hosts.fishbowl.scenario import Scenario
-from tracklog.hosts.fishbowl.state import SKIPPED, State
+from tracklog.hosts.fishbowl.state import SKIPPED, PlayState
 
 VISITOR = "visitor"
 METERS = ("_tokens", "_cost_usd", "_calls")
 
 
-class Failed(ModelFailed):
+class Failed(NoReply):
     """A player that failed in the recorded play, and therefore fails again."""
 
     def __init__(self, name: str, message: str) -> None:
@@ -67,7 +67,7 @@ class RecordedShow:
         self.tape = Tape(self._recorded, by=by, miss=miss)
 
     def _answers(self, bodies: Iterable[tuple[int, Body]]) -> Iterator[RecordedAnswer]:
-        state = State(self._scenario)
+        state = PlayState(self._scenario)
         for seq, body in bodies:
             kind, actor, payload = body["kind"], body["actor"], body["payload"]
             self._last = max(self._last, int(body["turn"]))
@@ -116,7 +116,7 @@ class RecordedShow:
         fits = kind == SKIPPED or (reflects and kind in prompt.player.may_emit)
         return bool(turn > prompt.turn or (turn == prompt.turn and not fits))
 
-    def model(self, live: Model) -> "RecordedModel":
+    def model(self, live: PlayerModel) -> "RecordedModel":
         """The model of a player, which looks for a recorded answer first."""
         return RecordedModel(self, live, offline=live.offline or self._miss == "error")
 
@@ -126,14 +126,14 @@ class RecordedModel:
     """A model that gives recorded answers; if there is none, it asks live, or it is a `TapeMiss`."""
 
     show: RecordedShow
-    live: Model
+    live: PlayerModel
     offline: bool
 
     @property
     def name(self) -> Any:
         return getattr(self.live, "name", None)
 
-    def reply(self, prompt: Prompt) -> Reply | None:
+    def reply(self, prompt: Prompt) -> PlayerReply | None:
         if self.show.abstained(prompt):
             return None
         asked = _question(prompt.turn, prompt.scene, prompt.recall)
@@ -149,12 +149,12 @@ def _question(turn: int, scene: str, recall: Iterable[Remark]) -> dict[str, Any]
     return {"turn": turn, "scene": scene, "recall": rows}
 
 
-def _reply(recorded: RecordedAnswer, prompt: Prompt) -> Reply:
+def _reply(recorded: RecordedAnswer, prompt: Prompt) -> PlayerReply:
     answer = recorded.answer
     if "kind" not in answer:  # of a run of another dialect
         if not prompt.kinds:
             raise TapeMiss(f"{prompt.player.name} may send no event", "add a kind to its may_emit")
-        return Reply(prompt.kinds[0], {"text": answer.get("text") or "…"})
+        return PlayerReply(prompt.kinds[0], {"text": answer.get("text") or "…"})
     payload = answer["payload"]
     if answer["kind"] == SKIPPED:
         text = str(payload.get("text", ""))
@@ -162,4 +162,4 @@ def _reply(recorded: RecordedAnswer, prompt: Prompt) -> Reply:
         raise Failed(str(payload.get("error", "ModelFailed")), text)
     tokens, cost, calls = (payload.get(key, 0) for key in METERS)
     plain = {key: value for key, value in payload.items() if key not in METERS}
-    return Reply(answer["kind"], plain, tokens, cost, calls or 1, settled=True)
+    return PlayerReply(answer["kind"], plain, tokens, cost, calls or 1, settled=True)

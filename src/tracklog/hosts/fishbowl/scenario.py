@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from tracklog import TracklogError
 from tracklog.hosts._yaml_text import NotYaml, read_yaml
-from tracklog.hosts.fishbowl.governor import Limits
+from tracklog.hosts.fishbowl.governor import PlayLimits
 from tracklog.hosts.fishbowl.manifest import (
     ENGINE_ACTORS,
     REFLECTION,
@@ -23,7 +23,7 @@ from tracklog.hosts.fishbowl.manifest import (
     Manifest,
     Name,
     Positive,
-    Strict,
+    StrictManifest,
 )
 
 SPY = "spy"
@@ -32,7 +32,7 @@ SPY = "spy"
 Loc = tuple[str | int, ...]
 
 
-class Fault(NamedTuple):
+class ScenarioFault(NamedTuple):
     """One thing that is wrong with a scenario."""
 
     place: str
@@ -52,7 +52,7 @@ class Fault(NamedTuple):
 class BadScenario(TracklogError):
     """A scenario cannot be played; it has every fault that was found, with its place."""
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
+    def __init__(self, faults: Iterable[ScenarioFault]) -> None:
         self.faults = list(faults)
         text = "\n".join(f"  {fault}" for fault in self.faults)
         count = len(self.faults)
@@ -63,7 +63,7 @@ class BadScenario(TracklogError):
         )
 
 
-class Competition(Strict):
+class Competition(StrictManifest):
     """How a winner is found; without a competition nobody wins."""
 
     kind: Literal["versus", "judged", "none"] = "none"
@@ -77,7 +77,7 @@ class Competition(Strict):
         return self.hidden or (SPY if SPY in (self.teams or {}) else None)
 
 
-class Scenario(Strict):
+class Scenario(StrictManifest):
     """One play."""
 
     name: Name
@@ -89,7 +89,7 @@ class Scenario(Strict):
     ticks: Positive | None = None
     """After this number of turns the judge is asked, or the run ends."""
     competition: Competition = Competition()
-    governor: Limits = Limits()
+    governor: PlayLimits = PlayLimits()
     authority: Literal["strict", "coerce"] = "strict"
     overtime: bool = False
     """Whether the judge still decides after the budget is used up."""
@@ -144,7 +144,7 @@ class _Source:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.faults: list[Fault] = []
+        self.faults: list[ScenarioFault] = []
         self._manifests: dict[int, tuple[Path, yaml.Node | None]] = {}
         self._missing: set[int] = set()
         self._node, self.body = self._read(path)
@@ -177,7 +177,7 @@ class _Source:
         mark = _mark(node, rest)
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
         text = message.removeprefix("Value error, ")
-        self.faults.append(Fault(place, ".".join(map(str, loc)), text))
+        self.faults.append(ScenarioFault(place, ".".join(map(str, loc)), text))
 
     def raise_faults(self) -> None:
         if self.faults:
@@ -187,13 +187,13 @@ class _Source:
         try:
             node, value = read_yaml(path.read_bytes())
         except NotYaml as error:
-            self.faults.append(Fault(f"{path}{error.place}", "", error.problem))
+            self.faults.append(ScenarioFault(f"{path}{error.place}", "", error.problem))
             return None, None
         self.faults += _duplicate_keys(path, node)
         return node, value
 
 
-def _duplicate_keys(path: Path, node: yaml.Node | None) -> Iterator[Fault]:
+def _duplicate_keys(path: Path, node: yaml.Node | None) -> Iterator[ScenarioFault]:
     """Find keys that occur twice: YAML takes the last one without a warning, here it is a fault."""
     if isinstance(node, yaml.MappingNode):
         seen = set()
@@ -201,7 +201,7 @@ def _duplicate_keys(path: Path, node: yaml.Node | None) -> Iterator[Fault]:
             if key.value in seen:
                 mark = key.start_mark
                 place = f"{path}:{mark.line + 1}:{mark.column + 1}"
-                yield Fault(place, str(key.value), "the key occurs twice")
+                yield ScenarioFault(place, str(key.value), "the key occurs twice")
             seen.add(key.value)
             yield from _duplicate_keys(path, value)
     elif isinstance(node, yaml.SequenceNode):

@@ -12,10 +12,10 @@ from tracklog.dialects.fishbowl import dialect
 from tracklog.hosts import RunOver
 from tracklog.hosts._endpoint import is_endpoint
 from tracklog.hosts.fishbowl.conductor import Conductor, turn_lock
-from tracklog.hosts.fishbowl.models import OFFLINE, Model
+from tracklog.hosts.fishbowl.models import OFFLINE, PlayerModel
 from tracklog.hosts.fishbowl.offline import Offline
 from tracklog.hosts.fishbowl.recorded_show import RecordedShow
-from tracklog.hosts.fishbowl.scenario import BadScenario, Fault, Scenario
+from tracklog.hosts.fishbowl.scenario import BadScenario, Scenario, ScenarioFault
 from tracklog.hosts.fishbowl.state import STOP
 
 GROUP_SIZE = 128
@@ -27,21 +27,23 @@ class RunTaken(TracklogError):
     """Another process plays this run."""
 
 
-def models(scenario: Scenario, environment: Mapping[str, str] = os.environ) -> dict[str, Model]:
+def models(
+    scenario: Scenario, environment: Mapping[str, str] = os.environ
+) -> dict[str, PlayerModel]:
     """The model of each player: that of its endpoint or of its profile, else the scripted one."""
-    made: dict[str, Model] = {}
+    made: dict[str, PlayerModel] = {}
     faults = []
     for player in scenario.cast:
         url = player.model_endpoint or scenario.profiles.get(player.model_profile) or OFFLINE
         if url.startswith(OFFLINE):
             made[player.name] = Offline()
         elif is_endpoint(url):
-            from tracklog.hosts.fishbowl.endpoint import Endpoint  # noqa: PLC0415  # an extra
+            from tracklog.hosts.fishbowl.endpoint import PlayerEndpoint  # noqa: PLC0415  # an extra
 
-            made[player.name] = Endpoint(url, environment.get(KEY, "none"))
+            made[player.name] = PlayerEndpoint(url, environment.get(KEY, "none"))
         else:
             text = f"{url!r} is neither {OFFLINE}NAME nor https://HOST/v1#MODEL"
-            faults.append(Fault(scenario.name, f"the model of {player.name}", text))
+            faults.append(ScenarioFault(scenario.name, f"the model of {player.name}", text))
     if faults:
         raise BadScenario(faults)
     return made

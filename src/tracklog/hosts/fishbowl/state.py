@@ -16,7 +16,7 @@ STOP = "stop"
 """The label under which a visitor asks for the end."""
 
 
-class State:
+class PlayState:
     """The state of a run; the same events give the same state."""
 
     def __init__(self, scenario: Scenario) -> None:

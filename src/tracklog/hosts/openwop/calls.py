@@ -20,7 +20,7 @@ WHOLE_BODY = {"field": "body"}
 
 
 @dataclass(slots=True)
-class Call:
+class HostCall:
     """One request."""
 
     scope: Scope

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tracklog.hosts.openwop.agents import BadAgent, ref_of
-from tracklog.hosts.openwop.definitions import Node, Refused, fits_type
+from tracklog.hosts.openwop.definitions import DefinitionRefused, WorkflowNode, fits_type
 from tracklog.hosts.openwop.kinds import KINDS, Site, invalid, lacks, wrong
 from tracklog.hosts.openwop.schemas import fault_of_schema, placed_faults
 from tracklog.hosts.openwop.settings import Settings
 
-Faults = Iterator[Refused]
+Faults = Iterator[DefinitionRefused]
 
 
 def check_shape(source: Mapping[str, Any]) -> Faults:
@@ -76,7 +76,7 @@ CHANNEL = {"reducer", "schema"}
 TRIGGER = {"id", "type", "name", "description", "enabled"}
 
 
-def _not_done(field: str, why: str) -> Refused:
+def _not_done(field: str, why: str) -> DefinitionRefused:
     return invalid(field, f"{field}: {why}")
 
 
@@ -105,7 +105,7 @@ def _check_channel(name: str, channel: Mapping[str, Any]) -> Faults:
         yield invalid("channels.schema", f"{name}: its schema is not valid: {fault}")
 
 
-def check_node(node: Node, nodes: Mapping[str, Node], site: Site) -> Faults:
+def check_node(node: WorkflowNode, nodes: Mapping[str, WorkflowNode], site: Site) -> Faults:
     """Check whether a node can be run in its workflow, among the other nodes."""
     name = node.id
     if len(name) > 128 or ":" in name or "/" in name:
@@ -135,7 +135,7 @@ def check_node_fields(node: Mapping[str, Any]) -> Faults:
             yield invalid(name, text, nodeId=node["id"])
 
 
-def check_edge(edge: Mapping[str, Any], nodes: Mapping[str, Node]) -> Faults:
+def check_edge(edge: Mapping[str, Any], nodes: Mapping[str, WorkflowNode]) -> Faults:
     if edge["sourceNodeId"] not in nodes or edge["targetNodeId"] not in nodes:
         field = "sourceNodeId" if edge["sourceNodeId"] not in nodes else "targetNodeId"
         yield invalid(f"edges.{field}", f"the edge {edge['id']!r} names a node that does not exist")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracklog import Overtaken
 from tracklog.hosts.openwop.exceptions import AlreadyVoted, BadAnswer, Newer, NotAllowed, Unknown
-from tracklog.hosts.openwop.questions import Answer
+from tracklog.hosts.openwop.questions import PendingAnswer
 from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.runlog import CANCEL, PAUSE, REFUSAL, RESUME, RunLog
 from tracklog.hosts.openwop.settings import ENGINE
@@ -105,7 +105,7 @@ class Control:
         if int(log.snapshot.host.get("engine", 0)) > ENGINE:
             raise Newer
         interrupt = (log.snapshot.interrupt or {}).get("interruptId")
-        answer = Answer(node, value, by, _note_of(request, name, node))
+        answer = PendingAnswer(node, value, by, _note_of(request, name, node))
         until = engine.monotonic() + 5
         while not engine.take_up(name, answer):
             if engine.monotonic() > until or engine.stopping:

@@ -30,7 +30,7 @@ def fits_type(value: Any, kind: str) -> bool:
     return isinstance(value, types[kind])
 
 
-class Refused(Exception):
+class DefinitionRefused(Exception):
     """A definition that cannot be run here, and why."""
 
     def __init__(self, code: str, message: str, **details: Any) -> None:
@@ -38,7 +38,7 @@ class Refused(Exception):
         self.code, self.message, self.details = code, message, details
 
     @classmethod
-    def all(cls, faults: "Iterable[Refused]") -> "Refused | None":
+    def all(cls, faults: "Iterable[DefinitionRefused]") -> "DefinitionRefused | None":
         """All faults as one; its code is that of the first."""
         rows = list(faults)
         if not rows:
@@ -47,7 +47,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class WorkflowNode:
     """One step of a workflow."""
 
     id: str
@@ -70,7 +70,7 @@ class Definition:
     id: str
     source: Mapping[str, Any]
     """As it was read, and as it is served."""
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, WorkflowNode]
     order: tuple[str, ...]
     """Topological, ties in the order of the definition."""
     upstream: Mapping[str, tuple[tuple[str, str], ...]]
@@ -85,7 +85,7 @@ class Definition:
         return sha256(raw).hexdigest()[:32]
 
     @property
-    def supervisor(self) -> Node | None:
+    def supervisor(self) -> WorkflowNode | None:
         found = (node for node in self.nodes.values() if node.type == SUPERVISOR)
         return next(found, None)
 
@@ -135,22 +135,22 @@ class Definition:
         found: dict[str, Any] = {}
         if is_deep(given):
             text = f"the inputs have more than {DEEPEST} levels of objects and lists"
-            raise Refused("validation_error", text, field="inputs")
+            raise DefinitionRefused("validation_error", text, field="inputs")
         for name in given.keys() - self._names() if is_closed else ():
             text = f"the workflow has no input {str(name)[:50]!r}"
-            raise Refused("validation_error", text, field=f"inputs.{name}")
+            raise DefinitionRefused("validation_error", text, field=f"inputs.{name}")
         for variable in self.source["variables"]:
             name = variable["name"]
             if name in given:
                 if not fits_type(given[name], variable["type"]):
                     text = f"the input {name!r} is no {variable['type']}"
-                    raise Refused("validation_error", text, field=f"inputs.{name}")
+                    raise DefinitionRefused("validation_error", text, field=f"inputs.{name}")
                 continue
             if "defaultValue" in variable:
                 found[name] = variable["defaultValue"]
             elif variable.get("required"):
                 text = f"the input {name!r} is missing"
-                raise Refused("validation_error", text, field=f"inputs.{name}")
+                raise DefinitionRefused("validation_error", text, field=f"inputs.{name}")
         return {**found, **given}
 
     @property

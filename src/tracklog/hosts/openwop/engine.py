@@ -16,11 +16,11 @@ from tracklog.hosts.openwop.execution import Execution
 from tracklog.hosts.openwop.instance import instance_of
 from tracklog.hosts.openwop.journal_reader import JournalReader
 from tracklog.hosts.openwop.models import model_of
-from tracklog.hosts.openwop.questions import Answer, deadline_of
+from tracklog.hosts.openwop.questions import PendingAnswer, deadline_of
 from tracklog.hosts.openwop.recorded_answers import tape_for
 from tracklog.hosts.openwop.redaction import Redactor
 from tracklog.hosts.openwop.requests import Requests
-from tracklog.hosts.openwop.run_cache import Runs
+from tracklog.hosts.openwop.run_cache import RunCache
 from tracklog.hosts.openwop.run_limits import deadline
 from tracklog.hosts.openwop.runlog import FAMILY, RunLog, line_of, new_event
 from tracklog.hosts.openwop.settings import ENGINE, Settings
@@ -63,7 +63,7 @@ class Engine:
         self.reader = JournalReader(journal, self.instance, self.requests)
         self.tapes: dict[str, Tape] = {}
         """The recorded answers of the runs that use some."""
-        self.runs = Runs(journal, lambda name: name in self._running)
+        self.runs = RunCache(journal, lambda name: name in self._running)
         self._running: dict[str, tuple[Execution | None, asyncio.Task[None]]] = {}
         self._quiet: set[str] = set()
         """Open runs that wait for a person."""
@@ -194,7 +194,7 @@ class Engine:
                 )
                 logs.log("warning", text, run=name)
 
-    def take_up(self, name: str, answer: Answer | None = None) -> bool:
+    def take_up(self, name: str, answer: PendingAnswer | None = None) -> bool:
         """Take the lease of a run and continue it; False when another host has it or it has ended."""
         log = self.log(name)
         if self.stopping or name in self._running or not self.leases.take(log.run):
@@ -213,13 +213,13 @@ class Engine:
             raise
         return True
 
-    def _manual_answer(self, log: RunLog) -> Answer | None:
+    def _manual_answer(self, log: RunLog) -> PendingAnswer | None:
         """An answer that was given at the console or the command line."""
         asked = log.snapshot.interrupt or {}
         for question, value, by in reversed(log.answers):
             if question in (asked.get("interruptId"), asked.get("nodeId")):
                 log.answers.clear()
-                return Answer(asked["nodeId"], value, by, manual=True)
+                return PendingAnswer(asked["nodeId"], value, by, manual=True)
         log.answers.clear()
         return None
 
@@ -237,7 +237,11 @@ class Engine:
         return log
 
     def go_on(
-        self, log: RunLog, *, live: Mapping[str, Any] | None = None, answer: Answer | None = None
+        self,
+        log: RunLog,
+        *,
+        live: Mapping[str, Any] | None = None,
+        answer: PendingAnswer | None = None,
     ) -> None:
         """Carry out a run from the end of its log on; this host has its lease."""
         host = log.snapshot.host
@@ -271,14 +275,14 @@ class Engine:
         log: RunLog,
         x: Execution | None,
         work: Coroutine[Any, Any, None],
-        answer: Answer | None,
+        answer: PendingAnswer | None,
     ) -> None:
         self._quiet.discard(log.name)
         task = asyncio.create_task(self._carry_out(log, work, answer))
         self._running[log.name] = (x, task)
 
     async def _carry_out(
-        self, log: RunLog, work: Coroutine[Any, Any, None], answer: Answer | None
+        self, log: RunLog, work: Coroutine[Any, Any, None], answer: PendingAnswer | None
     ) -> None:
         failure: BaseException | None = None
         again = False

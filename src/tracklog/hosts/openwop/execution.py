@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tracklog import Body, Tape
-from tracklog.hosts.openwop.definitions import Definition, Node
+from tracklog.hosts.openwop.definitions import Definition, WorkflowNode
 from tracklog.hosts.openwop.event_writer import TIMEOUT, ends_attempt, ends_early, was_cut_off
 from tracklog.hosts.openwop.exceptions import (
     Again,
@@ -18,10 +18,10 @@ from tracklog.hosts.openwop.exceptions import (
     Suspended,
 )
 from tracklog.hosts.openwop.kinds import KINDS, is_pure
-from tracklog.hosts.openwop.questions import Answer
+from tracklog.hosts.openwop.questions import PendingAnswer
 from tracklog.hosts.openwop.run_limits import CAPS, Limit, nearest_limit
 from tracklog.hosts.openwop.runlog import RunLog
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 from tracklog.hosts.openwop.stoppable import StoppableWriter
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Execution(StoppableWriter):
         definition: Definition,
         *,
         live: Mapping[str, Any] | None = None,
-        answer: Answer | None = None,
+        answer: PendingAnswer | None = None,
         tape: list[Body] | None = None,
         recorded: Tape | None = None,
     ) -> None:
@@ -62,7 +62,7 @@ class Execution(StoppableWriter):
         self.decisions: dict[str, list[Body]] = {}
         """The decisions that each supervisor made by itself."""
         self.contexts: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        self.current: Node | None = None
+        self.current: WorkflowNode | None = None
         self.attempt = 0
         """The number of the attempt at the current node."""
 
@@ -169,7 +169,7 @@ class Execution(StoppableWriter):
         started = self.history[0]
         self.emit("run.started", started["payload"])
 
-    def _look_up(self, node: Node | None) -> None:
+    def _look_up(self, node: WorkflowNode | None) -> None:
         """Check between two steps whether the run goes on."""
         self.current = node
         if not self.is_live:
@@ -217,7 +217,7 @@ class Execution(StoppableWriter):
         most = self.settings.max_node_executions
         return min(most, int(self.configurable.get("recursionLimit", most)))
 
-    def _check_cap(self, kind: str, limit: int, observed: int, node: Node) -> None:
+    def _check_cap(self, kind: str, limit: int, observed: int, node: WorkflowNode) -> None:
         if observed <= limit:
             return
         data = {"kind": kind, "limit": limit, "observed": observed, "nodeId": node.id}
@@ -225,7 +225,7 @@ class Execution(StoppableWriter):
         code, what = CAPS[kind]
         raise RunFailed({"code": code, "message": f"{what} exceed {limit}"}, node.id, breach)
 
-    def _is_due(self, node: Node) -> bool:
+    def _is_due(self, node: WorkflowNode) -> bool:
         if node.disabled:
             return False
         before = [
@@ -241,7 +241,7 @@ class Execution(StoppableWriter):
         }
         return all(holds[rule] for _, rule in before)
 
-    async def _execute(self, node: Node) -> dict[str, Any]:
+    async def _execute(self, node: WorkflowNode) -> dict[str, Any]:
         """Execute one node, with the retries that the workflow allows; its outputs."""
         if requires := KINDS[node.type].requires:
             return self._refuse(node, requires[0])
@@ -276,7 +276,7 @@ class Execution(StoppableWriter):
         self.variables.update(outputs)
         return outputs
 
-    def _refuse(self, node: Node, capability: str) -> dict[str, Any]:
+    def _refuse(self, node: WorkflowNode, capability: str) -> dict[str, Any]:
         """Fail a node that needs what this host does not provide; it is not started."""
         text = f"{node.type} requires {capability}, which this host does not provide"
         error: dict[str, Any] = {"code": "capability_not_provided", "message": text}
@@ -287,7 +287,7 @@ class Execution(StoppableWriter):
         self.outputs[node.id] = {}
         return self._failed(node, error, event)
 
-    def _start(self, node: Node) -> Step:
+    def _start(self, node: WorkflowNode) -> NodeStep:
         ref = KINDS[node.type].agent(self.definition.id, node)  # WOP-94
         count = self.starts.get(node.id, 0)
         self._skip_attempts(node)
@@ -297,15 +297,15 @@ class Execution(StoppableWriter):
         assert started is not None
         self.starts[node.id] = count + 1
         self.current = node
-        return Step(self, node, ref, count, started)
+        return NodeStep(self, node, ref, count, started)
 
-    def _skip_attempts(self, node: Node) -> None:
+    def _skip_attempts(self, node: WorkflowNode) -> None:
         """Take the number of an attempt from the source: a replay repeats none that was cut off."""
         event = self.on_tape() if self.tape is not None and self.is_live else None
         if event is not None and (event["type"], event.get("nodeId")) == ("node.started", node.id):
             self.attempt = max(self.attempt, int(event["payload"].get("attempt", 0)))
 
-    async def _attempt(self, step: Step) -> dict[str, Any]:
+    async def _attempt(self, step: NodeStep) -> dict[str, Any]:
         node = step.node
         recorded = self._recorded_end(node)
         if recorded is not None:
@@ -324,7 +324,7 @@ class Execution(StoppableWriter):
             return True
         return failures >= int(self.definition.source["settings"].get("maxRetries", 0))
 
-    def _try_again(self, step: Step, failed: NodeFailed, failures: int) -> Body:
+    def _try_again(self, step: NodeStep, failed: NodeFailed, failures: int) -> Body:
         """Record that the node is tried once more, and why."""
         data: dict[str, Any] = {"nodeId": step.node.id, "attempt": self.attempt + 1}
         data["delayMs"] = min(PAUSE << min(failures, 16), LONGEST_PAUSE)
@@ -334,7 +334,7 @@ class Execution(StoppableWriter):
         assert retried is not None
         return retried
 
-    def _fail(self, step: Step, failed: NodeFailed) -> dict[str, Any]:
+    def _fail(self, step: NodeStep, failed: NodeFailed) -> dict[str, Any]:
         """End the run, unless an edge handles the failure of this node."""
         name = step.node.id
         data = {"nodeId": name, "error": failed.error, "attempts": self.attempt + 1}
@@ -342,7 +342,7 @@ class Execution(StoppableWriter):
         assert event is not None
         return self._failed(step.node, failed.error, event)
 
-    def _failed(self, node: Node, error: Mapping[str, Any], event: Body) -> dict[str, Any]:
+    def _failed(self, node: WorkflowNode, error: Mapping[str, Any], event: Body) -> dict[str, Any]:
         self.outcomes[node.id] = "failed"
         edges = [r for each in self.definition.upstream.values() for s, r in each if s == node.id]
         if not {"any_failed", "all_complete"} & set(edges):
@@ -358,11 +358,13 @@ class Execution(StoppableWriter):
         data |= {"parentRunId": request["parent"]} if "parent" in request else {}
         self.emit("run.cancelled", data)
 
-    def _masked(self, outputs: Mapping[str, Any], node: Node | None = None) -> dict[str, Any]:
+    def _masked(
+        self, outputs: Mapping[str, Any], node: WorkflowNode | None = None
+    ) -> dict[str, Any]:
         hidden = self.definition.sensitive() | (node.sensitive if node else frozenset())
         return {k: f"[REDACTED:{k}]" if k in hidden else v for k, v in outputs.items()}
 
-    def _recorded_end(self, node: Node) -> int | None:
+    def _recorded_end(self, node: WorkflowNode) -> int | None:
         """The position of the recorded end of this attempt: in the run's own log, or in that of the source."""
         for at in range(self.at, len(self.history)):
             if ends_attempt(self.history, at, node.id):
@@ -376,7 +378,7 @@ class Execution(StoppableWriter):
                 return None if is_pure(node) and not was_cut_off(self.tape[at]) else -1
         return None
 
-    def _repeat_all(self, step: Step, end: int) -> dict[str, Any]:
+    def _repeat_all(self, step: NodeStep, end: int) -> dict[str, Any]:
         """Repeat a recorded attempt to its end; no person is asked, and nothing is called."""
         node = step.node
         while True:

@@ -11,9 +11,9 @@ import orjson
 from starlette.responses import Response
 
 from tracklog.dialects.openwop.catalog import TYPES
-from tracklog.hosts.openwop.calls import WHOLE_BODY, Call, number, text_of, without_null
+from tracklog.hosts.openwop.calls import WHOLE_BODY, HostCall, number, text_of, without_null
 from tracklog.hosts.openwop.control import AlreadyResolved, Conflict, status_of
-from tracklog.hosts.openwop.definitions import Refused
+from tracklog.hosts.openwop.definitions import DefinitionRefused
 from tracklog.hosts.openwop.discovery import etag, is_unchanged
 from tracklog.hosts.openwop.engine import Engine
 from tracklog.hosts.openwop.exceptions import (
@@ -52,10 +52,10 @@ class Handlers:
         self.engine = engine
         self.views = Views(engine)
 
-    async def openapi(self, call: Call) -> Response:
+    async def openapi(self, call: HostCall) -> Response:
         return Response(orjson.dumps(openapi(call.wire)), 200, None, "application/json")
 
-    async def workflow(self, call: Call) -> Response:
+    async def workflow(self, call: HostCall) -> Response:
         found = self.engine.workflows.known.get(call.names["id"])
         if found is None:
             raise Failure("workflow_not_found", "there is no such workflow")
@@ -63,14 +63,14 @@ class Handlers:
 
     # Runs begin.
 
-    async def create(self, call: Call) -> Response:
+    async def create(self, call: HostCall) -> Response:
         engine, body = self.engine, without_null(call.wire.body(call.body))
         self._check_engine(call)
         call.accept(body, *BODY)
         definition = engine.workflows.find(body.get("workflowId"))
         inputs = body.get("inputs", {})
         if not isinstance(inputs, dict):
-            raise Refused("validation_error", "inputs must be an object", field="inputs")
+            raise DefinitionRefused("validation_error", "inputs must be an object", field="inputs")
         options = read_options(body, call.key, call.tenant, definition, call.wire.place)
         host = {**call.caller, **options.labels}
         begin = partial(
@@ -91,7 +91,7 @@ class Handlers:
         return call.json(started(log.name, log.events[0]), 201)
 
     @staticmethod
-    def _check_engine(call: Call) -> None:
+    def _check_engine(call: HostCall) -> None:
         wanted = call.header("x-force-engine-version", "openwop-force-engine-version")
         if wanted is None:
             return
@@ -104,7 +104,7 @@ class Handlers:
             raise Failure("unsupported_force_engine_version", text, details)
 
     @staticmethod
-    def _place_of(call: Call, dedup: str, host: Mapping[str, Any]) -> str:
+    def _place_of(call: HostCall, dedup: str, host: Mapping[str, Any]) -> str:
         """The key of a scope, in which only one run may be active."""
         name = _header(call, "Dedup")
         if dedup != "enforce":
@@ -114,7 +114,7 @@ class Handlers:
             raise Failure("validation_error", text, {"field": "scopeId"})
         return sha256(orjson.dumps(["dedup", host["tenant"], host["scopeId"]])).hexdigest()
 
-    async def _check_active(self, call: Call, host: Mapping[str, Any]) -> None:
+    async def _check_active(self, call: HostCall, host: Mapping[str, Any]) -> None:
         engine = self.engine
         engine.pass_on(await asyncio.to_thread(engine.reader.catch_up))
         for name in sorted(engine.reader.open):
@@ -127,7 +127,7 @@ class Handlers:
                 text = "a run of this scope is active"
                 raise Failure("run_already_active", text, details, {"Retry-After": "5"})
 
-    async def fork(self, call: Call) -> Response:
+    async def fork(self, call: HostCall) -> Response:
         source, body = self.run(call), without_null(call.body)
         mode, start = body.get("mode"), body.get("fromSeq")
         overlay = body.get("runOptionsOverlay", {})
@@ -167,7 +167,7 @@ class Handlers:
 
     # Runs are looked at.
 
-    def run(self, call: Call, text: str | None = None) -> RunLog:
+    def run(self, call: HostCall, text: str | None = None) -> RunLog:
         """The run of a request; one of another tenant is not found."""
         name = call.wire.run_of(call.names["run"] if text is None else text, call.key)
         try:
@@ -178,7 +178,7 @@ class Handlers:
             raise Failure("run_not_found", "there is no such run")
         return log
 
-    async def snapshot(self, call: Call) -> Response:
+    async def snapshot(self, call: HostCall) -> Response:
         log = self.run(call)
         data = call.wire.snapshot(self.views.snapshot(log, call), log)
         # Each answer has a new token, which is no change of the run.
@@ -188,10 +188,10 @@ class Handlers:
             return Response(b"", 304, tag)
         return Response(orjson.dumps(data), 200, tag, "application/json")
 
-    async def list_runs(self, call: Call) -> Response:
+    async def list_runs(self, call: HostCall) -> Response:
         return await self.views.list_runs(call)
 
-    async def diff(self, call: Call) -> Response:
+    async def diff(self, call: HostCall) -> Response:
         against = call.query.get("against")
         if not against:
             text = "against names the run to compare with"
@@ -200,19 +200,19 @@ class Handlers:
         names = [call.wire.reply({"runId": log.name}, call.tenant)["runId"] for log in logs]
         return call.json({"a": names[0], "b": names[1], **diff_of(*logs, call.wire)})
 
-    async def artifact(self, call: Call) -> Response:
+    async def artifact(self, call: HostCall) -> Response:
         return call.json(self.views.artifact(self.run(call), call.names["artifact"]))
 
-    async def verify_audit(self, call: Call) -> Response:  # noqa: ARG002  # a handler's
+    async def verify_audit(self, call: HostCall) -> Response:  # noqa: ARG002  # a handler's
         raise Failure("not_found", "openwop-audit-log-integrity is not offered here")
 
-    async def effects(self, call: Call) -> Response:
+    async def effects(self, call: HostCall) -> Response:
         return call.json(self.views.effects(self.run(call)))
 
-    async def effect_seams(self, call: Call) -> Response:
+    async def effect_seams(self, call: HostCall) -> Response:
         return call.json(self.views.effect_seams())
 
-    async def events(self, call: Call) -> Response | None:
+    async def events(self, call: HostCall) -> Response | None:
         log, wire = self.run(call), call.wire
         modes, types = _modes(call)
         buffer = number(call.query, "bufferMs", 0, 0, 5000)
@@ -237,7 +237,7 @@ class Handlers:
         await stream.run(call.receive, after, lambda: self.engine.stopping)
         return None
 
-    async def poll(self, call: Call) -> Response:
+    async def poll(self, call: HostCall) -> Response:
         log = self.run(call)
         if call.is_v2 and call.query.get("streamMode", "debug") != "debug":
             text = "a poll has all events, which is the streamMode debug"
@@ -274,7 +274,7 @@ class Handlers:
 
     # Runs are ended, paused and answered.
 
-    async def cancel(self, call: Call) -> Response:
+    async def cancel(self, call: HostCall) -> Response:
         reason = text_of(call.body, "reason")
         call.accept(call.body, "reason")
         log = self.run(call)
@@ -285,7 +285,7 @@ class Handlers:
         status = log.snapshot.status if log.ended else "cancelling"
         return call.json({"runId": log.name, "status": status})
 
-    async def bulk_cancel(self, call: Call) -> Response:
+    async def bulk_cancel(self, call: HostCall) -> Response:
         names, reason = call.body.get("runIds"), text_of(call.body, "reason")
         call.accept(call.body, "runIds", "reason")
         if (
@@ -300,7 +300,7 @@ class Handlers:
         rows = await asyncio.gather(*(self._cancelled(call, each, reason) for each in names))
         return call.json({"results": rows})
 
-    async def _cancelled(self, call: Call, name: str, reason: str | None) -> dict[str, Any]:
+    async def _cancelled(self, call: HostCall, name: str, reason: str | None) -> dict[str, Any]:
         """The result for one run of a bulk cancel."""
         try:
             log = self.run(call, name)
@@ -315,7 +315,7 @@ class Handlers:
         await self.engine.control.cancel(log.name, reason, call.key.principal)
         return {"runId": log.name, "ok": True, "status": "cancelling"}
 
-    async def pause(self, call: Call) -> Response:
+    async def pause(self, call: HostCall) -> Response:
         policy = call.body.get("drainPolicy", POLICIES[0])
         reason = text_of(call.body, "reason")
         call.accept(call.body, "reason", "drainPolicy")
@@ -329,7 +329,7 @@ class Handlers:
             raise _conflict(conflict) from None
         return call.json({"runId": log.name, "status": "paused", "pausedAt": at}, 202)
 
-    async def resume(self, call: Call) -> Response:
+    async def resume(self, call: HostCall) -> Response:
         reason = text_of(call.body, "reason")
         call.accept(call.body, "reason")
         log = self.run(call)
@@ -339,11 +339,11 @@ class Handlers:
             raise _conflict(conflict) from None
         return call.json({"runId": log.name, "status": "running", "resumedAt": at}, 202)
 
-    async def resolve(self, call: Call) -> Response:
+    async def resolve(self, call: HostCall) -> Response:
         log = self.run(call)
         return await self._resolve(call, log.name, call.names["node"], call.key.principal)
 
-    async def _resolve(self, call: Call, name: str, node: str, by: str) -> Response:
+    async def _resolve(self, call: HostCall, name: str, node: str, by: str) -> Response:
         call.accept(call.body, "resumeValue")
         value = call.body.get("resumeValue")
         try:
@@ -368,17 +368,17 @@ class Handlers:
 
     # Questions by token, and webhooks.
 
-    async def inspect_by_token(self, call: Call) -> Response:
+    async def inspect_by_token(self, call: HostCall) -> Response:
         _, question = self.views.question_of(call)
         return call.json(question)
 
-    async def resolve_by_token(self, call: Call) -> Response:
+    async def resolve_by_token(self, call: HostCall) -> Response:
         token, _ = self.views.question_of(call)
         if token.intent != "resolve":
             raise Failure("forbidden", "this token only shows the question")
         return await self._resolve(call, token.run, token.node, token.principal)
 
-    async def register_webhook(self, call: Call) -> Response:
+    async def register_webhook(self, call: HostCall) -> Response:
         body = without_null(call.body)
         call.accept(body, *(HOOK_OF_V2 if call.is_v2 else HOOK))
         data, is_known = await self.engine.webhooks.register(
@@ -386,7 +386,7 @@ class Handlers:
         )
         return call.json(data, 201, {"OpenWOP-Idempotent-Replay": "true"} if is_known else None)
 
-    async def unregister_webhook(self, call: Call) -> Response:
+    async def unregister_webhook(self, call: HostCall) -> Response:
         name = call.wire.run_of(call.names["webhook"], call.key)
         call.accept(call.body)
         if call.query.get("tenantId", call.tenant) != call.tenant:
@@ -396,10 +396,10 @@ class Handlers:
             raise Failure("subscription_not_found", "there is no such subscription")
         return Response(b"", 204)
 
-    async def dead_letters(self, call: Call) -> Response:
+    async def dead_letters(self, call: HostCall) -> Response:
         return call.json(self.views.dead_letters(call))
 
-    async def toolhooks(self, call: Call) -> Response:
+    async def toolhooks(self, call: HostCall) -> Response:
         if not self.engine.settings.seams:
             raise Failure("not_found", "there is no such route")
         call.accept(call.body, *SEAM)
@@ -409,12 +409,12 @@ class Handlers:
         return call.json(self.engine.redactor.clean(result))
 
 
-def _header(call: Call, name: str) -> str:
+def _header(call: HostCall, name: str) -> str:
     """The name of a header of the protocol, as the caller's version spells it."""
     return f"{'OpenWOP' if call.is_v2 else 'X'}-{name}"
 
 
-def _overlay(call: Call, overlay: dict[str, Any]) -> dict[str, Any]:
+def _overlay(call: HostCall, overlay: dict[str, Any]) -> dict[str, Any]:
     """The options of a branch in the form of version 1; a fault is named with its place."""
     try:
         return call.wire.body(overlay)
@@ -435,7 +435,7 @@ def _conflict(conflict: Conflict) -> Failure:
     return Failure(code, str(conflict), details)
 
 
-def _modes(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _modes(call: HostCall) -> tuple[tuple[str, ...], tuple[str, ...]]:
     query = call.query
     text = query.get("streamMode", "updates")
     modes = tuple(part.strip() for part in text.split(","))
@@ -448,7 +448,7 @@ def _modes(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (tuple(dict.fromkeys(modes)), _types(call, modes))
 
 
-def _types(call: Call, modes: tuple[str, ...]) -> tuple[str, ...]:
+def _types(call: HostCall, modes: tuple[str, ...]) -> tuple[str, ...]:
     """The types of events that the caller wants; each must be one that there is."""
     if "types" not in call.query:
         return ()

@@ -15,8 +15,8 @@ from starlette.types import Receive, Scope, Send
 
 from tracklog import NotAppended, TracklogError, UnknownName
 from tracklog.hosts import NotBegun, Program, Wanted
-from tracklog.hosts.openwop.calls import WHOLE_BODY, Call
-from tracklog.hosts.openwop.definitions import Refused
+from tracklog.hosts.openwop.calls import WHOLE_BODY, HostCall
+from tracklog.hosts.openwop.definitions import DefinitionRefused
 from tracklog.hosts.openwop.discovery import (
     PROTOCOL,
     discovery,
@@ -29,7 +29,7 @@ from tracklog.hosts.openwop.engine import Engine
 from tracklog.hosts.openwop.failures import CODES, STATUS, Failure
 from tracklog.hosts.openwop.handlers import Handlers
 from tracklog.hosts.openwop.requests import Request
-from tracklog.hosts.openwop.routes import SEGMENTS, Route, query_of, routes_of
+from tracklog.hosts.openwop.routes import SEGMENTS, HostRoute, query_of, routes_of
 from tracklog.hosts.openwop.schemas import DEEPEST, is_deep
 from tracklog.hosts.openwop.settings import Key, digest
 from tracklog.hosts.openwop.wires import Wire
@@ -48,7 +48,7 @@ KEY_OF_V2 = re.compile(r"[A-Za-z0-9._~-]{22,128}")
 _LATER = {"Retry-After": "5"}
 LONG_NUMBER, LONGEST_INTEGER = re.compile(rb"[0-9]{19}"), 20
 """Digits that may be a number of more than 64 bits, and the digits of the longest that is not."""
-Endpoint = Callable[[Call], Awaitable[Response | None]]
+Endpoint = Callable[[HostCall], Awaitable[Response | None]]
 
 
 class App:
@@ -67,7 +67,7 @@ class App:
         self.discovery = discovery(engine.settings, fixtures)
         self._documents = {"1.0": self.discovery, "2.0": discovery_2(engine.settings, fixtures)}
         self._wires = {each: engine.wires[each] for each in versions_of(engine.settings)}
-        self._routers: dict[str, Router[Route]] = {
+        self._routers: dict[str, Router[HostRoute]] = {
             version: Router(routes_of(wire)) for version, wire in self._wires.items()
         }
 
@@ -103,7 +103,7 @@ class App:
         try:
             definition = workflows.find(wanted.program, is_taped=wanted.tape is not None)
             log = await self.engine.starter.create(definition, wanted.inputs, {}, host)
-        except Refused as refused:
+        except DefinitionRefused as refused:
             raise NotBegun(refused.message, "give it what it needs") from None
         return log.name
 
@@ -124,7 +124,7 @@ class App:
         wire = self._wire_of(scope["path"])
         try:
             response = await self._answered(scope, receive, send, headers, wire)
-        except (Failure, Refused) as failure:
+        except (Failure, DefinitionRefused) as failure:
             response = self._failed(failure, wire)
         except Trouble as trouble:
             code = CODES.get(trouble.status, "validation_error")
@@ -147,8 +147,8 @@ class App:
             response.headers.setdefault("OpenWOP-Version", wire.version)
             await response(scope, receive, send)
 
-    def _failed(self, error: Failure | Refused, wire: Wire) -> Response:
-        if isinstance(error, Refused):
+    def _failed(self, error: Failure | DefinitionRefused, wire: Wire) -> Response:
+        if isinstance(error, DefinitionRefused):
             error = Failure(error.code, error.message, error.details)
         failure = wire.failure(error)
         raw = orjson.dumps(self.engine.redactor.clean(failure.envelope))
@@ -220,7 +220,7 @@ class App:
                     "forbidden", f"this key does not have the scope {each}", {"scopeRequired": each}
                 )
         tenant = key.tenant or self.engine.settings.tenant
-        call = Call(scope, receive, send, headers, wire, key, tenant, names)
+        call = HostCall(scope, receive, send, headers, wire, key, tenant, names)
         if "run" in names:
             self.handlers.run(call)  # before what was given is looked at
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
@@ -253,7 +253,7 @@ class App:
 
     # What changes something: a body, and perhaps a key under which it may come again.
 
-    async def _posted(self, call: Call, endpoint: Endpoint) -> Response | None:
+    async def _posted(self, call: HostCall, endpoint: Endpoint) -> Response | None:
         self.guard.check_origin(call.headers)
         raw = await bodies.read(call.receive, call.headers, self.held)
         self.held.now -= len(raw)
@@ -269,7 +269,7 @@ class App:
             raise Failure("validation_error", text, {"field": "Idempotency-Key"})
         return await self._once(call, endpoint, given)
 
-    def _place_of(self, call: Call, given: str) -> str:
+    def _place_of(self, call: HostCall, given: str) -> str:
         """The key under which an answer is stored: by principal and tenant, route and run.
 
         A run has several spellings in a path. That of the official clients stands for all of them.
@@ -283,7 +283,7 @@ class App:
         tenant = [] if call.tenant == own else [call.tenant]
         return _sha([call.key.principal, call.scope["method"], path, given, *tenant])
 
-    async def _once(self, call: Call, endpoint: Endpoint, given: str) -> Response | None:
+    async def _once(self, call: HostCall, endpoint: Endpoint, given: str) -> Response | None:
         """Process a request once; a retry with the same key and body gets the same answer."""
         key = self._place_of(call, given)
         body = _sha(call.body)
@@ -304,7 +304,7 @@ class App:
             code: str | None = None
             try:
                 response = await endpoint(call)
-            except (Failure, Refused) as failure:
+            except (Failure, DefinitionRefused) as failure:
                 response, code = self._failed(failure, call.wire), failure.code
             assert response is not None
             status = response.status_code

@@ -5,10 +5,10 @@ from typing import Any
 from tracklog.hosts.openwop.agents import Ref, group_of
 from tracklog.hosts.openwop.exceptions import NodeFailed
 from tracklog.hosts.openwop.schemas import faults_against
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 
 
-def message_channel(step: Step) -> str:
+def message_channel(step: NodeStep) -> str:
     channels = step.x.definition.source.get("channels", {})
     wanted = step.config.get("channel")
     for name, declared in channels.items():
@@ -17,7 +17,9 @@ def message_channel(step: Step) -> str:
     raise NodeFailed("validation_error", "the workflow declares no such message channel")
 
 
-def write_message(step: Step, channel: str, message_id: str, ref: Ref | None, content: Any) -> None:
+def write_message(
+    step: NodeStep, channel: str, message_id: str, ref: Ref | None, content: Any
+) -> None:
     """Write a message to a channel (WOP-29 to WOP-33)."""
     seconds = step.x.engine.clock()
     message = {"messageId": message_id, "from": ref["agentId"] if ref else "user"}

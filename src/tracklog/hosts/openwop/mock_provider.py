@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tracklog.hosts.openwop.definitions import Refused
-from tracklog.hosts.openwop.models import Reply
+from tracklog.hosts.openwop.definitions import DefinitionRefused
+from tracklog.hosts.openwop.models import ModelReply
 from tracklog.hosts.openwop.settings import Key
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 
 OPTION = "mockProvider"
 NAME = "stream-text"
@@ -54,23 +54,27 @@ def check_provider(given: Any, key: Key, field: str) -> None:
     offered = {"requestedProvider": name, "supportedProviders": [NAME]}
     if not key.test:
         text = f"{OPTION} is only for test keys"
-        raise Refused("mock_provider_forbidden", text, field=field, **offered)
+        raise DefinitionRefused("mock_provider_forbidden", text, field=field, **offered)
     if not isinstance(given, dict) or not isinstance(name, str) or given.keys() - {"id", "config"}:
-        raise Refused("validation_error", f"{OPTION} has an id, and may have a config", field=field)
+        raise DefinitionRefused(
+            "validation_error", f"{OPTION} has an id, and may have a config", field=field
+        )
     if name != NAME:
         text = f"the only {OPTION} here is {NAME}"
-        raise Refused("unsupported_mock_provider", text, field=field, **offered)
+        raise DefinitionRefused("unsupported_mock_provider", text, field=field, **offered)
     config = given.get("config", {})
     if not isinstance(config, dict):
-        raise Refused("validation_error", "config must be an object", field=f"{field}.config")
+        raise DefinitionRefused(
+            "validation_error", "config must be an object", field=f"{field}.config"
+        )
     for option, value in config.items():
         is_good, what = CONFIG.get(option, (None, ""))
         if is_good is None or not is_good(value):
             text = f"{option} is {what}" if is_good else f"there is no option {option[:50]!r}"
-            raise Refused("validation_error", text, field=f"{field}.config.{option}")
+            raise DefinitionRefused("validation_error", text, field=f"{field}.config.{option}")
 
 
-async def stream_text(step: Step, config: Mapping[str, Any]) -> Reply:
+async def stream_text(step: NodeStep, config: Mapping[str, Any]) -> ModelReply:
     """Write each token as an `output.chunk`; the last one says how the reply ended."""
     tokens: list[str] = config.get("tokens", TOKENS) or [""]
     count = {"promptTokens": 1, "completionTokens": len(tokens), "totalTokens": len(tokens) + 1}
@@ -88,4 +92,4 @@ async def stream_text(step: Step, config: Mapping[str, Any]) -> Reply:
         assert event is not None
         before = event
         await step.x.flush()
-    return Reply(text="".join(tokens))
+    return ModelReply(text="".join(tokens))

@@ -8,18 +8,21 @@ from tracklog.answers.run_steps import without_names
 from tracklog.hosts._endpoint import ModelFailed
 from tracklog.hosts.openwop.exceptions import NodeFailed
 from tracklog.hosts.openwop.mock_provider import OPTION, stream_text
-from tracklog.hosts.openwop.models import Reply
+from tracklog.hosts.openwop.models import ModelReply
 from tracklog.hosts.openwop.reasoning import Reasoning
 from tracklog.hosts.openwop.recorded_answers import MODEL_FAILED, reply_of
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 from tracklog.hosts.openwop.tools import args_hash
 
 LETTERS = str.maketrans("0123456789abcdef", "abcdefghijklmnop")
 
 
 async def ask_model(
-    step: Step, messages: list[dict[str, Any]], tools: list[str], reasoning: Reasoning | None = None
-) -> Reply:
+    step: NodeStep,
+    messages: list[dict[str, Any]],
+    tools: list[str],
+    reasoning: Reasoning | None = None,
+) -> ModelReply:
     """The reply of a model; its usage is recorded, and a `reasoning` is recorded while it arrives."""
     x, digest = step.x, _digest(step, messages)
     await x.flush()
@@ -57,8 +60,8 @@ def _ignore(_piece: str) -> None:
 
 
 async def _while_writing(
-    step: Step, asking: Coroutine[Any, Any, Reply], reasoning: Reasoning
-) -> Reply:
+    step: NodeStep, asking: Coroutine[Any, Any, ModelReply], reasoning: Reasoning
+) -> ModelReply:
     """A reply, with its reasoning recorded as it arrives."""
     answer = asyncio.ensure_future(asking)
     try:
@@ -75,7 +78,7 @@ async def _while_writing(
             await asyncio.wait({answer})
 
 
-def _digest(step: Step, messages: list[dict[str, Any]]) -> str:
+def _digest(step: NodeStep, messages: list[dict[str, Any]]) -> str:
     """A hash of the prompt, by which a tape recognises it without containing it."""
     rows = [{key: each[key] for key in ("role", "content")} for each in messages]
     cleaned = without_names(step.x.redactor.clean(rows), step.x.log.name)

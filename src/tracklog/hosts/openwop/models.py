@@ -14,7 +14,7 @@ Think = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class ModelReply:
     """The reply of a model in one turn."""
 
     text: str = ""
@@ -40,7 +40,7 @@ class Model(Protocol):
         tools: Sequence[str],
         options: Mapping[str, Any],
         think: Think,
-    ) -> Reply:
+    ) -> ModelReply:
         """Its reply; `think` gets the reasoning piece by piece, if it is streamed."""
 
     async def close(self) -> None:
@@ -60,7 +60,7 @@ class Stub:
         tools: Sequence[str],  # noqa: ARG002  # the signature of a model
         options: Mapping[str, Any],  # noqa: ARG002
         think: Think,  # noqa: ARG002
-    ) -> Reply:
+    ) -> ModelReply:
         asked = next(m["content"] for m in reversed(messages) if m["role"] == "user")
         earlier = sum(m["role"] == "user" for m in messages) - 1
         confidence: float | None = None
@@ -76,11 +76,11 @@ class Stub:
         usage = {"inputTokens": size, "outputTokens": len(asked.split())}
         if calls:
             thought = f"I was asked to call {', '.join(tool for _, tool, _ in calls)}."
-            return Reply(reasoning=thought, calls=tuple(calls), usage=usage)
+            return ModelReply(reasoning=thought, calls=tuple(calls), usage=usage)
         rows = [m["content"] for m in messages if m["role"] == "tool"]
         text = f"[{earlier} earlier] {asked}" + "".join(f"\n{each}" for each in rows)
         thought = f"I remember {earlier} earlier messages, and repeat the last."
-        return Reply(text=text, reasoning=thought, confidence=confidence, usage=usage)
+        return ModelReply(text=text, reasoning=thought, confidence=confidence, usage=usage)
 
     async def close(self) -> None:
         pass
@@ -101,7 +101,7 @@ def _json(text: str) -> Any:
         return {"text": text}
 
 
-class Server:
+class ServedModel:
     """A model server with the OpenAI protocol."""
 
     def __init__(self, server: ModelServer) -> None:
@@ -115,7 +115,7 @@ class Server:
         tools: Sequence[str],
         options: Mapping[str, Any],
         think: Think,
-    ) -> Reply:
+    ) -> ModelReply:
         names = {_wire(tool): tool for tool in tools}
         offered = [{"name": name, "parameters": {"type": "object"}} for name in names]
         asked = question(messages, offered)
@@ -139,7 +139,7 @@ class Server:
             for ours, theirs in (("input_tokens", "inputTokens"), ("output_tokens", "outputTokens"))
             if ours in answer.usage
         }
-        return Reply(
+        return ModelReply(
             text=answer.text,
             reasoning=answer.reasoning,
             calls=tuple(
@@ -160,4 +160,4 @@ def _wire(tool: str) -> str:
 
 
 def model_of(settings: Settings) -> Model:
-    return Stub() if settings.model is None else Server(settings.model)
+    return Stub() if settings.model is None else ServedModel(settings.model)

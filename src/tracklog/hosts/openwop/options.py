@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.hosts.openwop.definitions import Definition, Refused
+from tracklog.hosts.openwop.definitions import Definition, DefinitionRefused
 from tracklog.hosts.openwop.mock_provider import OPTION, check_provider
 from tracklog.hosts.openwop.schemas import placed_faults
 from tracklog.hosts.openwop.settings import VERBOSITIES, Key
@@ -27,8 +27,8 @@ class RunOptions:
     """Tags, metadata and scope: they are recorded with the run."""
 
 
-def _refused(name: str, message: str) -> Refused:
-    return Refused("validation_error", message, field=name)
+def _refused(name: str, message: str) -> DefinitionRefused:
+    return DefinitionRefused("validation_error", message, field=name)
 
 
 NOT_DONE = frozenset(
@@ -64,7 +64,7 @@ def read_options(
     place: Place,
     outer: str = "",
 ) -> RunOptions:
-    """The options of a request, checked; `Refused` says what cannot be done.
+    """The options of a request, checked; `DefinitionRefused` says what cannot be done.
 
     `outer` is the place of the options in the request, where they are not its body.
     """
@@ -86,7 +86,9 @@ def read_options(
             raise _refused(name, f"{name} is a text of 1 to 256 characters")
         labels[name] = body[name]
     if labels.pop("tenantId", tenant) != tenant:
-        raise Refused("forbidden", f"this key acts for the tenant {tenant}", field="tenantId")
+        raise DefinitionRefused(
+            "forbidden", f"this key acts for the tenant {tenant}", field="tenantId"
+        )
     return RunOptions(configurable=configurable, labels=labels)
 
 

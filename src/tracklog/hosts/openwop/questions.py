@@ -78,7 +78,7 @@ class Ballot(Protocol):
         """Count a vote; whether the question is decided."""
 
 
-class Answer:
+class PendingAnswer:
     """An answer that is not in the log yet."""
 
     def __init__(

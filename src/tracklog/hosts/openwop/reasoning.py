@@ -5,7 +5,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tracklog.hosts.openwop.step import Step
+    from tracklog.hosts.openwop.step import NodeStep
 
 DELTA, REASONED = "agent.reasoning.delta", "agent.reasoned"
 PIECE = 32
@@ -15,7 +15,7 @@ PIECE = 32
 class Reasoning:
     """One block of reasoning: any number of deltas, and then the one event that closes it."""
 
-    def __init__(self, step: "Step", agent: str) -> None:
+    def __init__(self, step: "NodeStep", agent: str) -> None:
         x = step.x
         self._step, self.agent, self._redactor = step, agent, x.redactor
         self._verbosity = x.configurable.get("reasoningVerbosity", x.settings.verbosity)

@@ -9,7 +9,7 @@ import orjson
 
 from tracklog import Body, Log, RecordedAnswer, Tape, TapeMiss
 from tracklog.hosts.openwop.definitions import PROMPT, SUPERVISOR, TOOL
-from tracklog.hosts.openwop.models import Reply
+from tracklog.hosts.openwop.models import ModelReply
 from tracklog.hosts.openwop.runlog import RunLog
 
 PERSON, CHILD = "person", "call"
@@ -174,12 +174,12 @@ def _is_broken_off(data: Mapping[str, Any] | None) -> bool:
     return data is not None and "chunks" in data and "usage" not in data and not data["calls"]
 
 
-def reply_of(recorded: RecordedAnswer) -> Reply:
+def reply_of(recorded: RecordedAnswer) -> ModelReply:
     """The recorded reply of a model, as a reply."""
     answer: Mapping[str, Any] = recorded.answer
     usage = answer.get("usage") or {}
     counts = {key: usage[key] for key in ("inputTokens", "outputTokens") if key in usage}
-    return Reply(
+    return ModelReply(
         text=answer.get("text") or "",
         reasoning=answer.get("reasoning") or "",
         chunks=tuple(answer.get("chunks") or ()),

@@ -8,7 +8,7 @@ from tracklog.hosts.openwop.schemas import snapshot_schema
 from tracklog.hosts.openwop.wires import Wire
 
 
-class Route(NamedTuple):
+class HostRoute(NamedTuple):
     """A route; its name is that of the handler."""
 
     method: str
@@ -23,39 +23,43 @@ class Route(NamedTuple):
 
 
 ROUTES = (
-    Route("GET", "/openapi.json", "openapi", "This document."),
-    Route(
+    HostRoute("GET", "/openapi.json", "openapi", "This document."),
+    HostRoute(
         "GET", "/workflows/{id}", "workflow", "A workflow, as it was defined.", ("manifest:read",)
     ),
-    Route("POST", "/runs", "create", "Begin a run.", ("runs:create",), 201),
-    Route("GET", "/runs", "list_runs", "The runs, newest first.", ("runs:read",), since=2),
-    Route("POST", "/runs:bulk-cancel", "bulk_cancel", "End several runs.", ("runs:cancel",)),
-    Route("GET", "/runs/{run}", "snapshot", "A run as it is now.", ("runs:read",)),
-    Route(
+    HostRoute("POST", "/runs", "create", "Begin a run.", ("runs:create",), 201),
+    HostRoute("GET", "/runs", "list_runs", "The runs, newest first.", ("runs:read",), since=2),
+    HostRoute("POST", "/runs:bulk-cancel", "bulk_cancel", "End several runs.", ("runs:cancel",)),
+    HostRoute("GET", "/runs/{run}", "snapshot", "A run as it is now.", ("runs:read",)),
+    HostRoute(
         "GET", "/runs/{run}/events", "events", "A run's events: JSON, or a stream.", ("runs:read",)
     ),
-    Route(
+    HostRoute(
         "GET", "/runs/{run}/events/poll", "poll", "A run's events behind a number.", ("runs:read",)
     ),
-    Route(
+    HostRoute(
         "GET",
         "/runs/{run}:diff",
         "diff",
         "The differences between two runs.",
         ("runs:read",),
     ),
-    Route(
+    HostRoute(
         "GET",
         "/runs/{run}/artifacts/{artifact}",
         "artifact",
         "What a person made of a node's artifact.",
         ("artifacts:read",),
     ),
-    Route("GET", "/runs/{run}/effects", "effects", "The calls of tools.", ("runs:read",), since=2),
-    Route("POST", "/runs/{run}/cancel", "cancel", "End a run.", ("runs:cancel",)),
-    Route("POST", "/runs/{run}:pause", "pause", "Pause a run.", ("runs:cancel",), 202),
-    Route("POST", "/runs/{run}:resume", "resume", "Continue a paused run.", ("runs:cancel",), 202),
-    Route(
+    HostRoute(
+        "GET", "/runs/{run}/effects", "effects", "The calls of tools.", ("runs:read",), since=2
+    ),
+    HostRoute("POST", "/runs/{run}/cancel", "cancel", "End a run.", ("runs:cancel",)),
+    HostRoute("POST", "/runs/{run}:pause", "pause", "Pause a run.", ("runs:cancel",), 202),
+    HostRoute(
+        "POST", "/runs/{run}:resume", "resume", "Continue a paused run.", ("runs:cancel",), 202
+    ),
+    HostRoute(
         "POST",
         "/runs/{run}:fork",
         "fork",
@@ -63,17 +67,21 @@ ROUTES = (
         ("runs:create", "runs:read"),
         201,
     ),
-    Route(
+    HostRoute(
         "POST",
         "/runs/{run}/interrupts/{node}",
         "resolve",
         "Answer what a run waits for.",
         ("approvals:respond",),
     ),
-    Route("GET", "/interrupts/{token}", "inspect_by_token", "The question that a token is for."),
-    Route("POST", "/interrupts/{token}", "resolve_by_token", "Answer the question of a token."),
-    Route("POST", "/webhooks", "register_webhook", "Have events sent.", ("webhooks:manage",), 201),
-    Route(
+    HostRoute(
+        "GET", "/interrupts/{token}", "inspect_by_token", "The question that a token is for."
+    ),
+    HostRoute("POST", "/interrupts/{token}", "resolve_by_token", "Answer the question of a token."),
+    HostRoute(
+        "POST", "/webhooks", "register_webhook", "Have events sent.", ("webhooks:manage",), 201
+    ),
+    HostRoute(
         "DELETE",
         "/webhooks/{webhook}",
         "unregister_webhook",
@@ -81,7 +89,7 @@ ROUTES = (
         ("webhooks:manage",),
         204,
     ),
-    Route(
+    HostRoute(
         "GET",
         "/webhooks/{webhook}/dead-letters",
         "dead_letters",
@@ -89,14 +97,14 @@ ROUTES = (
         ("webhooks:manage",),
         since=2,
     ),
-    Route(
+    HostRoute(
         "GET",
         "/audit/verify",
         "verify_audit",
         "Not found: the profile is not offered here.",
         ("audit:read",),
     ),
-    Route(
+    HostRoute(
         "GET",
         "/host/effect-seams",
         "effect_seams",
@@ -104,7 +112,7 @@ ROUTES = (
         ("runs:read",),
         since=2,
     ),
-    Route(
+    HostRoute(
         "POST",
         "/host/sample/toolhooks/invoke",
         "toolhooks",
@@ -153,12 +161,12 @@ POLL = {
 """Those of a poll, by the major version."""
 
 
-def query_of(route: Route, wire: Wire) -> dict[str, str]:
+def query_of(route: HostRoute, wire: Wire) -> dict[str, str]:
     """The parameters of a route, each with its meaning."""
     return POLL[wire.version[0]] if route.name == "poll" else QUERY.get(route.name, {})
 
 
-def routes_of(wire: Wire) -> list[Route]:
+def routes_of(wire: Wire) -> list[HostRoute]:
     """The routes of one version, with complete paths."""
     major = int(wire.version[0])
     return [
@@ -170,7 +178,7 @@ def openapi(wire: Wire) -> dict[str, Any]:
     """The document at `openapi.json`."""
     paths: dict[str, Any] = {
         "/.well-known/openwop": {
-            "get": _operation(Route("GET", "", "discovery", "What it can do."), {})
+            "get": _operation(HostRoute("GET", "", "discovery", "What it can do."), {})
         }
     }
     for route in routes_of(wire):
@@ -198,7 +206,7 @@ def openapi(wire: Wire) -> dict[str, Any]:
     }
 
 
-def _operation(route: Route, query: Mapping[str, str]) -> dict[str, Any]:
+def _operation(route: HostRoute, query: Mapping[str, str]) -> dict[str, Any]:
     error = {"schema": {"$ref": "#/components/schemas/Error"}}
     data: dict[str, Any] = {"operationId": route.name, "summary": route.about}
     text = {"schema": {"type": "string"}}

@@ -10,7 +10,7 @@ MOST = 2000
 """The most runs whose events are in memory, without those that are in use."""
 
 
-class Runs:
+class RunCache:
     """Reads the events of a run when it is first asked for, and drops those least recently used."""
 
     def __init__(self, journal: Log, is_running: Callable[[str], bool]) -> None:

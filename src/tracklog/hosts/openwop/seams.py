@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracklog.hosts.openwop.settings import SYSTEM
 from tracklog.hosts.openwop.step import transport_of
-from tracklog.hosts.openwop.tools import Outcome, args_hash, error_of, full_id, rate_limited
+from tracklog.hosts.openwop.tools import CallOutcome, args_hash, error_of, full_id, rate_limited
 
 if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
@@ -37,8 +37,10 @@ def toolhooks(engine: "Engine", body: dict[str, Any]) -> dict[str, Any] | str:
     if outcome is None and body.get("simulateRateLimitExhausted"):
         outcome = rate_limited(tool)
     if outcome is None and body.get("simulateToolError"):
-        outcome = Outcome("error", error=error_of("tool_failed", "the test asked for a failure"))
-    outcome = outcome or Outcome("ok", arguments)
+        outcome = CallOutcome(
+            "error", error=error_of("tool_failed", "the test asked for a failure")
+        )
+    outcome = outcome or CallOutcome("ok", arguments)
     returned: dict[str, Any] = {**both, "status": outcome.status}
     if outcome.error is not None:
         returned["error"] = outcome.error

@@ -81,7 +81,7 @@ def digest(token: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class ToolProgram:
     """A program that an agent may call: arguments as JSON on its input, the result on its output."""
 
     id: str
@@ -136,7 +136,7 @@ class Settings:
     roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The tools of each harness role; a role that is not named here has all of them."""
     agent_roles: Mapping[str, str] = field(default_factory=dict)
-    tools: Mapping[str, Tool] = field(default_factory=dict)
+    tools: Mapping[str, ToolProgram] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values that are never written, by name."""
     token_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -323,12 +323,12 @@ def _tenant(path: Path, tenant: str) -> str:
     return tenant
 
 
-def _tool(path: Path, entry: Any) -> Tool:
+def _tool(path: Path, entry: Any) -> ToolProgram:
     entry = dict(_map(path, "tools", entry))
     name = entry.get("id")
     if ":" not in str(name or ""):
         raise _bad(path, f"has the tool {name!r}, which is no <scope>:<tool-id>")
-    known = {each.name: each.default for each in fields(Tool)}
+    known = {each.name: each.default for each in fields(ToolProgram)}
     if unknown := sorted(map(str, entry.keys() - known.keys())):
         raise _bad(path, f"has {unknown[0]!r} for the tool {name}; there are: {', '.join(known)}")
     command = entry.pop("command", None)
@@ -338,7 +338,7 @@ def _tool(path: Path, entry: Any) -> Tool:
     for option, value in entry.items():
         wanted = str if option == "id" else type(known[option])
         _check_type(path, f"{option} of the tool {name}", value, wanted)
-    return Tool(command=tuple(map(str, command)), scopes=scopes, **entry)
+    return ToolProgram(command=tuple(map(str, command)), scopes=scopes, **entry)
 
 
 def _key(path: Path, entry: Any, environment: Mapping[str, str]) -> Key:

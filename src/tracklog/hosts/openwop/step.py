@@ -9,7 +9,7 @@ import orjson
 
 from tracklog import Body, RecordedAnswer, TapeMiss
 from tracklog.hosts.openwop.agents import Ref, context_key
-from tracklog.hosts.openwop.definitions import PLACEHOLDER, Node, Refused
+from tracklog.hosts.openwop.definitions import PLACEHOLDER, DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.exceptions import (
     AlreadyVoted,
     BadAnswer,
@@ -32,7 +32,7 @@ from tracklog.hosts.openwop.schemas import DEEPEST as DEEPEST_VALUE
 from tracklog.hosts.openwop.schemas import is_deep
 from tracklog.hosts.openwop.settings import SYSTEM
 from tracklog.hosts.openwop.tools import (
-    Outcome,
+    CallOutcome,
     args_hash,
     error_of,
     forbidden,
@@ -47,11 +47,11 @@ DEEPEST = 16
 """Runs inside runs."""
 
 
-class Step:
+class NodeStep:
     """One execution of one node."""
 
     def __init__(
-        self, x: "Execution", node: Node, ref: Ref | None, count: int, started: Body
+        self, x: "Execution", node: WorkflowNode, ref: Ref | None, count: int, started: Body
     ) -> None:
         self.x, self.node, self.ref, self.count, self.started = x, node, ref, count, started
         self.config = node.config
@@ -118,15 +118,17 @@ class Step:
         outcome = recorded or self._judge(tool)
         if outcome is None and "error" in call:
             error = call["error"]
-            outcome = Outcome(
+            outcome = CallOutcome(
                 "error", error=error_of(error["error"], error["message"], error.get("details"))
             )
         elif outcome is None:
-            outcome = Outcome("ok", call["result"])
+            outcome = CallOutcome("ok", call["result"])
         duration = call.get("durationMs", 0) if outcome.ran else None
         self.returned(agent, tool, call_id, outcome, duration, event)
 
-    async def call(self, agent: str, tool: str, arguments: Any, *, allowed: bool = True) -> Outcome:
+    async def call(
+        self, agent: str, tool: str, arguments: Any, *, allowed: bool = True
+    ) -> CallOutcome:
         """Call a tool; recorded before it is invoked and after it ended (WOP-48, WOP-54)."""
         x, call_id = self.x, self._call_id()
         was_called = not x.is_live
@@ -147,7 +149,7 @@ class Step:
         self.returned(agent, tool, call_id, outcome, duration, event)
         return outcome
 
-    async def _invoke(self, tool: str, arguments: Any) -> tuple[Outcome, int]:
+    async def _invoke(self, tool: str, arguments: Any) -> tuple[CallOutcome, int]:
         x = self.x
         await x.flush()
         asked = {"tool": tool, "input": x.redactor.clean(arguments)}
@@ -156,8 +158,8 @@ class Step:
             if "status" not in recorded:  # of a run of another dialect
                 failed = recorded.get("error")
                 error = None if failed is None else error_of("tool_failed", str(failed))
-                return Outcome("error" if error else "ok", recorded.get("output"), error), 0
-            ended = Outcome(recorded["status"], recorded.get("result"), recorded.get("error"))
+                return CallOutcome("error" if error else "ok", recorded.get("output"), error), 0
+            ended = CallOutcome(recorded["status"], recorded.get("result"), recorded.get("error"))
             return ended, recorded.get("durationMs", 0)
         began = x.engine.monotonic()
         work = invoke(tool, x.settings.tools, arguments)
@@ -173,7 +175,7 @@ class Step:
         except TapeMiss as miss:
             raise NodeFailed("replay_source_missing", miss.message) from None
 
-    def _judge(self, tool: str) -> Outcome | None:
+    def _judge(self, tool: str) -> CallOutcome | None:
         """The reason why the principal of the run may not call a tool now; None if it may."""
         x, is_operator = self.x, self.x.host.get("operator") is True
         return x.engine.hooks.judge(x.principal, tool, is_operator=is_operator)
@@ -192,7 +194,7 @@ class Step:
         data |= {"principal": SYSTEM if agent == SYSTEM else x.principal}
         return self.emit("agent.toolCalled", {**data, "transport": transport_of(tool)})
 
-    def _recorded_return(self, call_id: str) -> Outcome | None:
+    def _recorded_return(self, call_id: str) -> CallOutcome | None:
         event = self.x.peek()
         if event is None or event["type"] != "agent.toolReturned":
             return None
@@ -200,7 +202,7 @@ class Step:
         if payload.get("callId") != call_id:
             return None
         ran = payload.get("status") in ("ok", "error")
-        return Outcome(
+        return CallOutcome(
             payload.get("status", "ok"), payload.get("result"), payload.get("error"), ran
         )
 
@@ -209,7 +211,7 @@ class Step:
         agent: str,
         tool: str,
         call_id: str,
-        outcome: Outcome,
+        outcome: CallOutcome,
         duration: int | None,
         cause: Body | None,
     ) -> None:
@@ -429,7 +431,7 @@ class Step:
         try:
             log = await x.engine.starter.child(name, workflow, inputs, parent)
             await x.unless_stopped(x.engine.end_of(log), is_pausable=False)
-        except Refused as refused:
+        except DefinitionRefused as refused:
             raise NodeFailed("child_failed", f"{workflow}: {refused.message}") from None
         except Cancelled:
             await x.engine.control.cancel(name, "parent-cancelled", x.principal, parent=x.log.name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tracklog import TAPE_LABEL, Body, Tape, tape_report
 from tracklog.hosts.openwop.event_writer import EventWriter
 from tracklog.hosts.openwop.exceptions import Cancelled, Paused
-from tracklog.hosts.openwop.questions import Answer
+from tracklog.hosts.openwop.questions import PendingAnswer
 from tracklog.hosts.openwop.redaction import Redactor
 from tracklog.hosts.openwop.run_limits import seconds_of
 from tracklog.hosts.openwop.runlog import TERMINAL, RunLog, line_of
@@ -26,7 +26,7 @@ class StoppableWriter(EventWriter):
         engine: "Engine",
         log: RunLog,
         redactor: Redactor,
-        answer: Answer | None,
+        answer: PendingAnswer | None,
         tape: list[Body] | None,
         recorded: Tape | None,
     ) -> None:

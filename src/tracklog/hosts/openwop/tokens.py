@@ -24,7 +24,7 @@ class InvalidToken(Exception):
     """A token that this host did not sign."""
 
 
-class Token(NamedTuple):
+class QuestionToken(NamedTuple):
     """The question that a token is for, the principal that got it, and when it expires."""
 
     run: str
@@ -35,7 +35,7 @@ class Token(NamedTuple):
     intent: str = "resolve"
 
 
-class Tokens:
+class QuestionTokens:
     """Signs and reads tokens; several secrets hold at once, so that one can be replaced."""
 
     def __init__(self, secrets: Mapping[str, bytes]) -> None:
@@ -43,7 +43,7 @@ class Tokens:
         self._secrets = dict(secrets)
         self._signing = next(iter(secrets))
 
-    def sign(self, token: Token) -> str:
+    def sign(self, token: QuestionToken) -> str:
         """`ow2.hs256.<name of the secret>.<what it allows>.<signature>`."""
         data = {
             "runId": token.run,
@@ -56,7 +56,7 @@ class Tokens:
         head = f"ow2.hs256.{self._signing}.{_encoded(orjson.dumps(data))}"
         return f"{head}.{self._signature(self._signing, head)}"
 
-    def read(self, text: str) -> Token:
+    def read(self, text: str) -> QuestionToken:
         """The token of a text; one that was not signed here is `InvalidToken`."""
         head, _, signature = text.rpartition(".")
         parts = head.split(".")
@@ -66,7 +66,7 @@ class Tokens:
             raise InvalidToken
         try:
             data = orjson.loads(base64.urlsafe_b64decode(parts[3] + "=" * (-len(parts[3]) % 4)))
-            return Token(
+            return QuestionToken(
                 data["runId"],
                 data["nodeId"],
                 data["interruptId"],
@@ -109,7 +109,7 @@ def secret_of(folder: Path) -> bytes:
     return made.encode()
 
 
-def tokens_of(folder: Path, secrets: Mapping[str, str]) -> Tokens:
+def tokens_of(folder: Path, secrets: Mapping[str, str]) -> QuestionTokens:
     """The tokens of a host: signed with the first secret of its settings, or with its own."""
     given: dict[str, Any] = {name: value.encode() for name, value in secrets.items()}
-    return Tokens({**given, OWN: secret_of(folder)})
+    return QuestionTokens({**given, OWN: secret_of(folder)})

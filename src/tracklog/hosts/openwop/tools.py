@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import orjson
 
 from tracklog.hosts.openwop.schemas import DEEPEST, is_deep
-from tracklog.hosts.openwop.settings import ECHO, UNPRIVILEGED, Key, Settings, Tool
+from tracklog.hosts.openwop.settings import ECHO, UNPRIVILEGED, Key, Settings, ToolProgram
 
 
-class Outcome(NamedTuple):
+class CallOutcome(NamedTuple):
     """The end of a call: a result or an error."""
 
     status: str
@@ -85,7 +85,7 @@ def _number(value: float) -> str:
 
 
 class _Bucket:
-    def __init__(self, tool: Tool) -> None:
+    def __init__(self, tool: ToolProgram) -> None:
         self.tool, self.left, self.at = tool, float(tool.burst), time.monotonic()
 
     def take(self) -> bool:
@@ -114,7 +114,7 @@ class Hooks:
         scopes: Iterable[str] | None = None,
         *,
         is_operator: bool = False,
-    ) -> Outcome | None:
+    ) -> CallOutcome | None:
         """The reason why a call is refused; None when it is allowed.
 
         The operator holds every scope. A key may have the same principal and hold fewer.
@@ -144,16 +144,16 @@ class Hooks:
         return key is not None and all(isinstance(s, str) and key.may(s) for s in needed)
 
 
-def forbidden(tool: str, why: str, scopes: list[str] | None = None) -> Outcome:
+def forbidden(tool: str, why: str, scopes: list[str] | None = None) -> CallOutcome:
     details: dict[str, Any] = {"scope": "tool", "toolName": tool}
     if scopes is not None:
         details["requiredScopes"] = scopes
-    return Outcome("forbidden", error=error_of("forbidden", why, details), ran=False)
+    return CallOutcome("forbidden", error=error_of("forbidden", why, details), ran=False)
 
 
-def rate_limited(tool: str) -> Outcome:
+def rate_limited(tool: str) -> CallOutcome:
     details = {"scope": "tool", "toolName": tool}
-    return Outcome(
+    return CallOutcome(
         "rate_limited", error=error_of("rate_limited", "bucket empty", details), ran=False
     )
 
@@ -187,47 +187,49 @@ async def _feed(stdin: asyncio.StreamWriter, given: bytes) -> None:
         stdin.close()
 
 
-async def invoke(tool_id: str, tools: Mapping[str, Tool], arguments: Any) -> Outcome:
+async def invoke(tool_id: str, tools: Mapping[str, ToolProgram], arguments: Any) -> CallOutcome:
     """Run a tool to its end or its timeout."""
     if tool_id == ECHO:
-        return Outcome("ok", arguments)
+        return CallOutcome("ok", arguments)
     tool = tools.get(tool_id)
     if tool is None:
-        return Outcome("error", error=error_of("tool_not_found", f"there is no tool {tool_id}"))
+        return CallOutcome("error", error=error_of("tool_not_found", f"there is no tool {tool_id}"))
     pipe = asyncio.subprocess.PIPE
     try:
         child = await asyncio.create_subprocess_exec(
             *tool.command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
         )
     except OSError as error:
-        return Outcome(
+        return CallOutcome(
             "error", error=error_of("tool_failed", f"it cannot be run: {error.strerror}")
         )
     try:
         async with asyncio.timeout(tool.seconds):
             out, err = await _output(child, orjson.dumps(arguments))
     except TimeoutError:
-        return Outcome("error", error=_retry("tool_timeout", f"it took more than {tool.seconds} s"))
+        return CallOutcome(
+            "error", error=_retry("tool_timeout", f"it took more than {tool.seconds} s")
+        )
     if child.returncode:
         output = err.decode(errors="replace").strip()[-500:]
         message = output or f"it ended with {child.returncode}"
-        return Outcome("error", error=error_of("tool_failed", message))
+        return CallOutcome("error", error=error_of("tool_failed", message))
     try:
         result = orjson.loads(out) if out.strip() else None
     except orjson.JSONDecodeError:
         result = out.decode(errors="replace")
     if is_deep(result):
         text = f"its result has more than {DEEPEST} levels of objects and lists"
-        return Outcome("error", error=error_of("tool_failed", text))
-    return Outcome("ok", result)
+        return CallOutcome("error", error=error_of("tool_failed", text))
+    return CallOutcome("ok", result)
 
 
 def _retry(code: str, message: str) -> dict[str, Any]:
     return error_of(code, message, {"retryable": True})
 
 
-def unknown_end(tool: str) -> Outcome:
+def unknown_end(tool: str) -> CallOutcome:
     """The end of a call that was interrupted: it is not made again, because it may have had its effect."""
     details = {"toolName": tool, "retryable": False}
     message = "the host ended while the tool ran; whether it was done is not known"
-    return Outcome("error", error=error_of("outcome_unknown", message, details))
+    return CallOutcome("error", error=error_of("outcome_unknown", message, details))

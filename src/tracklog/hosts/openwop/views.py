@@ -8,14 +8,14 @@ import orjson
 from starlette.responses import Response
 
 from tracklog import __version__
-from tracklog.hosts.openwop.calls import Call, number
+from tracklog.hosts.openwop.calls import HostCall, number
 from tracklog.hosts.openwop.discovery import MOST_LETTERS, MOST_RUNS
 from tracklog.hosts.openwop.exceptions import Unknown
 from tracklog.hosts.openwop.failures import Failure
 from tracklog.hosts.openwop.questions import deadline_of
 from tracklog.hosts.openwop.runlog import FAMILY, RunLog
 from tracklog.hosts.openwop.schemas import STATUSES
-from tracklog.hosts.openwop.tokens import LIFETIME, InvalidToken, Token
+from tracklog.hosts.openwop.tokens import LIFETIME, InvalidToken, QuestionToken
 
 if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
@@ -32,7 +32,7 @@ class Views:
         tenant: str = log.snapshot.host.get("tenant", self._engine.settings.tenant)
         return tenant
 
-    def snapshot(self, log: RunLog, call: Call) -> dict[str, Any]:
+    def snapshot(self, log: RunLog, call: HostCall) -> dict[str, Any]:
         """A run with its children; while a child waits for a person, so does the run."""
         data = log.as_json()
         children = []
@@ -47,7 +47,7 @@ class Views:
             data["interrupt"] = self._interrupt(log, call)
         return data
 
-    def _interrupt(self, log: RunLog, call: Call) -> dict[str, Any]:
+    def _interrupt(self, log: RunLog, call: HostCall) -> dict[str, Any]:
         """The question of a run; a token to answer it only for those who may answer."""
         snapshot = log.snapshot
         assert snapshot.interrupt is not None
@@ -62,11 +62,11 @@ class Views:
             if (deadline := deadline_of(snapshot.question)) is not None:
                 expires = min(expires, deadline)
             place = (log.name, data["nodeId"], data["interruptId"])
-            text = self._engine.tokens.sign(Token(*place, call.key.principal, expires))
+            text = self._engine.tokens.sign(QuestionToken(*place, call.key.principal, expires))
             data |= {"interruptToken": text, "callbackUrl": f"{call.wire.prefix}/interrupts/{text}"}
         return data
 
-    def question_of(self, call: Call) -> tuple[Token, dict[str, Any]]:
+    def question_of(self, call: HostCall) -> tuple[QuestionToken, dict[str, Any]]:
         """The token of a request and the question that it is for."""
         try:
             token = self._engine.tokens.read(call.names["token"])
@@ -82,7 +82,7 @@ class Views:
         assert log.snapshot.question is not None
         return token, dict(log.snapshot.question["payload"])
 
-    async def list_runs(self, call: Call) -> Response:
+    async def list_runs(self, call: HostCall) -> Response:
         """A page of the caller's runs, the latest first."""
         query = call.query
         limit = min(MOST_RUNS, number(query, "limit", MOST_RUNS, 1, None))
@@ -142,7 +142,7 @@ class Views:
             raise Failure("not_found", "there is no such artifact")
         return {"runId": log.name, **found}
 
-    def dead_letters(self, call: Call) -> dict[str, Any]:
+    def dead_letters(self, call: HostCall) -> dict[str, Any]:
         """A page of the deliveries of a subscription that were given up, the latest first."""
         limit = min(MOST_LETTERS, number(call.query, "limit", MOST_LETTERS, 1, None))
         webhook = call.wire.run_of(call.names["webhook"], call.key)

@@ -16,7 +16,13 @@ from tracklog.hosts.openwop.checking import (
     check_root,
     check_shape,
 )
-from tracklog.hosts.openwop.definitions import DISPATCH, SUPERVISOR, Definition, Node, Refused
+from tracklog.hosts.openwop.definitions import (
+    DISPATCH,
+    SUPERVISOR,
+    Definition,
+    DefinitionRefused,
+    WorkflowNode,
+)
 from tracklog.hosts.openwop.kinds import KINDS, Site, invalid, is_conformance
 from tracklog.hosts.openwop.schemas import PUBLISHED
 from tracklog.hosts.openwop.settings import ECHO, Settings
@@ -28,7 +34,7 @@ class Workflows:
     def __init__(self, settings: Settings, agents: Agents) -> None:
         self._settings, self._agents = settings, agents
         self.known: dict[str, Definition] = {}
-        self.refused: dict[str, Refused] = {}
+        self.refused: dict[str, DefinitionRefused] = {}
         self.faults: list[str] = []
         """Faults of workflows and manifests, which are logged when the host starts."""
         self.fixtures: list[str] = []
@@ -55,7 +61,7 @@ class Workflows:
                 self.fixtures.append(name)
 
     def find(self, name: Any, *, is_taped: bool = False) -> Definition:
-        """The workflow that is to be run; `Refused` says why it cannot.
+        """The workflow that is to be run; `DefinitionRefused` says why it cannot.
 
         The answers of tools may come from a tape. Then the tools need not be here.
         """
@@ -72,7 +78,7 @@ class Workflows:
             _refuse(self._missing(definition, {name}))
         return definition
 
-    def _missing(self, definition: Definition, seen: set[str]) -> Iterator[Refused]:
+    def _missing(self, definition: Definition, seen: set[str]) -> Iterator[DefinitionRefused]:
         """The agents, tools and workflows that a workflow names, and that are not here."""
         for node in definition.nodes.values():
             if node.ref is not None and self._agents.is_refused(node.ref["agentId"]):
@@ -104,7 +110,7 @@ class Workflows:
             made = define(source, self._settings)
             if made.id in self.known:
                 raise invalid("id", f"there is a workflow {made.id} already")
-        except Refused as error:
+        except DefinitionRefused as error:
             self.faults.append(f"{where}: {error.code}: {error.message}")
             if isinstance(name, str) and name not in self.known:
                 self.refused[name] = error
@@ -144,7 +150,7 @@ def _read(path: Path) -> Any:
 
 
 def define(source: Any, settings: Settings) -> Definition:
-    """A definition that can be run, or `Refused` with every fault."""
+    """A definition that can be run, or `DefinitionRefused` with every fault."""
     if not isinstance(source, dict):
         raise invalid("workflow", "a workflow is a JSON object")
     _refuse(check_shape(source))
@@ -163,14 +169,14 @@ def define(source: Any, settings: Settings) -> Definition:
     return _ordered(source, nodes)
 
 
-def _refuse(faults: Iterable[Refused]) -> None:
-    if (refused := Refused.all(faults)) is not None:
+def _refuse(faults: Iterable[DefinitionRefused]) -> None:
+    if (refused := DefinitionRefused.all(faults)) is not None:
         raise refused
 
 
-def _node(node: Mapping[str, Any]) -> Node:
+def _node(node: Mapping[str, Any]) -> WorkflowNode:
     masked = {port for port, is_so in node.get("outputSensitivity", {}).items() if is_so}
-    return Node(
+    return WorkflowNode(
         id=node["id"],
         type=node["typeId"],
         config=node["config"],
@@ -182,7 +188,7 @@ def _node(node: Mapping[str, Any]) -> Node:
     )
 
 
-def _ordered(source: Mapping[str, Any], nodes: Mapping[str, Node]) -> Definition:
+def _ordered(source: Mapping[str, Any], nodes: Mapping[str, WorkflowNode]) -> Definition:
     upstream: dict[str, list[tuple[str, str]]] = {name: [] for name in nodes}
     loops: dict[str, str] = {}
     for edge in source["edges"]:

@@ -33,7 +33,7 @@ SNIFFED = 64 << 10
 Block = dict[str, Any]
 
 
-class Question(NamedTuple):
+class AgentPrompt(NamedTuple):
     """One turn of a conversation with an agent."""
 
     prompt: str
@@ -51,12 +51,14 @@ class Question(NamedTuple):
 class Asking(Protocol):
     """An agent in a conversation."""
 
-    async def ask(self, scope: Scope, asked: Question, tape: Tape | None, lane: str) -> "Answer":
+    async def ask(
+        self, scope: Scope, asked: AgentPrompt, tape: Tape | None, lane: str
+    ) -> "AgentAnswer":
         """Ask the agent, or take the next answer in this lane of the tape."""
 
 
 @dataclass(slots=True)
-class Answer:
+class AgentAnswer:
     """The answer of an agent, also when it failed."""
 
     text: str = ""
@@ -89,7 +91,7 @@ class BoundedOutput:
         return (bytes(self.head) + between + bytes(self._tail)).decode("utf-8", "replace")
 
 
-class Stream:
+class AgentOutput:
     """The output of an agent, read as the stream of a provider, or else as plain text."""
 
     def __init__(self, known: Provider | None) -> None:
@@ -147,7 +149,7 @@ class Stream:
                 return
 
 
-class Listener(Protocol):
+class OutputListener(Protocol):
     """Receives the output of an agent, and how it ended."""
 
     def feed(self, chunk: bytes) -> None: ...
@@ -155,13 +157,13 @@ class Listener(Protocol):
     def finish(self, status: ReplyStatus, exit_code: int | None, stderr: bytes) -> None: ...
 
 
-class Record:
+class RecordListener:
     """The listener that records: calls and results when they arrive, and a message for each turn."""
 
     def __init__(self, scope: Scope, known: Provider | None, *, routed: bool = False) -> None:
         """`routed`: the router calls the tools, and records the calls and results itself."""
         self._scope, self._routed = scope, routed
-        self._stream = Stream(known)
+        self._stream = AgentOutput(known)
         self._inputs: dict[str, Any] = {}
         self._turns = 0
 
@@ -211,7 +213,7 @@ class Shown:
     """The listener that prints: the texts of the agent, and the names of the tools that it calls."""
 
     def __init__(self, known: Provider | None, put: Callable[[str], None]) -> None:
-        self._stream = Stream(known)
+        self._stream = AgentOutput(known)
         self._put = put
 
     def feed(self, chunk: bytes) -> None:
@@ -237,13 +239,13 @@ def show(blocks: Sequence[Mapping[str, Any]], put: Callable[[str], None]) -> Non
             put(f"→ {block['tool_name']}")
 
 
-class Result:
+class ResultListener:
     """The listener that makes the result: the text of the last turn that has one."""
 
     def __init__(self, known: Provider | None) -> None:
-        self._stream = Stream(known)
+        self._stream = AgentOutput(known)
         self.blocks: list[Block] = []
-        self.answer = Answer()
+        self.answer = AgentAnswer()
 
     def feed(self, chunk: bytes) -> None:
         self._stream.feed(chunk)
@@ -253,7 +255,7 @@ class Result:
         blocks, meta = self._stream.finish(status, exit_code, stderr)
         self.blocks += blocks
         text = last_text(self.blocks)
-        self.answer = Answer(
+        self.answer = AgentAnswer(
             text=text if self._stream.understood else text.rstrip("\n"),
             status=meta["status"],
             error=meta.get("error"),
@@ -287,15 +289,17 @@ class CommandAgent:
         command = self.agent.command
         self.provider = named or (provider_of(command[0]) if command else None)
 
-    async def ask(self, scope: Scope, asked: Question, tape: Tape | None, lane: str) -> Answer:
+    async def ask(
+        self, scope: Scope, asked: AgentPrompt, tape: Tape | None, lane: str
+    ) -> AgentAnswer:
         """Run it. However it ends, its output so far is recorded and in the answer."""
         played = tape.play("model", asked.as_recorded, lane) if tape else None
         if played is not None:
             return play(scope, played, self.put)
-        result = Result(self.provider)
-        listeners: list[Listener] = [result, Shown(self.provider, self.put)]
+        result = ResultListener(self.provider)
+        listeners: list[OutputListener] = [result, Shown(self.provider, self.put)]
         if not isinstance(scope.recorder, NullRecorder):
-            listeners.append(Record(scope, self.provider))
+            listeners.append(RecordListener(scope, self.provider))
 
         def feed(chunk: bytes) -> None:
             for listener in listeners:
@@ -328,7 +332,7 @@ class CommandAgent:
         finish(status, ended.exit_code, ended.stderr)
         return result.answer
 
-    def _command(self, asked: Question) -> tuple[list[str], bytes | None]:
+    def _command(self, asked: AgentPrompt) -> tuple[list[str], bytes | None]:
         agent, template = self.agent, self.provider
         command, prompt = list(agent.command or ()), asked.prompt
         again = list(agent.again or ())
@@ -346,7 +350,7 @@ class CommandAgent:
         return [values.text(word, scope) for word in command], stdin
 
 
-def play(scope: Scope, recorded: RecordedAnswer, put: Callable[[str], None]) -> Answer:
+def play(scope: Scope, recorded: RecordedAnswer, put: Callable[[str], None]) -> AgentAnswer:
     """An answer from a tape, printed and recorded in the same pieces as the original."""
     answer = recorded.answer
     inputs: dict[str, Any] = {}
@@ -358,7 +362,7 @@ def play(scope: Scope, recorded: RecordedAnswer, put: Callable[[str], None]) -> 
         show(piece["blocks"], put)
         scope.assistant(piece["blocks"], **{"status": "ok", **piece.get("meta", {})})
     meta = pieces[-1].get("meta", {})
-    return Answer(
+    return AgentAnswer(
         text=last_text(answer["blocks"]),
         status=meta.get("status", "ok"),
         error=meta.get("error"),

@@ -23,7 +23,13 @@ from tracklog import (
     TracklogError,
 )
 from tracklog.hosts.workflow import processes, router, values
-from tracklog.hosts.workflow.agents import Answer, Asking, BoundedOutput, CommandAgent, Question
+from tracklog.hosts.workflow.agents import (
+    AgentAnswer,
+    AgentPrompt,
+    Asking,
+    BoundedOutput,
+    CommandAgent,
+)
 from tracklog.hosts.workflow.display import Display, Lines, label
 from tracklog.hosts.workflow.flow import (
     Agent,
@@ -43,7 +49,7 @@ from tracklog.hosts.workflow.flow import (
 from tracklog.hosts.workflow.history import Address, History, address, lane
 from tracklog.hosts.workflow.host_context import (
     HostContext,
-    Outcome,
+    RunOutcome,
     StepFailed,
     Terminal,
     fingerprint,
@@ -52,14 +58,14 @@ from tracklog.hosts.workflow.host_context import (
 )
 from tracklog.hosts.workflow.loading import beside
 from tracklog.hosts.workflow.model_agent import ModelAgent
-from tracklog.hosts.workflow.router import Router
+from tracklog.hosts.workflow.router import ToolRouter
 
 DEEPEST = 16
 """How many workflows may call each other in a row."""
 ENDINGS: dict[str, StepStatus] = {"ok": "ok", "timeout": "timeout", "killed": "cancelled"}
 
 
-class Execution:
+class WorkflowExecution:
     """One run of one workflow."""
 
     def __init__(
@@ -81,7 +87,7 @@ class Execution:
         self._callers = (*callers, loaded.path)
         self._display = display or context.display
         self._given = given(loaded.flow, inputs)
-        self._router = Router(tools_of(loaded))
+        self._router = ToolRouter(tools_of(loaded))
         folder = loaded.path.parent
         own = {name: router.load_function(folder, at) for name, at in self.flow.plugins.items()}
         self._plugins = {**router.entry_point_functions("steps"), **own}
@@ -89,7 +95,7 @@ class Execution:
             {"inputs": self._given, "steps": {}, "run": {"id": run_id, "folder": str(folder)}}
         )
 
-    async def run(self) -> Outcome:
+    async def run(self) -> RunOutcome:
         """Run it to its end; raises only if it is cancelled."""
         audit, name = self.context.audit, self.flow.name
         data = {"inputs_sha256": fingerprint(self._given)}
@@ -97,13 +103,13 @@ class Execution:
         if self._history.run is None or audit.last_event(self.run_id) != "workflow.started":
             audit.started(self.run_id, name, **data)
         scope = self.recorder.run(name, **data)
-        outcome = Outcome("interrupted", error="the host was stopped")
+        outcome = RunOutcome("interrupted", error="the host was stopped")
         scope.begin()
         self._history.end_open_steps(self.recorder)
         try:
             outcome = await self._to_the_end(scope)
         except asyncio.CancelledError:
-            outcome = Outcome("cancelled", error="the run was cancelled")
+            outcome = RunOutcome("cancelled", error="the run was cancelled")
             raise
         finally:
             scope.status, scope.result, scope.error = outcome.status, outcome.result, outcome.error
@@ -113,16 +119,16 @@ class Execution:
                 self._display.line("", f"{name} {outcome.status}: {outcome.error}")
         return outcome
 
-    async def _to_the_end(self, scope: Scope) -> Outcome:
+    async def _to_the_end(self, scope: Scope) -> RunOutcome:
         try:
             await self._steps(self.flow.steps, scope, self._known)
-            return Outcome("ok", router.plain(values.filled(self.flow.result, self._known)))
+            return RunOutcome("ok", router.plain(values.filled(self.flow.result, self._known)))
         except Terminal as reached:
             return reached.outcome
         except StepFailed as failure:
-            return Outcome(failure.status, error=failure.message)
+            return RunOutcome(failure.status, error=failure.message)
         except TracklogError as failure:
-            return Outcome("failed", error=failure.message)
+            return RunOutcome("failed", error=failure.message)
 
     async def _steps(
         self, steps: Iterable[Any], parent: Scope, known: values.Known, **place: Any
@@ -180,7 +186,7 @@ class Execution:
         if isinstance(step, TerminalStep) and done["status"] != "skipped":
             status: StepStatus = "ok" if step.status == "success" else "failed"
             error = None if status == "ok" else done["result"] or "a failure was reached"
-            raise Terminal(Outcome(status, done["result"], error))
+            raise Terminal(RunOutcome(status, done["result"], error))
         if done["status"] in ("ok", "skipped") or step.on_error == "continue":
             return done
         raise StepFailed(f"{step.name}: {done['error']}", done["status"])
@@ -302,12 +308,12 @@ class Execution:
         composed = "\n\n".join(system) or None
         timeout = step.timeout or agent.timeout
         asking = self._asking(agent, step, known, here)
-        answer = Answer()
+        answer = AgentAnswer()
         for prompt in [step.prompt] if isinstance(step.prompt, str) else step.prompt:
             # A prompt may refer to the last answer.
             asked = values.text(prompt, {**known, "answer": answer.text})
             scope.user(asked, composed)  # AWF-21: recorded before it is asked
-            question = Question(asked, composed, answer.session, timeout)
+            question = AgentPrompt(asked, composed, answer.session, timeout)
             answer = await asking.ask(scope, question, self._tape, _lane(scope))
             scope.result, scope.exit_code = answer.text, answer.exit_code
             if answer.status != "ok":
@@ -386,7 +392,7 @@ class Execution:
         if not isinstance(recorder, NullRecorder):
             before = History.of(recorder.path, run_id)
         if before.end is not None:  # it had ended before its caller was killed
-            outcome = Outcome(
+            outcome = RunOutcome(
                 before.end.get("status", "ok"), before.end.get("result"), before.end.get("error")
             )
         else:
@@ -399,7 +405,7 @@ class Execution:
     def _child(
         self, step: CallWorkflowStep, scope: CallScope, known: values.Known, before: History,
         here: str,
-    ) -> "Execution":  # fmt: skip
+    ) -> "WorkflowExecution":  # fmt: skip
         try:
             name = values.text(step.workflow, known)
             path = beside(self.loaded.path, name)
@@ -410,7 +416,7 @@ class Execution:
             if len(self._callers) >= DEEPEST:
                 raise StepFailed(f"more than {DEEPEST} workflows call each other")
             played = self._tape.play("call", None, _lane(scope)) if self._tape else None
-            return Execution(
+            return WorkflowExecution(
                 self.context, read(path), values.filled(step.inputs, known),
                 run_id=scope.child_run_id, recorder=scope.child, history=before,
                 tape=self.context.tape_of(played.answer) if played else None,

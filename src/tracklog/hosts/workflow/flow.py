@@ -19,11 +19,11 @@ Seconds = Annotated[float, Field(gt=0)]
 Words = Annotated[list[str], Field(min_length=1)]
 
 
-class Strict(BaseModel):
+class StrictFlow(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Input(Strict):
+class Input(StrictFlow):
     """One input of a workflow."""
 
     about: str = ""
@@ -31,7 +31,7 @@ class Input(Strict):
     required: bool = False
 
 
-class Agent(Strict):
+class Agent(StrictFlow):
     """An agent: the command line of a provider, any program, or a model server."""
 
     endpoint: str | None = None
@@ -53,7 +53,7 @@ class Agent(Strict):
     env: dict[str, str] = {}
 
 
-class StepCommon(Strict):
+class StepCommon(StrictFlow):
     name: Name
     when: str | None = None
     timeout: Seconds | None = None
@@ -162,7 +162,7 @@ for _shape in (ParallelStep, ForEachStep, WhileStep):
     _shape.model_rebuild()
 
 
-class Flow(Strict):
+class Flow(StrictFlow):
     """One workflow."""
 
     name: Name

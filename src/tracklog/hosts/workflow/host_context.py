@@ -28,12 +28,12 @@ class StepFailed(TracklogError):
 class Terminal(Exception):
     """A terminal step was reached: the run ends here."""
 
-    def __init__(self, outcome: "Outcome") -> None:
+    def __init__(self, outcome: "RunOutcome") -> None:
         super().__init__(outcome.status)
         self.outcome = outcome
 
 
-class Outcome(NamedTuple):
+class RunOutcome(NamedTuple):
     """How a run ended."""
 
     status: StepStatus

@@ -35,7 +35,7 @@ ASKED = ("prompt", "system", "session")
 """Values that only the command of an agent may refer to."""
 
 
-class Fault(NamedTuple):
+class WorkflowFault(NamedTuple):
     """One thing that is wrong with a workflow."""
 
     place: str
@@ -51,7 +51,7 @@ class Fault(NamedTuple):
 class BadFlow(TracklogError):
     """A workflow cannot be run; the error has every fault that was found, with its place."""
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
+    def __init__(self, faults: Iterable[WorkflowFault]) -> None:
         self.faults = list(faults)
         count = len(self.faults)
         text = "\n".join(f"  {fault}" for fault in self.faults)
@@ -83,7 +83,7 @@ def beside(path: Path, name: str) -> Path | None:
 
 class _Check:
     def __init__(self, tools: set[str], kinds: set[str]) -> None:
-        self.faults: list[Fault] = []
+        self.faults: list[WorkflowFault] = []
         self._tools, self._kinds = tools, kinds
         self._seen: set[Path] = set()
 
@@ -92,12 +92,12 @@ class _Check:
         try:
             source = path.read_bytes()
         except OSError as error:
-            self.faults.append(Fault(str(path), "", f"cannot be read: {error.strerror}"))
+            self.faults.append(WorkflowFault(str(path), "", f"cannot be read: {error.strerror}"))
             return None
         try:
             node, value = read_yaml(source)
         except NotYaml as error:
-            self.faults.append(Fault(f"{path}{error.place}", "", error.problem))
+            self.faults.append(WorkflowFault(f"{path}{error.place}", "", error.problem))
             return None
         before = len(self.faults)
         file = _File(path, node, self)
@@ -180,7 +180,7 @@ class _File:
             mark = (key or node).start_mark
             shown += f"[{part}]" if isinstance(part, int) else f".{part}" if shown else str(part)
         place = f"{self._path}:{mark.line + 1}:{mark.column + 1}" if mark else str(self._path)
-        self._check.faults.append(Fault(place, shown, message))
+        self._check.faults.append(WorkflowFault(place, shown, message))
 
     def check_keys(self, node: Any, loc: Loc) -> None:
         """Find keys that occur twice: YAML would take the last one without a warning."""

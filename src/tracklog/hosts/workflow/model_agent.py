@@ -12,17 +12,17 @@ from typing import Any
 from tracklog import NullRecorder, ReplyStatus, Scope, Tape, provider
 from tracklog.hosts import _endpoint
 from tracklog.hosts.workflow.agents import (
-    Answer,
+    AgentAnswer,
+    AgentPrompt,
     Block,
-    Listener,
-    Question,
-    Record,
-    Result,
+    OutputListener,
+    RecordListener,
+    ResultListener,
     Shown,
     play,
 )
 from tracklog.hosts.workflow.flow import Agent
-from tracklog.hosts.workflow.router import Router, ToolFailed
+from tracklog.hosts.workflow.router import ToolFailed, ToolRouter
 
 MOST_ROUNDS = 32
 """How many answers in a row may ask for tools."""
@@ -34,11 +34,13 @@ class ModelAgent:
 
     agent: Agent
     environment: Mapping[str, str]
-    router: Router
+    router: ToolRouter
     put: Callable[[str], None]
     _messages: list[dict[str, Any]] = field(default_factory=list)
 
-    async def ask(self, scope: Scope, asked: Question, tape: Tape | None, lane: str) -> Answer:
+    async def ask(
+        self, scope: Scope, asked: AgentPrompt, tape: Tape | None, lane: str
+    ) -> AgentAnswer:
         """Ask it, and call the tools that it requests, until it has answered."""
         if asked.system and not self._messages:
             self._messages.append({"role": "system", "content": asked.system})
@@ -61,25 +63,25 @@ class ModelAgent:
                 for call in calls:
                     await self._call(scope, call, tape)
             error = f"it asked for tools in {MOST_ROUNDS} answers in a row"
-            return Answer(status="error", error=error)
+            return AgentAnswer(status="error", error=error)
         finally:
             if server is not None:
                 await server.close()
 
-    def _server(self, asked: Question) -> _endpoint.Endpoint:
+    def _server(self, asked: AgentPrompt) -> _endpoint.Endpoint:
         key = self.environment.get(self.agent.key)
         patience = asked.timeout or _endpoint.PATIENCE
         return _endpoint.Endpoint(self.agent.endpoint or "", key, patience=patience)
 
     async def _round(
         self, server: _endpoint.Endpoint, scope: Scope, until: float | None
-    ) -> tuple[Answer, list[Block]]:
+    ) -> tuple[AgentAnswer, list[Block]]:
         """One answer. However it ends, the text that has arrived is recorded."""
         known = provider(_endpoint.PROVIDER)
-        result = Result(known)
-        listeners: list[Listener] = [result, Shown(known, self.put)]
+        result = ResultListener(known)
+        listeners: list[OutputListener] = [result, Shown(known, self.put)]
         if not isinstance(scope.recorder, NullRecorder):
-            listeners.append(Record(scope, known, routed=True))
+            listeners.append(RecordListener(scope, known, routed=True))
 
         complete = False
 

@@ -29,7 +29,7 @@ def here() -> str:
     return f"{_STARTED}-{os.getpid()}"
 
 
-class Ended(NamedTuple):
+class ProcessEnd(NamedTuple):
     """How a process ended."""
 
     exit_code: int
@@ -49,7 +49,7 @@ async def run(
     cwd: Path,
     stdin: bytes | None = None,
     seconds: float | None = None,
-) -> Ended:
+) -> ProcessEnd:
     """Run a program until it ends, its time is over, or it is cancelled.
 
     Raises OSError if it cannot be started.
@@ -79,7 +79,7 @@ async def _piped(
     feed: Callable[[bytes], None],
     stdin: bytes | None,
     seconds: float | None,
-) -> Ended:
+) -> ProcessEnd:
     stderr = bytearray()
 
     def add_stderr(chunk: bytes) -> None:
@@ -107,7 +107,7 @@ async def _piped(
     await _finish(pumps)
     code = process.returncode or 0
     number = -code if code < 0 else None
-    return Ended(128 + number if number else code, number, timed_out, bytes(stderr))
+    return ProcessEnd(128 + number if number else code, number, timed_out, bytes(stderr))
 
 
 async def _pump(source: asyncio.StreamReader, feed: Callable[[bytes], None]) -> None:

@@ -24,7 +24,7 @@ class ToolFailed(TracklogError):
     """A tool could not answer."""
 
 
-class Refused(ToolFailed):
+class ToolRefused(ToolFailed):
     """A tool was not called: it does not exist, is not allowed here, or its input is wrong."""
 
 
@@ -95,7 +95,7 @@ async def invoke(function: Function, given: Mapping[str, Any]) -> Any:
     return await asyncio.to_thread(function, **given)
 
 
-class Router:
+class ToolRouter:
     """The tools of one workflow."""
 
     def __init__(self, tools: Mapping[str, Function]) -> None:
@@ -143,15 +143,21 @@ class Router:
     def _tool(self, name: str, given: Any, allowed: Collection[str] | None) -> Function:
         function = self._tools.get(name)
         if allowed is not None and name not in allowed:
-            raise Refused(f"{name!r} may not be called here", "add it to the agent's tools")
+            raise ToolRefused(f"{name!r} may not be called here", "add it to the agent's tools")
         if function is None:
-            raise Refused(f"there is no tool {name!r}", f"the tools are: {', '.join(self._tools)}")
+            raise ToolRefused(
+                f"there is no tool {name!r}", f"the tools are: {', '.join(self._tools)}"
+            )
         if not isinstance(given, Mapping):
-            raise Refused(f"the input of {name} is not an object", "give each argument by its name")
+            raise ToolRefused(
+                f"the input of {name} is not an object", "give each argument by its name"
+            )
         try:
             inspect.signature(function).bind(**given)
         except TypeError as error:
-            raise Refused(f"{name}: {error}", f"it takes {inspect.signature(function)}") from None
+            raise ToolRefused(
+                f"{name}: {error}", f"it takes {inspect.signature(function)}"
+            ) from None
         return function
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from tracklog.formats.importers import opened, word
-from tracklog.formats.providers.claude import ToolUseBlock, part_of
+from tracklog.formats.providers.claude import ClaudeToolUse, part_of
 from tracklog.model.event import Body
 
 NAME = "claude"
@@ -69,7 +69,7 @@ def call_with(path: Path, prompt: str) -> str | None:
     return None
 
 
-def _uses(line: bytes) -> Iterator[ToolUseBlock]:
+def _uses(line: bytes) -> Iterator[ClaudeToolUse]:
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -77,7 +77,7 @@ def _uses(line: bytes) -> Iterator[ToolUseBlock]:
     message = value.get("message") if isinstance(value, dict) else None
     content = message.get("content") if isinstance(message, dict) else None
     for element in content if isinstance(content, list) else ():
-        if isinstance(part := part_of(element), ToolUseBlock):
+        if isinstance(part := part_of(element), ClaudeToolUse):
             yield part
 
 

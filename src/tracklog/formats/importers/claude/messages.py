@@ -9,7 +9,7 @@ from tracklog.formats.importers._fact_bodies import call_fact, message_fact, res
 from tracklog.formats.importers.claude.files import NAME, digest
 from tracklog.formats.importers.claude.line import ClaudeRecord
 from tracklog.formats.importers.claude.rewinds import leave_branch, take_back_shorter
-from tracklog.formats.providers.claude import ToolResultBlock, ToolUseBlock, part_of, tokens
+from tracklog.formats.providers.claude import ClaudeToolResult, ClaudeToolUse, part_of, tokens
 from tracklog.model.event import Body
 from tracklog.model.fact import Linked, Noted
 
@@ -30,9 +30,9 @@ def user(line: ClaudeRecord) -> bool | None:
     result = body.get("toolUseResult")
     written = False
     for n, part in enumerate(parts(content)):
-        if isinstance(part, ToolResultBlock):
+        if isinstance(part, ClaudeToolResult):
             _returned(line, part, n, result)
-        elif isinstance(part, ToolUseBlock):
+        elif isinstance(part, ClaudeToolUse):
             _called(line, part, n)
         else:
             _prompted(line, part)
@@ -85,7 +85,7 @@ def _say(line: ClaudeRecord, blocks: list[dict[str, Any]], injected: bool = Fals
         line.write_fact(message_fact("user", blocks, injected=injected))
 
 
-def _returned(line: ClaudeRecord, part: ToolResultBlock, n: int, whole: Any) -> None:
+def _returned(line: ClaudeRecord, part: ClaudeToolResult, n: int, whole: Any) -> None:
     state, out = line.state, line.out
     open_calls: dict[str, str] = state.setdefault("calls", {})
     id = part.id
@@ -113,7 +113,7 @@ def _returned(line: ClaudeRecord, part: ToolResultBlock, n: int, whole: Any) -> 
         out.write(Linked(kind="sub-run", child=child, call_id=id), at=line.at)
 
 
-def _called(line: ClaudeRecord, part: ToolUseBlock, n: int) -> None:
+def _called(line: ClaudeRecord, part: ClaudeToolUse, n: int) -> None:
     id = part.id or _synthetic(line, n)
     tool, server = part.tool or "unknown", part.server
     if server is None and tool.startswith("mcp__"):
@@ -161,7 +161,7 @@ def assistant(line: ClaudeRecord) -> bool | None:
                         message_fact("assistant", fresh, id, word(message.get("model")), stop)
                     )
                     _count_opaque(line, fresh)
-            elif isinstance(part, ToolResultBlock):
+            elif isinstance(part, ClaudeToolResult):
                 _returned(line, part, n, None)
             elif part.id is None or _is_new(written, list(part)):
                 _called(line, part, n)
@@ -239,26 +239,26 @@ def legacy_call(line: ClaudeRecord) -> None:
     given = line.body.get("input", line.body.get("tool_input"))
     for key in ("name", "tool_name", "id", "tool_use_id", "input", "tool_input"):
         (line.extra or {}).pop(key, None)
-    _called(line, ToolUseBlock(id, name, given), 0)
+    _called(line, ClaudeToolUse(id, name, given), 0)
 
 
 def legacy_result(line: ClaudeRecord) -> None:
     part = parts([line.body])[0]
-    assert isinstance(part, ToolResultBlock)
+    assert isinstance(part, ClaudeToolResult)
     for key in ("tool_use_id", "content", "is_error", "id"):
         (line.extra or {}).pop(key, None)
     _returned(line, part, 0, line.body.get("toolUseResult"))
 
 
-def parts(content: Any) -> list[ToolUseBlock | ToolResultBlock | list[Body]]:
+def parts(content: Any) -> list[ClaudeToolUse | ClaudeToolResult | list[Body]]:
     """The content of a message, in order; adjacent blocks are one part."""
     elements = content if type(content) is list else [content]
     if len(elements) == 1:  # the common case
         part = part_of(elements[0])
         return [] if part is None else [[part]] if type(part) is dict else [part]  # type: ignore[list-item]  # no block
-    result: list[ToolUseBlock | ToolResultBlock | list[Body]] = []
+    result: list[ClaudeToolUse | ClaudeToolResult | list[Body]] = []
     for part in map(part_of, elements):
-        if isinstance(part, ToolUseBlock | ToolResultBlock):
+        if isinstance(part, ClaudeToolUse | ClaudeToolResult):
             result.append(part)
         elif part is not None:
             if not result or not isinstance(result[-1], list):

@@ -20,7 +20,7 @@ from tracklog.formats.importers import (
 from tracklog.formats.importers._snapshots import log_beside, stored
 from tracklog.formats.importers._sqlite import MAGIC, connected, tables_of
 from tracklog.formats.importers.cursor import agent, editor
-from tracklog.formats.importers.cursor.agent import BlobReader, TranscriptReader
+from tracklog.formats.importers.cursor.agent import BlobReader, CursorTranscriptReader
 from tracklog.formats.importers.cursor.editor import NAME, EditorReader
 
 LINE = Signs(
@@ -122,7 +122,7 @@ def _run(id: str) -> str:
 
 def reader(source: SourceFile, out: LineWriter, state: dict[str, Any]) -> Reader:
     if not source.head.startswith(MAGIC):
-        return TranscriptReader(source, out, state)
+        return CursorTranscriptReader(source, out, state)
     reads = BlobReader if dict(tables_of(source.path)) == BLOBS else EditorReader
     return reads(source, out, state)
 

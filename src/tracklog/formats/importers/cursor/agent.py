@@ -32,7 +32,7 @@ META = ("agentId", "name", "createdAt", "mode", "lastUsedModel", "latestRootBlob
 """What is read of the metadata; it also holds a key to decrypt blobs, which is not read."""
 
 
-class TranscriptReader(Reader):
+class CursorTranscriptReader(Reader):
     """Reads a transcript: it has no times, no results and seldom ids."""
 
     def identify(self, raw: Raw) -> str | None:

@@ -13,7 +13,7 @@ Scenario = Callable[[Client], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class ScenarioResult:
     """The result of a scenario."""
 
     name: str
@@ -23,7 +23,7 @@ class Result:
     why: str = ""
 
 
-def run_all(url: str, key: str, majors: tuple[int, ...] = (1, 2)) -> Iterator[Result]:
+def run_all(url: str, key: str, majors: tuple[int, ...] = (1, 2)) -> Iterator[ScenarioResult]:
     """Run the scenarios of these major versions, one after the other."""
     from tracklog.hosts.openwop.conformance import scenarios_v1, scenarios_v2  # noqa: PLC0415  # a circle
 
@@ -35,16 +35,16 @@ def run_all(url: str, key: str, majors: tuple[int, ...] = (1, 2)) -> Iterator[Re
             yield _result(scenario, client, major)
 
 
-def _result(scenario: Scenario, client: Client, major: int) -> Result:
+def _result(scenario: Scenario, client: Client, major: int) -> ScenarioResult:
     name = scenario.__name__.replace("_", "-")
     try:
         client.check_version()
         scenario(client)
     except Skipped as skipped:
-        return Result(name=name, major=major, outcome="skipped", why=str(skipped))
+        return ScenarioResult(name=name, major=major, outcome="skipped", why=str(skipped))
     except NotAsExpected as error:
-        return Result(name=name, major=major, outcome="failed", why=str(error))
+        return ScenarioResult(name=name, major=major, outcome="failed", why=str(error))
     except (OSError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
-        return Result(name=name, major=major, outcome="failed", why=why)
-    return Result(name=name, major=major, outcome="passed")
+        return ScenarioResult(name=name, major=major, outcome="failed", why=why)
+    return ScenarioResult(name=name, major=major, outcome="passed")

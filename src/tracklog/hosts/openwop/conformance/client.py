@@ -22,7 +22,7 @@ class Skipped(Exception):
     """The host does not announce what a scenario needs."""
 
 
-class Answer(NamedTuple):
+class HostResponse(NamedTuple):
     """An answer of the host."""
 
     status: int
@@ -80,7 +80,7 @@ class Client:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
         key: str | None = None,
-    ) -> Answer:
+    ) -> HostResponse:
         """Send a request; its answer, whatever the status."""
         given = {"Accept": "application/json", **(headers or {})}
         if self.major == 2:
@@ -92,18 +92,18 @@ class Client:
         request = urllib.request.Request(self._url + path, data, given, method=method)  # noqa: S310  # the operator names it
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310
-                return Answer(answer.status, _headers(answer.headers), answer.read())
+                return HostResponse(answer.status, _headers(answer.headers), answer.read())
         except urllib.error.HTTPError as error:
             with error:
-                return Answer(error.code, _headers(error.headers), error.read())
+                return HostResponse(error.code, _headers(error.headers), error.read())
 
-    def get(self, path: str, **more: Any) -> Answer:
+    def get(self, path: str, **more: Any) -> HostResponse:
         return self.ask("GET", self.prefix + path, **more)
 
-    def post(self, path: str, body: Any, **more: Any) -> Answer:
+    def post(self, path: str, body: Any, **more: Any) -> HostResponse:
         return self.ask("POST", self.prefix + path, body, **more)
 
-    def refused(self, answer: Answer, status: int, *codes: str) -> dict[str, Any]:
+    def refused(self, answer: HostResponse, status: int, *codes: str) -> dict[str, Any]:
         """Check an error: its status, its code, and that the envelope is closed."""
         expect("the status", answer.status, status)
         data: dict[str, Any] = answer.json

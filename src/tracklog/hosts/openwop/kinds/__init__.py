@@ -5,7 +5,7 @@ To add one: a file here that ends with `kind = NodeKind(type=..., run=...)`, and
 
 from collections.abc import Mapping
 
-from tracklog.hosts.openwop.definitions import Node
+from tracklog.hosts.openwop.definitions import WorkflowNode
 from tracklog.hosts.openwop.kinds import (
     approval_gate,
     clarification_gate,
@@ -54,7 +54,7 @@ KINDS: Mapping[str, NodeKind] = {
 """All kinds of nodes, by the type that a workflow names."""
 
 
-def is_pure(node: Node) -> bool:
+def is_pure(node: WorkflowNode) -> bool:
     """Whether a replay executes the node again: its result depends on no person and no clock."""
     return KINDS[node.type].is_pure and not node.config.get("emitDuplicateMessageId")
 

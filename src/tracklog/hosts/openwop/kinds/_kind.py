@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tracklog.hosts.openwop.agents import Ref
-from tracklog.hosts.openwop.definitions import PLACEHOLDER, Node, Refused
+from tracklog.hosts.openwop.definitions import PLACEHOLDER, DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.settings import Settings
 
 if TYPE_CHECKING:
-    from tracklog.hosts.openwop.step import Step
+    from tracklog.hosts.openwop.step import NodeStep
 
 Outputs = dict[str, Any]
 
@@ -42,19 +42,19 @@ class Use(NamedTuple):
     name: str
 
 
-def _no_uses(_node: Node) -> Iterable[Use]:
+def _no_uses(_node: WorkflowNode) -> Iterable[Use]:
     return ()
 
 
-def _no_faults(_node: Node, _site: Site) -> Iterable[Refused]:
+def _no_faults(_node: WorkflowNode, _site: Site) -> Iterable[DefinitionRefused]:
     return ()
 
 
-def _pinned(_workflow: str, node: Node) -> Ref | None:
+def _pinned(_workflow: str, node: WorkflowNode) -> Ref | None:
     return node.ref
 
 
-def _nothing(_step: "Step", _outputs: Mapping[str, Any]) -> None:
+def _nothing(_step: "NodeStep", _outputs: Mapping[str, Any]) -> None:
     pass
 
 
@@ -65,16 +65,16 @@ class NodeKind:
     type: str
     other_types: tuple[str, ...] = ()
     """Other names of the type, from older or newer versions of the specification."""
-    run: "Callable[[Step], Coroutine[Any, Any, Outputs]]"
+    run: "Callable[[NodeStep], Coroutine[Any, Any, Outputs]]"
     config: frozenset[str] = frozenset()
     """The properties of its configuration that are carried out; any other one is refused."""
-    check: Callable[[Node, Site], Iterable[Refused]] = _no_faults
+    check: Callable[[WorkflowNode, Site], Iterable[DefinitionRefused]] = _no_faults
     """The faults of a node of this kind, before its workflow is offered."""
-    uses: Callable[[Node], Iterable[Use]] = _no_uses
+    uses: Callable[[WorkflowNode], Iterable[Use]] = _no_uses
     """The tools and workflows that a node calls; without them a run does not begin."""
-    agent: Callable[[str, Node], Ref | None] = _pinned
+    agent: Callable[[str, WorkflowNode], Ref | None] = _pinned
     """The agent that acts in the node, from the id of the workflow and the node."""
-    repeated: "Callable[[Step, Mapping[str, Any]], None]" = _nothing
+    repeated: "Callable[[NodeStep, Mapping[str, Any]], None]" = _nothing
     """Called with the recorded outputs when an execution is repeated from the log."""
     is_pure: bool = False
     """Whether a replay executes it again: its result depends on no person, model or tool."""
@@ -82,26 +82,26 @@ class NodeKind:
     """Runtime capabilities without which it is not executed; this host provides none."""
 
 
-def invalid(field: str, message: str, **details: Any) -> Refused:
+def invalid(field: str, message: str, **details: Any) -> DefinitionRefused:
     """A fault of a definition, with the property that it concerns."""
-    return Refused("validation_error", message, field=field, **details)
+    return DefinitionRefused("validation_error", message, field=field, **details)
 
 
-def wrong(node: Node, name: str, message: str, **details: Any) -> Refused:
+def wrong(node: WorkflowNode, name: str, message: str, **details: Any) -> DefinitionRefused:
     """A fault in the configuration of a node; without a name, in the configuration as such."""
     field = f"config.{name}" if name else "config"
     return invalid(field, f"{node.id}: {message}", nodeId=node.id, **details)
 
 
-def not_offered(node: Node) -> Refused:
+def not_offered(node: WorkflowNode) -> DefinitionRefused:
     """A type of node that only conformance tests may use."""
     text = f"{node.id}: {node.type} is for conformance-* workflows only"
     return invalid("typeId", text, nodeId=node.id)
 
 
-def lacks(node: Node, capability: str, message: str) -> Refused:
+def lacks(node: WorkflowNode, capability: str, message: str) -> DefinitionRefused:
     """A node that needs a capability which this host does not offer."""
-    return Refused(
+    return DefinitionRefused(
         "capability_required",
         message,
         requiredCapability=capability,
@@ -110,21 +110,21 @@ def lacks(node: Node, capability: str, message: str) -> Refused:
     )
 
 
-def check_timeout(node: Node) -> Iterator[Refused]:
+def check_timeout(node: WorkflowNode) -> Iterator[DefinitionRefused]:
     """Check how long a question may stay open."""
     timeout = node.config.get("timeoutMs", 1)
     if isinstance(timeout, bool) or not isinstance(timeout, int) or timeout < 1:
         yield wrong(node, "timeoutMs", "timeoutMs is a whole number of milliseconds, 1 or more")
 
 
-def check_mapping(node: Node, name: str) -> Iterator[Refused]:
+def check_mapping(node: WorkflowNode, name: str) -> Iterator[DefinitionRefused]:
     """Check a mapping from one name of a variable to another."""
     mapping = node.config.get(name, {})
     if not isinstance(mapping, dict) or not all(isinstance(each, str) for each in mapping.values()):
         yield wrong(node, name, f"{name} maps names to names")
 
 
-def check_prompt(node: Node) -> Iterator[Refused]:
+def check_prompt(node: WorkflowNode) -> Iterator[DefinitionRefused]:
     """Check that each place in a prompt is filled by an input."""
     prompt = node.config.get("prompt")
     if not isinstance(prompt, str) or not prompt:
@@ -136,7 +136,7 @@ def check_prompt(node: Node) -> Iterator[Refused]:
             yield wrong(node, "prompt", text)
 
 
-def check_channel(node: Node, site: Site) -> Iterator[Refused]:
+def check_channel(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:
     """Check that the channel of a node is declared."""
     name = node.config.get("channel")
     if name is not None and name not in site.channels:

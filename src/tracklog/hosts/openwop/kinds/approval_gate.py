@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tracklog.hosts.openwop.definitions import Node, Refused
+from tracklog.hosts.openwop.definitions import DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.exceptions import BadAnswer, NotAllowed
 from tracklog.hosts.openwop.kinds._kind import (
     NodeKind,
@@ -17,7 +17,7 @@ from tracklog.hosts.openwop.kinds._kind import (
 )
 from tracklog.hosts.openwop.questions import VOTE, refuse_members
 from tracklog.hosts.openwop.schemas import faults_against
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 
 ACTIONS = ("accept", "reject", "refine", "edit-accept")
 NEEDED = {"refine": "refineFeedback", "edit-accept": "editedArtifactData"}
@@ -77,7 +77,7 @@ class Votes:
         return len(self.votes) - rejects >= self.needed
 
 
-async def run(step: Step) -> Outputs:
+async def run(step: NodeStep) -> Outputs:
     config, name = step.config, step.node.id
     is_test = is_conformance(step.x.definition.id)
     actions = config.get("actions", ["accept", "reject"])
@@ -117,7 +117,7 @@ async def run(step: Step) -> Outputs:
     return answer
 
 
-def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
+def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:  # noqa: ARG001  # the signature of a kind
     config = node.config
     actions = config.get("actions", ["accept", "reject"])
     if not is_texts(actions) or not {*actions} <= {*ACTIONS} or len({*actions}) != len(actions):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tracklog import Body
-from tracklog.hosts.openwop.definitions import Node, Refused
+from tracklog.hosts.openwop.definitions import DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.exceptions import BadAnswer
 from tracklog.hosts.openwop.kinds._kind import (
     NodeKind,
@@ -16,14 +16,14 @@ from tracklog.hosts.openwop.kinds._kind import (
 )
 from tracklog.hosts.openwop.questions import answers_in, refuse_members
 from tracklog.hosts.openwop.schemas import fault_of_schema, faults_against
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 
 
-async def run(step: Step) -> Outputs:
+async def run(step: NodeStep) -> Outputs:
     return await clarify(step, step.config["questions"], step.started)
 
 
-async def clarify(step: Step, questions: list[dict[str, Any]], cause: Body | None) -> Outputs:
+async def clarify(step: NodeStep, questions: list[dict[str, Any]], cause: Body | None) -> Outputs:
     """Ask a person some questions, and wait for all answers."""
 
     def settle(value: Any, *, is_new: bool = False) -> tuple[dict[str, Any], Mapping[str, Any]]:
@@ -60,7 +60,7 @@ def _is_question(value: Any) -> bool:
     )
 
 
-def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
+def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:  # noqa: ARG001  # the signature of a kind
     yield from check_timeout(node)
     asked = node.config.get("questions")
     if not isinstance(asked, list) or not asked or not all(map(_is_question, asked)):

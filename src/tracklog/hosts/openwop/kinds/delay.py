@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tracklog.hosts.openwop.definitions import Node, Refused
+from tracklog.hosts.openwop.definitions import DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.exceptions import NodeFailed
 from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, wrong
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 
 LONGEST = 60_000
 """Milliseconds."""
@@ -18,7 +18,7 @@ def _is_good(length: Any) -> bool:
     return is_number and 0 <= length <= LONGEST
 
 
-async def run(step: Step) -> Outputs:
+async def run(step: NodeStep) -> Outputs:
     length = step.config.get("delayMs", step.inputs().get("delayMs"))
     if not _is_good(length):
         raise NodeFailed("validation_error", RULE)
@@ -27,7 +27,7 @@ async def run(step: Step) -> Outputs:
     return {}
 
 
-def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
+def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:  # noqa: ARG001  # the signature of a kind
     if ("delayMs" in node.config) == ("delayMs" in node.ports):
         text = "delayMs is in its config or in its inputs, not in both"
         yield wrong(node, "delayMs", text if node.ports else "delayMs is missing in its config")

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 
-from tracklog.hosts.openwop.definitions import DISPATCH, Node, Refused
+from tracklog.hosts.openwop.definitions import DISPATCH, DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.exceptions import NodeFailed
 from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, lacks, wrong
 from tracklog.hosts.openwop.kinds.clarification_gate import clarify
 from tracklog.hosts.openwop.kinds.sub_workflow import mapped_inputs, mapped_outputs
 from tracklog.hosts.openwop.schemas import faults_of
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 
 MAPPINGS = {"inputMapping", "outputMapping", "perWorkerInputMappings", "perWorkerOutputMappings"}
 
 
-async def run(step: Step) -> Outputs:
+async def run(step: NodeStep) -> Outputs:
     x = step.x
     head = x.definition.loops.get(step.node.id)
     decisions = [each for name, each in x.decisions.items() if head in (None, name) and each]
@@ -47,14 +47,14 @@ async def run(step: Step) -> Outputs:
     return outputs
 
 
-def _mapping(step: Step, way: str, worker: str) -> dict[str, str]:
+def _mapping(step: NodeStep, way: str, worker: str) -> dict[str, str]:
     """The mapping of a worker: its own, or the one for all."""
     default: dict[str, str] = step.config.get(f"{way.lower()}Mapping", {})
     own: dict[str, dict[str, str]] = step.config.get(f"perWorker{way}Mappings", {})
     return own.get(worker, default)
 
 
-def check(node: Node, site: Site) -> Iterator[Refused]:
+def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:
     if not site.settings.orchestrates:
         text = f"{node.id}: this host does not offer agents.dispatch"
         yield lacks(node, "agents.dispatch", text)

@@ -2,20 +2,20 @@
 
 from collections.abc import Iterator
 
-from tracklog.hosts.openwop.definitions import Node, Refused
+from tracklog.hosts.openwop.definitions import DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, check_channel
 from tracklog.hosts.openwop.messages import message_channel, write_message
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 
 
-async def run(step: Step) -> Outputs:
+async def run(step: NodeStep) -> Outputs:
     outputs = step.inputs()
     if step.config.get("emitDuplicateMessageId"):
         _write_twice(step)
     return outputs
 
 
-def _write_twice(step: Step) -> None:
+def _write_twice(step: NodeStep) -> None:
     """Write one message, and record that its duplicate was ignored."""
     channel = message_channel(step)
     name = f"{step.node.id}:{step.count}:0"
@@ -25,7 +25,7 @@ def _write_twice(step: Step) -> None:
     step.emit("log.appended", {**data, "fields": fields})
 
 
-def check(node: Node, site: Site) -> Iterator[Refused]:
+def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:
     if "channel" in node.config or node.config.get("emitDuplicateMessageId"):
         yield from check_channel(node, site)
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tracklog.hosts.openwop.definitions import Node, Refused
+from tracklog.hosts.openwop.definitions import DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.exceptions import BadAnswer, Mismatch
 from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, check_timeout, wrong
 from tracklog.hosts.openwop.schemas import fault_of_schema, faults_against
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 
 EXTERNAL = "external-event"
 DATA = ("eventType", "correlation")
@@ -19,7 +19,7 @@ def _asked(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: asked[name] for name in DATA if name in asked}
 
 
-async def run(step: Step) -> Outputs:
+async def run(step: NodeStep) -> Outputs:
     asked, schema = _asked(step.config), step.config.get("resumeSchema")
     correlation: Mapping[str, Any] = asked["correlation"]
     event_type = asked["eventType"]
@@ -40,7 +40,7 @@ async def run(step: Step) -> Outputs:
     return answer
 
 
-def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
+def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:  # noqa: ARG001  # the signature of a kind
     config = node.config
     if config.get("kind") != EXTERNAL:
         yield wrong(node, "kind", f"kind is {EXTERNAL}; gates ask people")

@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tracklog.hosts.openwop.agents import Ref
-from tracklog.hosts.openwop.definitions import MOCK, Node, Refused
+from tracklog.hosts.openwop.definitions import MOCK, DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, not_offered, wrong
 from tracklog.hosts.openwop.schemas import faults_of
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 from tracklog.hosts.openwop.tools import full_id
 
 STUB_REASONING = "A conformance agent reasons about nothing in particular."
 
 
-async def run(step: Step) -> Outputs:
+async def run(step: NodeStep) -> Outputs:
     config, ref, x = step.config, step.ref, step.x
     assert ref is not None
     agent = config.get("agentId") or ref["agentId"]
@@ -41,7 +41,7 @@ async def run(step: Step) -> Outputs:
     return {}
 
 
-def _reason(step: Step, agent: str, reasoning: Mapping[str, Any]) -> None:
+def _reason(step: NodeStep, agent: str, reasoning: Mapping[str, Any]) -> None:
     verbosity = step.x.configurable.get("reasoningVerbosity", step.x.settings.verbosity)
     chunks = reasoning.get("streamChunks")
     if chunks:
@@ -52,7 +52,7 @@ def _reason(step: Step, agent: str, reasoning: Mapping[str, Any]) -> None:
         step.reason(agent, reasoning["summary"])
 
 
-def check(node: Node, site: Site) -> Iterator[Refused]:
+def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:
     if not site.is_conformance:
         yield not_offered(node)
     faults = faults_of("core-conformance-mock-agent-config", dict(node.config))
@@ -62,7 +62,7 @@ def check(node: Node, site: Site) -> Iterator[Refused]:
             yield wrong(node, "mockToolCalls", "a tool call has a result or an error")
 
 
-def agent(workflow: str, node: Node) -> Ref:
+def agent(workflow: str, node: WorkflowNode) -> Ref:
     if node.ref is not None:
         return node.ref
     return {"agentId": node.config.get("agentId") or f"host:mock-agent:{workflow}:{node.id}"}

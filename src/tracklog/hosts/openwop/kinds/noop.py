@@ -1,10 +1,10 @@
 """`core.noop`: does nothing."""
 
 from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 
 
-async def run(step: Step) -> Outputs:  # noqa: ARG001  # the signature of a kind
+async def run(step: NodeStep) -> Outputs:  # noqa: ARG001  # the signature of a kind
     return {}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from tracklog.hosts.openwop.agents import Ref
-from tracklog.hosts.openwop.definitions import PROMPT, Node, Refused
+from tracklog.hosts.openwop.definitions import PROMPT, DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.exceptions import Again, NodeFailed
 from tracklog.hosts.openwop.kinds._kind import (
     NodeKind,
@@ -21,15 +21,15 @@ from tracklog.hosts.openwop.kinds._kind import (
 )
 from tracklog.hosts.openwop.messages import message_channel, write_message
 from tracklog.hosts.openwop.model_calls import ask_model
-from tracklog.hosts.openwop.models import Reply
+from tracklog.hosts.openwop.models import ModelReply
 from tracklog.hosts.openwop.reasoning import DELTA, REASONED, Reasoning
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 from tracklog.hosts.openwop.tools import full_id, unknown_end
 
 MOST_ROUNDS = 16
 
 
-async def run(step: Step) -> Outputs:
+async def run(step: NodeStep) -> Outputs:
     x, ref = step.x, step.ref
     assert ref is not None
     agent = ref["agentId"]
@@ -59,8 +59,8 @@ async def run(step: Step) -> Outputs:
 
 
 async def _converse(
-    step: Step, agent: str, messages: list[dict[str, Any]], allowed: list[str]
-) -> Reply:
+    step: NodeStep, agent: str, messages: list[dict[str, Any]], allowed: list[str]
+) -> ModelReply:
     for _ in range(MOST_ROUNDS):
         reasoning = Reasoning(step, agent)
         reply = await ask_model(step, messages, allowed, reasoning)
@@ -83,7 +83,7 @@ async def _converse(
     raise NodeFailed("too_many_rounds", f"it called tools for {MOST_ROUNDS} rounds")
 
 
-def _recorded_decision(step: Step) -> tuple[str, float | None, str | None] | None:
+def _recorded_decision(step: NodeStep) -> tuple[str, float | None, str | None] | None:
     """The decision of a model before the host was stopped: it is not asked again."""
     x, ahead = step.x, 0
     while (event := x.peek(ahead)) is not None:
@@ -99,7 +99,7 @@ def _recorded_decision(step: Step) -> tuple[str, float | None, str | None] | Non
     return None
 
 
-def _begin_again(step: Step) -> None:
+def _begin_again(step: NodeStep) -> None:
     """Begin a conversation again that broke off in the middle, and record that."""
     x = step.x
     while (event := x.peek()) is not None:
@@ -123,14 +123,14 @@ def _begin_again(step: Step) -> None:
     raise Again(retried)
 
 
-def repeated(step: Step, outputs: Mapping[str, Any]) -> None:
+def repeated(step: NodeStep, outputs: Mapping[str, Any]) -> None:
     """Put a recorded reply into the memory of the agent, which is not asked again."""
     context = step.context()
     context.append({"role": "user", "content": step.prompt()})
     context.append({"role": "assistant", "content": str(outputs.get("text", ""))})
 
 
-def check(node: Node, site: Site) -> Iterator[Refused]:
+def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:
     yield from check_prompt(node)
     if not isinstance(node.config.get("system", ""), str):
         yield wrong(node, "system", "system is a text")
@@ -140,12 +140,12 @@ def check(node: Node, site: Site) -> Iterator[Refused]:
         yield from check_channel(node, site)
 
 
-def uses(node: Node) -> Iterator[Use]:
+def uses(node: WorkflowNode) -> Iterator[Use]:
     for tool in node.config.get("tools", []):
         yield Use("tool", "tools", full_id(tool))
 
 
-def agent(workflow: str, node: Node) -> Ref:
+def agent(workflow: str, node: WorkflowNode) -> Ref:
     return node.ref or {"agentId": f"host:model:{workflow}:{node.id}"}
 
 

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from tracklog.hosts.openwop.definitions import Node, Refused
+from tracklog.hosts.openwop.definitions import DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, not_offered
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 
 
-async def run(step: Step) -> Outputs:
+async def run(step: NodeStep) -> Outputs:
     raise AssertionError(step.node.id)  # it is never executed
 
 
-def check(node: Node, site: Site) -> Iterator[Refused]:
+def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:
     if not site.is_conformance:
         yield not_offered(node)
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tracklog.hosts.openwop.definitions import Node, Refused
+from tracklog.hosts.openwop.definitions import DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.exceptions import NodeFailed
 from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, Use, check_mapping, wrong
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 
 
-async def run(step: Step) -> Outputs:
+async def run(step: NodeStep) -> Outputs:
     config = step.config
     inputs = {**step.inputs(), **mapped_inputs(step, config.get("inputMapping", {}))}
     log = await step.child(config["workflowId"], inputs, step.started)
@@ -24,7 +24,7 @@ async def run(step: Step) -> Outputs:
     return {**mapped_outputs(log.snapshot.variables, config["outputMapping"]), **outputs}
 
 
-def mapped_inputs(step: Step, mapping: Mapping[str, str]) -> dict[str, Any]:
+def mapped_inputs(step: NodeStep, mapping: Mapping[str, str]) -> dict[str, Any]:
     """Inputs of a child from variables of the run; a variable that is not set leaves its key alone."""
     variables = step.x.variables
     return {child: variables[own] for child, own in mapping.items() if own in variables}
@@ -35,7 +35,7 @@ def mapped_outputs(variables: Mapping[str, Any], mapping: Mapping[str, str]) -> 
     return {own: variables[child] for own, child in mapping.items() if child in variables}
 
 
-def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
+def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:  # noqa: ARG001  # the signature of a kind
     config = node.config
     name = config.get("workflowId")
     if not isinstance(name, str) or not name:
@@ -49,7 +49,7 @@ def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the s
         yield wrong(node, "onChildFailure", "onChildFailure is fail-parent or absorb")
 
 
-def uses(node: Node) -> Iterator[Use]:
+def uses(node: WorkflowNode) -> Iterator[Use]:
     yield Use("workflow", "workflowId", node.config["workflowId"])
 
 

@@ -7,7 +7,7 @@ import orjson
 
 from tracklog import Body
 from tracklog.hosts.openwop.agents import Ref
-from tracklog.hosts.openwop.definitions import SUPERVISOR, Node, Refused
+from tracklog.hosts.openwop.definitions import SUPERVISOR, DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.kinds._kind import (
     NodeKind,
     Outputs,
@@ -19,12 +19,12 @@ from tracklog.hosts.openwop.kinds._kind import (
 from tracklog.hosts.openwop.model_calls import ask_model
 from tracklog.hosts.openwop.questions import RATIFY, ratifying
 from tracklog.hosts.openwop.schemas import faults_of
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 
 MOCKS = frozenset({"mockDecisions", "mockDispatchPlan", "mockConfidence", "mockPendingDecision"})
 
 
-async def run(step: Step) -> Outputs:
+async def run(step: NodeStep) -> Outputs:
     x, config = step.x, step.config
     assert step.ref is not None
     agent, earlier = step.ref["agentId"], x.decisions.setdefault(step.node.id, [])
@@ -55,7 +55,7 @@ async def run(step: Step) -> Outputs:
     return {"decision": decision["kind"]}
 
 
-async def _next_decision(step: Step, number: int) -> dict[str, Any]:
+async def _next_decision(step: NodeStep, number: int) -> dict[str, Any]:
     config = step.config
     if number == 0 and "mockPendingDecision" in config:
         pending: dict[str, Any] = config["mockPendingDecision"]
@@ -69,7 +69,7 @@ async def _next_decision(step: Step, number: int) -> dict[str, Any]:
     return _recorded_decision(step) or await _decision_of_model(step)
 
 
-async def _decision_of_model(step: Step) -> dict[str, Any]:
+async def _decision_of_model(step: NodeStep) -> dict[str, Any]:
     """The decision in the model's JSON reply; if it has none, a decision to end, with the reason."""
     reply = await ask_model(step, [{"role": "user", "content": step.prompt()}], [])
     try:
@@ -81,7 +81,7 @@ async def _decision_of_model(step: Step) -> dict[str, Any]:
     return dict(decision)
 
 
-def _recorded_decision(step: Step) -> dict[str, Any] | None:
+def _recorded_decision(step: NodeStep) -> dict[str, Any] | None:
     """The decision of the model before the host was stopped: it is not asked again."""
     ahead = 0
     while (event := step.x.peek(ahead)) is not None and event.get("nodeId") == step.node.id:
@@ -95,7 +95,7 @@ def _recorded_decision(step: Step) -> dict[str, Any] | None:
     return None
 
 
-def check(node: Node, site: Site) -> Iterator[Refused]:
+def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:
     config = node.config
     if not site.settings.orchestrates:
         text = f"{node.id}: this host does not offer agents.orchestrator"
@@ -112,7 +112,7 @@ def check(node: Node, site: Site) -> Iterator[Refused]:
         yield from check_prompt(node)
 
 
-def agent(workflow: str, node: Node) -> Ref:
+def agent(workflow: str, node: WorkflowNode) -> Ref:
     return node.ref or {
         "agentId": f"host:supervisor:{workflow}:{node.id}",
         "modelClass": "reasoning",

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from tracklog.hosts.openwop.definitions import TOOL, Node, Refused
+from tracklog.hosts.openwop.definitions import TOOL, DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.exceptions import NodeFailed
 from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, Use, wrong
 from tracklog.hosts.openwop.settings import SYSTEM
-from tracklog.hosts.openwop.step import Step
+from tracklog.hosts.openwop.step import NodeStep
 from tracklog.hosts.openwop.tools import full_id
 
 
-async def run(step: Step) -> Outputs:
+async def run(step: NodeStep) -> Outputs:
     agent = step.ref["agentId"] if step.ref else SYSTEM
     tool = full_id(step.config["toolId"])
     arguments = step.config.get("arguments", step.inputs())
@@ -25,7 +25,7 @@ async def run(step: Step) -> Outputs:
     return {"result": outcome.result}
 
 
-def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the signature of a kind
+def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:  # noqa: ARG001  # the signature of a kind
     name = node.config.get("toolId")
     if not isinstance(name, str) or not name:
         yield wrong(node, "toolId", "toolId is missing in its config")
@@ -34,7 +34,7 @@ def check(node: Node, site: Site) -> Iterator[Refused]:  # noqa: ARG001  # the s
         yield wrong(node, "arguments", text)
 
 
-def uses(node: Node) -> Iterator[Use]:
+def uses(node: WorkflowNode) -> Iterator[Use]:
     yield Use("tool", "toolId", full_id(node.config["toolId"]))
 
 
