@@ -22,13 +22,14 @@ from tracklog.dialects.checking import checker
 from tracklog.dialects.rules import Lint
 from tracklog.folds import leaderboard
 from tracklog.home.home import Home
+from tracklog.hosts._endpoint import ModelFailed
 from tracklog.hosts.fishbowl import agents, conductor, finale, judge, show
 from tracklog.hosts.fishbowl.agents import NotAuthorised, authorise
 from tracklog.hosts.fishbowl.conductor import Conductor, RunContested
 from tracklog.hosts.fishbowl.governor import BudgetExceeded, Governor, PlayLimits
 from tracklog.hosts.fishbowl.manifest import Manifest
 from tracklog.hosts.fishbowl.memory import Mind, Remark
-from tracklog.hosts.fishbowl.models import NoReply, PlayerReply, Prompt
+from tracklog.hosts.fishbowl.models import PlayerReply, Prompt
 from tracklog.hosts.fishbowl.offline import Offline
 from tracklog.hosts.fishbowl.recorded_show import RecordedShow
 from tracklog.hosts.fishbowl.scenario import BadScenario, Competition, Scenario, load
@@ -212,7 +213,7 @@ def contest(kind: str, **changes) -> Scenario:
         (ruled(BAD, "1"), ruled("", "2"), 2, "no contest", "1"),
         (ruled(BAD, "1"), ruled("bert", ""), 2, "no contest", "1"),
         (ruled(BAD, "1"), None, 2, "no contest", "1"),
-        (ruled(BAD, "1"), NoReply("gone"), 2, "no contest", "1"),
+        (ruled(BAD, "1"), ModelFailed("gone"), 2, "no contest", "1"),
     ],
 )
 def test_an_unknown_winner_is_asked_for_exactly_once_more(
@@ -864,7 +865,7 @@ def test_in_overtime_the_judge_rules_ungated_and_the_close_is_corrected(home):
 
 
 def test_an_error_costs_a_turn_and_never_the_run(home):
-    model = Scripted(RuntimeError("boom"), NoReply("no server"), None, spoke("Back."))
+    model = Scripted(RuntimeError("boom"), ModelFailed("no server"), None, spoke("Back."))
     stage = conduct(home, scene(player("a"), ticks=4), {"a": model})
     stage.play()
     events = kept(home)
@@ -936,7 +937,7 @@ def test_what_a_reflection_cost_is_recorded_and_nothing_where_it_cost_nothing(ho
 @pytest.mark.parametrize("who", ["host", "ada"])
 def test_only_a_verdict_that_was_due_at_the_end_is_skipped_as_forced(home, who):
     cast = (player("ada"), a_judge())
-    models = {who: Scripted(*[NoReply("no", "again")] * 9)}
+    models = {who: Scripted(*[ModelFailed("no", "again")] * 9)}
     events = played(home, scene(*cast, competition={"kind": "judged"}), models)
     skipped = [e["payload"] for e in events if e["kind"] == "turn.skipped"]
     assert skipped

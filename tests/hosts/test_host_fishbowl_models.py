@@ -10,11 +10,12 @@ from support.serving import CUT, HANG, STALL, WHOLE
 from support.serving import serving as model_server
 from tracklog import Log
 from tracklog.home.home import Home
+from tracklog.hosts._endpoint import ModelFailed
 from tracklog.hosts.fishbowl import endpoint, show
 from tracklog.hosts.fishbowl.conductor import Conductor
 from tracklog.hosts.fishbowl.endpoint import PlayerEndpoint
 from tracklog.hosts.fishbowl.manifest import Manifest
-from tracklog.hosts.fishbowl.models import NoReply, Prompt
+from tracklog.hosts.fishbowl.models import Prompt
 from tracklog.hosts.fishbowl.scenario import BadScenario, Scenario
 
 pytest.importorskip("openai", reason="the client for model servers is an extra")
@@ -77,7 +78,7 @@ def test_sloppy_replies_are_read_as_far_as_they_go(said, kind, text):
 
 def test_a_model_may_abstain_and_an_empty_reply_is_a_failure():
     assert endpoint.reply_in('{"kind": null}', a_prompt(), 1) is None
-    with pytest.raises(NoReply, match="empty"):
+    with pytest.raises(ModelFailed, match="empty"):
         endpoint.reply_in("  ", a_prompt(), 1)
 
 
@@ -89,12 +90,12 @@ def test_a_server_that_limits_is_asked_again():
 
 @pytest.mark.parametrize("answer", [401, 500, STALL, ("Half of it", HANG)])
 def test_a_server_that_fails_or_stalls_is_a_failed_turn(answer):
-    with serving(answer) as (url, _), pytest.raises(NoReply, match="m: "):
+    with serving(answer) as (url, _), pytest.raises(ModelFailed, match="m: "):
         asked_of(url, a_prompt(), patience=0.5)
 
 
 def test_an_answer_that_breaks_off_is_no_answer():
-    with serving(("Half of it", CUT)) as (url, _), pytest.raises(NoReply, match="broke off"):
+    with serving(("Half of it", CUT)) as (url, _), pytest.raises(ModelFailed, match="broke off"):
         asked_of(url, a_prompt())
 
 

@@ -26,8 +26,8 @@ from tracklog import Log
 from tracklog.answers.diff import diff
 from tracklog.formats.exec import admit
 from tracklog.home.home import Home
+from tracklog.hosts._endpoint import ModelFailed
 from tracklog.hosts.fishbowl import show
-from tracklog.hosts.fishbowl.models import NoReply
 from tracklog.hosts.fishbowl.recorded_show import RecordedShow
 from tracklog.hosts.fishbowl.scenario import load
 from tracklog.hosts.openwop.settings import ToolProgram
@@ -200,7 +200,7 @@ def test_silence_failures_reasked_verdicts_and_costs_come_again_and_nobody_is_as
     cast = [player("anna"), player("bert"), a_judge()]
     scenario = scene(*cast, competition={"kind": "judged"}, ticks=4)
     models = {
-        "anna": Scripted(spoke("One."), None, NoReply("no"), spoke("Four.")),
+        "anna": Scripted(spoke("One."), None, ModelFailed("no"), spoke("Four.")),
         "bert": Scripted(None, spoke("Two.", kind="clue.found"), spoke("Three.")),
         "host": Scripted(ruled("ghost", tokens=110), ruled("nobody", tokens=132)),
     }

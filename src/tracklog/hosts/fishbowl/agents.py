@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from tracklog import Body, TracklogError
+from tracklog.hosts._endpoint import ModelFailed
 from tracklog.hosts.fishbowl import judge
 from tracklog.hosts.fishbowl.manifest import VERDICT, Manifest
-from tracklog.hosts.fishbowl.models import NoReply, PlayerModel, PlayerReply, Prompt
+from tracklog.hosts.fishbowl.models import PlayerModel, PlayerReply, Prompt
 from tracklog.hosts.fishbowl.scenario import Competition
 
 Ask = Callable[[str | None], PlayerReply | None]
@@ -49,7 +50,7 @@ def take_turn(
 ) -> PlayerReply | None:
     """The event of a player in its turn; None if it says nothing.
 
-    Raises `NotAuthorised` or `NoReply`; then nothing of the reply is recorded as an event.
+    Raises `NotAuthorised` or `ModelFailed`; then nothing of the reply is recorded as an event.
     """
 
     def ask(correction: str | None) -> PlayerReply | None:
@@ -68,7 +69,9 @@ def take_turn(
         reply = validate_winner(reply, again, prompt.player, contest, cast)
     payload = reply.payload
     if not judge.has_text(payload):
-        raise NoReply(f"the reply of {prompt.player.name} has no text", "a reply needs a `text`")
+        raise ModelFailed(
+            f"the reply of {prompt.player.name} has no text", "a reply needs a `text`"
+        )
     if coerced_from is not None:
         payload = payload | {"_coerced_from": coerced_from}
     return reply._replace(kind=kind, payload=payload)
@@ -95,7 +98,7 @@ def validate_winner(
         return first
     try:
         second = ask(judge.correction(payload["winner"], names)) if ask else None
-    except NoReply:
+    except ModelFailed:
         second = None
     if second is None:
         return first._replace(payload=judge.no_contest(payload))

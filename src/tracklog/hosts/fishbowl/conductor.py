@@ -13,12 +13,13 @@ import orjson
 
 from tracklog import Body, Log, Record, TapeMiss, TracklogError, stamp
 from tracklog.dialects.fishbowl import FishbowlEnvelope, dialect
+from tracklog.hosts._endpoint import ModelFailed
 from tracklog.hosts.fishbowl import finale, judge
 from tracklog.hosts.fishbowl.agents import take_turn
 from tracklog.hosts.fishbowl.governor import BudgetExceeded
 from tracklog.hosts.fishbowl.manifest import REFLECTION, VERDICT
 from tracklog.hosts.fishbowl.memory import Mind
-from tracklog.hosts.fishbowl.models import NoReply, PlayerModel, Prompt
+from tracklog.hosts.fishbowl.models import PlayerModel, Prompt
 from tracklog.hosts.fishbowl.recorded_show import RecordedShow
 from tracklog.hosts.fishbowl.scenario import Scenario
 from tracklog.hosts.fishbowl.state import SKIPPED, PlayState
@@ -439,7 +440,7 @@ def _check_text(payload: Body) -> None:
     try:
         orjson.dumps(payload)
     except (orjson.JSONEncodeError, TypeError) as error:
-        raise NoReply(f"the reply cannot be written as JSON: {error}") from None
+        raise ModelFailed(f"the reply cannot be written as JSON: {error}") from None
 
 
 def turn_lock(journal: Log) -> AbstractContextManager[bool]:

@@ -6,8 +6,9 @@ import orjson
 
 from tracklog import Body
 from tracklog.hosts import _endpoint
+from tracklog.hosts._endpoint import ModelFailed
 from tracklog.hosts.fishbowl.manifest import REFLECTION
-from tracklog.hosts.fishbowl.models import NoReply, PlayerReply, Prompt
+from tracklog.hosts.fishbowl.models import PlayerReply, Prompt
 
 
 class PlayerEndpoint:
@@ -21,11 +22,8 @@ class PlayerEndpoint:
 
     def reply(self, prompt: Prompt) -> PlayerReply | None:
         lines: list[bytes] = []
-        try:
-            self._server.ask_now(_endpoint.question(messages(prompt)), lines.append)
-            answer = _endpoint.text_in(lines)
-        except _endpoint.ModelFailed as error:
-            raise NoReply(error.message, error.hint) from None
+        self._server.ask_now(_endpoint.question(messages(prompt)), lines.append)
+        answer = _endpoint.text_in(lines)
         return reply_in(answer.text, prompt, answer.usage.get("total_tokens", 0))
 
     def close(self) -> None:
@@ -71,7 +69,7 @@ def reply_in(output: str, prompt: Prompt, tokens: int) -> PlayerReply | None:
     body = _object(output)
     if body is None:
         if not output.strip():
-            raise NoReply(f"the model of {prompt.player.name} gave an empty reply")
+            raise ModelFailed(f"the model of {prompt.player.name} gave an empty reply")
         body = {"text": output.strip()}
     if "kind" in body and body["kind"] is None:
         return None

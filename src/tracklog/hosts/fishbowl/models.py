@@ -4,16 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from tracklog import Body, TracklogError
+from tracklog import Body
 from tracklog.hosts.fishbowl.manifest import Manifest
 from tracklog.hosts.fishbowl.memory import Remark
 
 OFFLINE = "offline:"
 """The prefix of endpoints that need no server."""
-
-
-class NoReply(TracklogError):
-    """A model gave no reply that can be used."""
 
 
 class PlayerReply(NamedTuple):
@@ -61,7 +57,7 @@ class PlayerModel(Protocol):
     offline: bool
 
     def reply(self, prompt: Prompt) -> PlayerReply | None:
-        """The reply of the player, None if it says nothing; raises `NoReply`."""
+        """The reply of the player, None if it says nothing; raises `ModelFailed`."""
 
     def close(self) -> None:
         """Close its connections."""

@@ -17,9 +17,10 @@ from tracklog import (
     TapeMiss,
 )
 from tracklog.dialects.fishbowl import dialect
+from tracklog.hosts._endpoint import ModelFailed
 from tracklog.hosts.fishbowl.manifest import REFLECTION
 from tracklog.hosts.fishbowl.memory import Remark
-from tracklog.hosts.fishbowl.models import NoReply, PlayerModel, PlayerReply, Prompt
+from tracklog.hosts.fishbowl.models import PlayerModel, PlayerReply, Prompt
 from tracklog.hosts.fishbowl.scenario import Scenario
 from tracklog.hosts.fishbowl.state import SKIPPED, PlayState
 
@@ -27,7 +28,7 @@ VISITOR = "visitor"
 METERS = ("_tokens", "_cost_usd", "_calls")
 
 
-class Failed(NoReply):
+class Failed(ModelFailed):
     """A player that failed in the recorded play, and therefore fails again."""
 
     def __init__(self, name: str, message: str) -> None:
