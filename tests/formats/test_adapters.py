@@ -14,7 +14,10 @@ from types import SimpleNamespace
 import pytest
 
 import tracklog
+from tracklog.answers.conversation import conversation
 from tracklog.formats.adapters import _writing, claude_agent_sdk, langchain, openai_agents
+from tracklog.formats.importing import Importing
+from tracklog.home.home import Home
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "adapters"
 PROMPT = "Say hello, then fail, then stop."
@@ -117,6 +120,28 @@ def test_an_adapter_records_calls_failures_tokens_words_and_the_end(name, tmp_pa
     called = [each for each in lines(tmp_path / "out.jsonl") if each["fact"] == "Called"]
     assert [each["call_id"].removeprefix("toolu_") for each in called] == ["call_1", "call_2"]
     assert all(each["input"]["command"] for each in called)
+
+
+def test_a_session_that_is_recorded_and_imported_counts_once(tmp_path):
+    play("claude-agent-sdk", tmp_path)
+    recorded(tmp_path)
+    sample = SAMPLES.parent / "hooks/files/.claude"
+    (file,) = sample.rglob("*.jsonl")
+    session = "bb6cfeba-cb01-47c8-b95e-25dd9e48b7a7"
+    copy = tmp_path / ".claude/projects/-project" / f"{session}.jsonl"
+    copy.parent.mkdir(parents=True)
+    copy.write_text(file.read_text().replace(file.stem, session))
+    with Home(tmp_path / "home") as home:
+        Importing(home).bring([copy])
+    with tracklog.open(tmp_path / "home") as log:
+        (run,) = log.runs()
+    assert (run.tool_calls, run.tool_failures) == (2, 1)
+    assert (run.tokens_in, run.tokens_out, run.tokens_cached) == (360, 90, 120)
+    with Home(tmp_path / "home") as home:
+        home.index.catch_up()
+        messages = conversation(home, run.run)
+    texts = [(part.role, part.text) for each in messages for part in each.parts if part.text]
+    assert texts == [("user", PROMPT), ("assistant", ANSWER)]
 
 
 def chain(adapter, run, parent=None, **metadata):

@@ -1,16 +1,23 @@
 """Hooks: what agents report while they run is the same run as their file and their telemetry."""
 
 import json
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tracklog.answers.conversation import conversation
 from tracklog.answers.inbox import inbox
 from tracklog.collector.hooks import HookIntake
 from tracklog.collector.operator import give
 from tracklog.collector.otlp import Telemetry
 from tracklog.folds import runs as runs_fold
+from tracklog.folds._titles import titled
 from tracklog.formats import registry
 from tracklog.formats.importing import Importing
 from tracklog.home.home import Home
@@ -45,32 +52,61 @@ class Channels:
         self.intake.take(hook, hook.event(body) or event, body)
 
     def bring(self, agent: str, channel: str) -> None:
-        getattr(self, f"_{channel}")(agent)
+        for step in self.steps(agent, channel):
+            step()
 
-    def _hooks(self, agent: str) -> None:
-        for line in (SAMPLES / f"{agent}.jsonl").read_text().splitlines():
-            row = json.loads(line)
-            self.send(agent, row["event"], **row["body"])
+    def steps(self, agent: str, channel: str) -> list[Callable[[], None]]:
+        """What a channel brings, one after the other."""
+        match channel:
+            case "hooks":
+                rows = map(json.loads, (SAMPLES / f"{agent}.jsonl").read_text().splitlines())
+                return [partial(self.send, agent, row["event"], **row["body"]) for row in rows]
+            case "otlp":
+                requests = json.loads((SAMPLES / f"{agent}.otlp.json").read_text())
+                return [partial(self._otlp, request) for request in requests]
+        if agent == "opencode":
+            return [lambda: self._import(agent, stored(self.path))]
+        return [lambda: self._import(agent, SAMPLES / "files")]
 
-    def _otlp(self, agent: str) -> None:
-        for request in json.loads((SAMPLES / f"{agent}.otlp.json").read_text()):
-            taken = self.telemetry.take(
-                request["signal"], json.dumps(request["body"]).encode(), True
-            )
-            assert not taken.rejected, taken.message
+    def growing(self, agent: str) -> list[Callable[[], None]]:
+        """The import of an agent's file, line after line, as the file grows."""
+        (file,) = (path for path in (SAMPLES / "files" / f".{agent}").rglob("*") if path.is_file())
+        copy = self.path / "grown" / file.relative_to(SAMPLES / "files")
+        copy.parent.mkdir(parents=True)
 
-    def _import(self, agent: str) -> None:
+        def grow(line: bytes) -> None:
+            with copy.open("ab") as end:
+                end.write(line)
+            self._import(agent, self.path / "grown")
+
+        return [partial(grow, line) for line in file.read_bytes().splitlines(keepends=True)]
+
+    def _otlp(self, request: dict) -> None:
+        taken = self.telemetry.take(request["signal"], json.dumps(request["body"]).encode(), True)
+        assert not taken.rejected, taken.message
+
+    def _import(self, agent: str, user: Path) -> None:
         importing = Importing(self.home)
-        user = stored(self.path) if agent == "opencode" else SAMPLES / "files"
         files = [
             path for path in importing.find(user, {}) if importing.importer_of(path).name == agent
         ]
-        assert files
         importing.bring(files)
 
     def rows(self) -> list[dict]:
         self.home.index.catch_up()
         return [runs_fold.row(state, NOW) for _, state in self.home.index.states("runs")]
+
+    def words(self) -> Counter:
+        """How often a person and the agent said each text, in the conversations of all runs."""
+        self.home.index.catch_up()
+        runs = [state.run for _, state in self.home.index.states("runs")]
+        return Counter(
+            (part.role, titled(part.text))
+            for run in runs
+            for message in conversation(self.home, run)
+            for part in message.parts
+            if titled(part.text)
+        )
 
     def questions(self) -> list:
         self.home.index.catch_up()
@@ -111,6 +147,17 @@ def channels(tmp_path):
     made.close()
 
 
+PROMPT, ANSWER = "Say hello, then fail, then stop.", "All done: one command worked, one failed."
+WITHOUT_ANSWER = {("codex", "otlp"), ("gemini", "otlp"), ("copilot", "hooks")}
+"""The channels that do not carry what the agent answered."""
+
+
+def expected_words(agent: str, order: tuple[str, ...]) -> Counter:
+    prompt = f'"{PROMPT}"' if agent == "opencode" else PROMPT
+    answers = any((agent, channel) not in WITHOUT_ANSWER for channel in order)
+    return Counter({("user", prompt): 1} | ({("assistant", ANSWER): 1} if answers else {}))
+
+
 COMBINED = [
     (agent, order)
     for agent, of in AGENTS.items()
@@ -139,6 +186,28 @@ def test_each_combination_of_channels_is_one_run_whose_calls_and_tokens_count_on
     assert row["cost_usd"] == (None if cost is None else pytest.approx(cost))
     if "hooks" in order:
         assert (row["ended"], row["status"]) == (True, "done")
+    assert channels.words() == expected_words(agent, order)
+
+
+@pytest.mark.parametrize("agent", [agent for agent in AGENTS if agent != "opencode"])
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_channels_that_arrive_at_the_same_time_count_once(tmp_path_factory, agent, data):
+    """The hooks, the telemetry and the growing file of a session, in any order of arrival."""
+    channels = Channels(tmp_path_factory.mktemp("mixed"))
+    left = [channels.steps(agent, "hooks"), channels.steps(agent, "otlp"), channels.growing(agent)]
+    turns = [number for number, steps in enumerate(left) for _ in steps]
+    for number in data.draw(st.permutations(turns)):
+        left[number].pop(0)()
+        if data.draw(st.integers(0, 9)) == 0:
+            channels.home.index.catch_up()
+    (row,) = channels.rows()
+    words = channels.words()
+    channels.close()
+    calls = (row["tool_calls"], row["open_calls"], row["torn_calls"], row["tool_failures"])
+    assert calls == (2, 0, 0, 1)
+    assert (row["tokens_in"], row["tokens_out"], row["tokens_cached"]) == (360, 90, 120)
+    assert words == expected_words(agent, AGENTS[agent])
 
 
 @pytest.mark.parametrize("agent", AGENTS)

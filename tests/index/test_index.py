@@ -437,13 +437,28 @@ def test_of_two_readings_of_one_record_the_newer_mapping_counts(order, batches):
 def test_readings_of_other_writers_runs_and_records_all_count():
     lines = [
         retold(words("alpha"), record="one", mapping=1),
-        retold(words("alpha"), record="one", mapping=2, writer="other"),
+        retold(words("alpha of another"), record="one", mapping=2, writer="other"),
         retold(words("alpha"), record="one", mapping=3, run="s2"),
         retold(words("alpha"), record="two", mapping=4),
         retold(words("alpha"), raw="a" * 64, mapping=1),
-        retold(words("alpha")),
+        retold(words("alpha, new")),
     ]
     assert len(counted(*lines, batches=3).search("alpha")) == 6
+
+
+@pytest.mark.parametrize("batches", [1, 2, 5])
+def test_a_message_that_several_writers_report_is_one_however_often_it_is_read(batches):
+    """Each writer reports it twice; a newer mapping of the first one's records reads it again."""
+    lines = [
+        retold(words("alpha"), record="one", mapping=1),
+        retold(words("alpha"), record="x", mapping=1, writer="other"),
+        retold(words("alpha"), record="y", mapping=1, writer="other"),
+        retold(words("alpha"), record="two", mapping=1),
+        *(retold(words("alpha"), record=each, mapping=2) for each in ("one", "two")),
+    ]
+    index = counted(*lines, batches=batches)
+    assert len(list(index.states("conversation"))) == 2
+    assert {hit.record.seq for hit in index.search("alpha")} == {3, 5}
 
 
 def test_a_record_is_known_by_its_hash_where_it_has_no_key():

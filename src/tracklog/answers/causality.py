@@ -169,8 +169,11 @@ class RunCauses:
         agent = next((each.agent for each in facts if each.agent is not None), event.actor)
         node = self.nodes[record.seq] = CausalNode(position, word(agent))
         if not reading.stands:
-            message = "it does not count: a later record replaces or withdraws it"
+            message = "it does not count: another record replaces or withdraws it"
             self.unseen[record.seq] = [MissingCause(record.seq, message)]
+            if reading.original is not None:  # what names it means the first report of the message
+                for name in reading.names:
+                    self._named.setdefault(name, []).append(reading.original)
             return
         node.called = reading.names
         for name in node.called:

@@ -27,4 +27,9 @@ _SYNTHETIC = re.compile(
 
 def titled(text: Any) -> str | None:
     """A text as a title, without what nobody wrote; None where nothing is left."""
-    return short(_SYNTHETIC.sub("", word(text) or "").strip()) or None
+    return short(written(word(text) or "")) or None
+
+
+def written(text: str) -> str:
+    """What of a text a person wrote."""
+    return _SYNTHETIC.sub("", text).strip()

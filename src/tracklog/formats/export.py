@@ -227,7 +227,7 @@ def export_record(reading: Reading, counted: Mapping[str, Spend]) -> ExportRecor
 
     A superseded record has its line and event, and no facts: those of the newer mapping count.
     """
-    record, event, facts, findings, position, dialect, superseded, marks = reading
+    record, event, facts, findings, position, dialect, superseded, marks, _ = reading
     if event is None or position is None or dialect is None:
         return ExportRecord(record, None, findings=tuple(findings), identity=str(record.seq))
     unique = dialect.policy.identity == "refuse" and event.id

@@ -15,8 +15,8 @@ from tracklog.folds import Fold
 from tracklog.index.codec import thaw
 from tracklog.index.folding import Folding
 from tracklog.index.search_text import searchable_text
+from tracklog.reading import messages, revisions, rules
 from tracklog.reading import record as reading_record
-from tracklog.reading import revisions, rules
 from tracklog.reading.walk import Walker
 
 
@@ -30,7 +30,7 @@ def fingerprint(
         for fold in folds.values()
     ]
     modules = {Folding.__module__, thaw.__module__, searchable_text.__module__, Walker.__module__}
-    modules |= {each.__name__ for each in (reading_record, revisions, rules)}
+    modules |= {each.__name__ for each in (messages, reading_record, revisions, rules)}
     sources = {file for name in modules if (file := _file(name))}
     used = {module for dialect in dialects.values() for module in dialect.modules}
     used |= {part.__module__ for fold in folds.values() for part in (fold.key, fold.step)}

@@ -132,7 +132,7 @@ class Folding:
 
     def _add(self, reading: Reading, walker: Walker, batch: Batch) -> None:
         """Add the facts and findings of a record; of one that does not count, only its names."""
-        record, _, facts, findings, position, dialect, superseded, marks = reading
+        record, _, facts, findings, position, dialect, superseded, marks, _ = reading
         if position is not None and dialect is not None and dialect.policy.identity == "refuse":
             self._name(reading, position, dialect, batch)
         if superseded:

@@ -306,7 +306,7 @@ class Indexer:
         )
 
     def silent(self, seqs: Collection[int]) -> set[int]:
-        """Those of the records that a later record replaces, so that they do not count."""
+        """Those of the records that another record replaces, so that they do not count."""
         return self._asked(lambda: self.index.silent(seqs))
 
     def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> QueryResult:

@@ -1,9 +1,10 @@
-"""Revisions of imported records: a source that is read again, corrected or withdrawn."""
+"""Revisions of imported records: read again, corrected, withdrawn, or repeated by a channel."""
 
 from typing import NamedTuple
 
 from tracklog.dialects import SourceRecord
-from tracklog.model.event import Finding
+from tracklog.model.event import Event, Finding
+from tracklog.reading.messages import SharedMessages
 
 
 class Revisions:
@@ -13,16 +14,27 @@ class Revisions:
     record that was corrected, those of the last content, in whatever order they arrived.
     """
 
-    __slots__ = ("_known", "_withdrawals", "mixed")
+    __slots__ = ("_known", "_messages", "_withdrawals", "mixed")
 
     def __init__(self) -> None:
         self.mixed = False
-        """Whether some source record has several revisions, or something was withdrawn."""
+        """Whether some source record has several revisions, or some record was withdrawn or repeated."""
         self._known: dict[tuple[str, str], _Revision] = {}
         self._withdrawals: list[tuple[int, SourceRecord]] = []
+        self._messages = SharedMessages()
 
-    def add(self, seq: int, source: SourceRecord) -> bool:
+    def take(self, seq: int, event: Event, source: SourceRecord | None) -> bool:
         """Takes an event into account; whether an earlier event of the run reads differently now."""
+        self._messages.add(seq, event, source)
+        changed = source is not None and self._add(seq, source)
+        self.mixed = self.mixed or changed or bool(self._messages.originals)
+        return changed
+
+    def original(self, seq: int) -> int | None:
+        """The record that counts instead of one which repeats the message of another channel."""
+        return self._messages.originals.get(seq)
+
+    def _add(self, seq: int, source: SourceRecord) -> bool:
         changed = False
         for name in source.names:
             of = (source.writer, name)
@@ -38,7 +50,6 @@ class Revisions:
         if source.back is not None:
             self._withdrawals.append((seq, source))
             changed = True
-        self.mixed = self.mixed or changed
         return changed
 
     def is_current(self, source: SourceRecord) -> bool:
@@ -53,9 +64,16 @@ class Revisions:
                 return False
         return True
 
-    def is_withdrawn(self, seq: int, source: SourceRecord) -> bool:
+    def is_withdrawn(self, seq: int, source: SourceRecord | None) -> bool:
+        """Whether a later event withdrew this one, or a repeat of it by another channel."""
+        if not self._withdrawals:
+            return False
+        own = () if source is None else ((seq, source),)
+        return any(self._is_withdrawn(*each) for each in (*own, *self._messages.repeats(seq)))
+
+    def _is_withdrawn(self, seq: int, source: SourceRecord) -> bool:
         """Whether a later event of the same writer withdrew this one."""
-        return bool(self._withdrawals) and any(
+        return any(
             by.writer == source.writer
             and self.is_current(by)
             and (known := self._known.get((by.writer, by.back or ""))) is not None

@@ -1,7 +1,7 @@
 """The walk over the records of a run: the facts of each, and whether it counts.
 
-A record does not count where a newer mapping of its source, or a correction, replaced it. A fact
-that repeats history of another run is marked by itself, as `copied`. That two runs tell one
+A record does not count where a newer mapping of its source, or a correction, replaced it, or where
+it repeats a message that another channel of the same conversation reported. A fact that repeats history of another run is marked by itself, as `copied`. That two runs tell one
 conversation is a question about runs, which `answers.duplicates` answers.
 """
 
@@ -43,9 +43,12 @@ class Reading(NamedTuple):
     position: Position | None = None
     dialect: Dialect | None = None
     superseded: bool = False
-    """A newer mapping of its source, or a correction of its record, counts instead."""
+    """A newer mapping of its source, a correction of its record, or the first report of the same
+    message counts instead."""
     marks: Sequence[Marked] = ()
     """The marks of a person; such a record has no facts, so that no view of the run depends on it."""
+    original: int | None = None
+    """The record that reported the same message first, and counts instead."""
 
     @property
     def counts(self) -> bool:
@@ -119,9 +122,7 @@ class Walker:
         if not isinstance(event, Event):
             return
         self._imported = self._imported or _is_imported(event)
-        source = source_of(dialect, event)
-        if source is not None:
-            self.revisions.add(record.seq, source)
+        self.revisions.take(record.seq, event, source_of(dialect, event))
 
     def skim(self, records: Callable[[], Iterable[Record]]) -> int:
         """Read a run so far, without its facts; returns the number of its last record."""
@@ -145,7 +146,7 @@ class Walker:
                     continue
                 source = self._source(record, dialect, event, is_new=is_new)
                 self._begun = True
-                if source is None or self.revisions.is_current(source):
+                if self._counts(record, source):
                     self.checked.check(dialect, event)
             last = record.seq
         return last
@@ -162,13 +163,13 @@ class Walker:
         if self._imported:
             position = position._replace(read=True)
         if dialect.source is not None:
-            source = self._source(record, dialect, event, is_new=is_new)
+            source, revisions = self._source(record, dialect, event, is_new=is_new), self.revisions
+            if not self._counts(record, source):
+                original = revisions.original(record.seq)
+                return Reading(record, event, facts, (), position, dialect, True, (), original)
+            if revisions.is_withdrawn(record.seq, source):
+                position = position._replace(withdrawn=True)
             if source is not None:
-                revisions = self.revisions
-                if not revisions.is_current(source):
-                    return Reading(record, event, facts, (), position, dialect, True)
-                if revisions.is_withdrawn(record.seq, source):
-                    position = position._replace(withdrawn=True)
                 correction = revisions.correction(record.seq, source)
         self._begun = True
         findings = self.checked.check(dialect, event) if self._rules else event.odd
@@ -183,9 +184,14 @@ class Walker:
             self._imported = True
             self.changed = self.changed or (is_new and self._begun)
         source = source_of(dialect, event)
-        if is_new and source is not None and self.revisions.add(record.seq, source):
+        if is_new and self.revisions.take(record.seq, event, source):
             self.changed = True
         return source
+
+    def _counts(self, record: Record, source: SourceRecord | None) -> bool:
+        revisions = self.revisions
+        is_current = source is None or revisions.is_current(source)
+        return is_current and revisions.original(record.seq) is None
 
 
 def _is_imported(event: Event) -> bool:

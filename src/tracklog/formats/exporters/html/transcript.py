@@ -84,7 +84,7 @@ class Transcript:
         if entry.event is None:
             parts.append(self._unread(entry))
         if entry.superseded:
-            parts.append('<p class="small">superseded: a later record replaces it</p>')
+            parts.append('<p class="small">superseded: another record replaces it</p>')
         for place, fact in enumerate(entry.facts):
             parts.append(self._fact(entry, place, fact))
         for name, message, level in entry.findings:
