@@ -10,7 +10,16 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from test_host_fishbowl import Prompt, Reply, a_judge, conduct, kept, player, scene, without_time
+from test_host_fishbowl import (
+    PlayerReply,
+    Prompt,
+    a_judge,
+    conduct,
+    kept,
+    player,
+    scene,
+    without_time,
+)
 
 from support.forking import in_a_process
 from support.transcribing import bodies, run_id
@@ -35,9 +44,9 @@ class Judge:
     offline = False
     name = "judge"
 
-    def reply(self, prompt: Prompt) -> Reply:
+    def reply(self, prompt: Prompt) -> PlayerReply:
         winner = "bex" if prompt.correction else "nobody-here"
-        return Reply("judge.verdict", {"text": "It is settled.", "winner": winner}, tokens=10)
+        return PlayerReply("judge.verdict", {"text": "It is settled.", "winner": winner}, tokens=10)
 
     def close(self) -> None:
         pass
