@@ -32,6 +32,18 @@ test("the palette opens runs, pages, records and agents by a few letters, and ru
   await type("#2");
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(/#\/run\/kahn\/b\?seq=2/);
+  await type("checkpoints");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/#\/settings\/witnesses/);
+  await page.getByLabel("Find a setting").fill("shortcut");
+  await expect(page.getByRole("navigation", { name: "Parts of the settings" }).getByRole("link")).toHaveText([
+    "Keyboard",
+  ]);
+  await type("insights");
+  await page.keyboard.press("Enter");
+  await type(":7d");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/#\/insights\?since=-7d/);
   const theme = await page.evaluate(() => document.documentElement.dataset.theme);
   await type(">dark");
   await page.keyboard.press("Enter");

@@ -124,6 +124,7 @@ test("the topology shows agents, what passed between them, sub-runs and who is a
     line("r", 21, 35, "Asked", { question_id: "q", text: "May I?", agent: "critic" }),
     line("r", 22, 36, "Linked", { kind: "sub-run", child: "below" }),
     line("below", 1, 37, "Began", { what: "run", task: "Look below" }),
+    line("below", 2, 38, "Spent", { key: "below/1", usage: { input_tokens: 2100, output_tokens: 900 } }),
   ]);
   await open(page, collector, "#/run/tracklog/r/topology");
   const nodes = page.locator(".node");
@@ -133,6 +134,10 @@ test("the topology shows agents, what passed between them, sub-runs and who is a
   await nodes.filter({ hasText: "coder" }).click();
   const about = page.getByRole("complementary", { name: "The chosen agent" });
   await expect(about).toContainText("critic handoff");
+  await expect(page).toHaveURL(/node=agent/);
+  await page.reload();
+  await expect(about).toContainText("critic handoff");
+  await expect(page.locator(".react-flow__edge").filter({ hasText: "brief 2.1K / back 900" })).toHaveCount(1);
   await nodes.filter({ hasText: "Look below" }).click();
   await page.getByRole("complementary", { name: "The chosen run" }).getByRole("link", { name: "Open" }).click();
   await expect(page.getByRole("region", { name: "Summary" })).toContainText("tracklog:below");
@@ -147,7 +152,9 @@ test("what people noted about a run stands in its header", async ({ page, collec
 });
 
 test("why is a button; the keys step by record, by failure and back to live", async ({ page, collector }) => {
-  await collector.post("tracklog", story("r"));
+  const lines = story("r");
+  const called = new Date(lines[8]?.at ?? "").toTimeString().slice(0, 8);
+  await collector.post("tracklog", lines);
   await open(page, collector, "#/run/tracklog/r");
   await settled(page);
   await page.getByRole("button", { name: /^Why\?/ }).click();
@@ -160,6 +167,10 @@ test("why is a button; the keys step by record, by failure and back to live", as
   await expect(page.getByText("as it was at record 9")).toBeVisible();
   await page.keyboard.press("l");
   await expect(page).toHaveURL(/#\/run\/tracklog\/r$/);
+  await page.keyboard.press("Control+k");
+  await page.getByRole("dialog", { name: "Command palette" }).getByRole("combobox").fill(`:${called}`);
+  await page.getByRole("option", { name: /^What it did at/ }).click();
+  await expect(page).toHaveURL(/seq=9/);
 });
 
 test("two runs are chosen by their boxes and compared; another is chosen from a list", async ({ page, collector }) => {

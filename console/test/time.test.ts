@@ -4,7 +4,7 @@ import type { GraphEdge, GraphNode, StoryRecord, TurnRow } from "../src/lib/answ
 import { axisOf, gapsOf } from "../src/lib/axis";
 import { Book } from "../src/lib/book";
 import { figuresOf, linesOf } from "../src/lib/compared";
-import { grouped } from "../src/lib/graph";
+import { grouped, widthOf } from "../src/lib/graph";
 import { rowsOf as kindRows } from "../src/lib/kinds";
 import { tokensOf, turnOf } from "../src/lib/turns";
 import { timed, unfolded } from "../src/lib/waterfall";
@@ -139,7 +139,10 @@ describe("a run", () => {
 test("of many siblings one node is drawn, which has the sum of their numbers", () => {
   const node = (id: string, status: GraphNode["status"] = "done"): GraphNode =>
     ({ id, kind: "run", status, calls: 2, failures: 0, cost_usd: 1, computed_usd: null, share: 0.01 }) as GraphNode;
-  const edge = (source: string, target: string): GraphEdge => ({ source, target, kind: "sub-run", count: 1 });
+  const edge = (source: string, target: string): GraphEdge => ({
+    ...{ source, target, kind: "sub-run", count: 1 },
+    ...{ tokens_there: target === "f:below" ? null : 2, tokens_back: 1 },
+  });
   const ids = Array.from({ length: 90 }, (_, n) => `f:${n}`);
   const graph = {
     nodes: [node("f:top"), ...ids.map((id, n) => node(id, n % 3 ? "done" : "failed")), node("f:below")],
@@ -154,6 +157,14 @@ test("of many siblings one node is drawn, which has the sum of their numbers", (
     [1, 1, 2],
   ]);
   expect(drawn.edges.map((each) => each.count)).toEqual([1, 60, 29, 1]);
+  expect(drawn.edges.map((each) => [each.tokens_there, each.tokens_back])).toEqual([
+    [2, 1],
+    [120, 60],
+    [58, 29],
+    [null, 1],
+  ]);
+  const wide = drawn.edges.map((each) => widthOf(each, drawn.edges));
+  expect([Math.max(...wide), wide.indexOf(7), wide.every((each) => each > 1)]).toEqual([7, 1, true]);
   const few = { nodes: graph.nodes.slice(0, 9), edges: graph.edges.slice(0, 8) };
   expect(grouped(few).nodes.map((each) => each.id)).toEqual(few.nodes.map((each) => each.id));
 });

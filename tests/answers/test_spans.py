@@ -257,12 +257,17 @@ def test_a_turn_begins_with_each_input_of_its_model(home):
     assert some["turns"] == 5
 
 
+def used(read, wrote):
+    return {"input_tokens": read, "output_tokens": wrote}
+
+
 def test_a_graph_has_agents_sub_runs_and_people(home):
     facts = (
         (0, Began(what="run")),
         (1, Called(tool="Read", call_id="a", agent="coder")),
         (2, Returned(call_id="a", ok=False, agent="coder")),
-        (3, Spent(key="m", cost_usd=0.5, agent="coder")),
+        (3, Spent(key="m", cost_usd=0.25, agent="coder", usage=used(70, 7))),
+        (3, Spent(key="m2", cost_usd=0.25, agent="coder", usage=used(90, 9))),
         (3, Spent(key="n", cost_usd=0.5, agent="critic")),
         (4, Linked(kind="handoff", from_="coder", to="critic")),
         (5, Linked(kind="handoff", from_="coder", to="critic")),
@@ -270,7 +275,7 @@ def test_a_graph_has_agents_sub_runs_and_people(home):
         (7, Linked(kind="sub-run", child="two")),
     )
     home.intake.admit(list(lines(*facts)), "tracklog")
-    sub = ((7, Began(what="run")), (8, Spent(key="s", cost_usd=1.0)))
+    sub = ((7, Began(what="run")), (8, Spent(key="s", cost_usd=1.0, usage=used(2100, 900))))
     home.intake.admit(list(lines(*sub, run="two")), "tracklog")
     home.index.catch_up()
     answer = ask(home, "graph", run="one")
@@ -294,6 +299,17 @@ def test_a_graph_has_agents_sub_runs_and_people(home):
         ("tracklog:one", "tracklog:two", "sub-run"): 1,
         ("agent coder", "agent critic", "handoff"): 2,
         ("agent critic", "person", "question"): 1,
+    }
+    tokens = {
+        (each["target"], each["kind"]): (each["tokens_there"], each["tokens_back"])
+        for each in answer["edges"]
+    }
+    assert tokens == {
+        ("agent coder", "acts"): (70, 9),
+        ("agent critic", "acts"): (None, None),
+        ("agent critic", "handoff"): (None, None),
+        ("tracklog:two", "sub-run"): (2100, 900),
+        ("person", "question"): (None, None),
     }
     below = ask(home, "graph", run="two")
     assert [node["id"] for node in below["nodes"]] == ["tracklog:one", "tracklog:two"]

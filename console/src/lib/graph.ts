@@ -22,9 +22,26 @@ export function grouped({ nodes, edges }: GraphAnswer): { nodes: Drawn[]; edges:
   for (const edge of edges) {
     const [source, target] = [group(edge.source), group(edge.target)];
     const key = `${source} ${edge.kind} ${target}`;
-    joined.set(key, { ...edge, source, target, count: edge.count + (joined.get(key)?.count ?? 0) });
+    const known = joined.get(key);
+    joined.set(key, {
+      ...edge,
+      source,
+      target,
+      count: edge.count + (known?.count ?? 0),
+      tokens_there: sum(edge.tokens_there, known?.tokens_there ?? null),
+      tokens_back: sum(edge.tokens_back, known?.tokens_back ?? null),
+    });
   }
   return { nodes: [...drawn.values()], edges: [...joined.values()] };
+}
+
+const [THIN, THICK] = [1, 7]; // pixels
+
+/** How thick an edge is drawn: by its tokens, against the edge with the most. */
+export function widthOf(edge: GraphEdge, edges: readonly GraphEdge[]): number {
+  const tokens = (each: GraphEdge): number => (each.tokens_there ?? 0) + (each.tokens_back ?? 0);
+  const most = Math.max(...edges.map(tokens));
+  return most ? THIN + (THICK - THIN) * Math.sqrt(tokens(edge) / most) : THIN;
 }
 
 /** By node, the group that it is drawn in: nodes that one other leads to, and that lead nowhere. */

@@ -40,6 +40,16 @@ export function pointOf(text: string, now: number): number {
   return Date.parse(text);
 }
 
+/** A time of day, as `14:05`, on the day of a run on which it was recorded; in the viewer's zone. */
+export function clockOn(begin: string, end: string, time: string): number {
+  const [hours = 0, minutes = 0, seconds = 59] = time.split(":").map(Number);
+  const [first, last] = [new Date(begin), Date.parse(end)];
+  const on = (days: number) =>
+    new Date(first.getFullYear(), first.getMonth(), first.getDate() + days, hours, minutes, seconds, 999).getTime();
+  for (let day = 0; on(day) <= last; day++) if (on(day) >= first.getTime()) return on(day);
+  return on(0);
+}
+
 const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 const two = (value: number): string => String(value).padStart(2, "0");
 

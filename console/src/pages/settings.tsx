@@ -3,6 +3,7 @@
 import { useState } from "react";
 import { setSingleKeys, singleKeys } from "../lib/keys";
 import { href, useRoute } from "../lib/route";
+import { SETTINGS, type SettingPart } from "../lib/settings";
 import { KeyList } from "../parts/key-list";
 import { AlertSettings } from "../parts/setting-alerts";
 import { Command, SettingCard } from "../parts/setting-card";
@@ -11,19 +12,6 @@ import { CheckpointSettings, SourceSettings, StorageSettings } from "../parts/se
 import { TokenSettings } from "../parts/setting-tokens";
 import { Segmented } from "../parts/tools";
 
-const PARTS = [
-  ["tokens", "Access tokens"],
-  ["prices", "Prices"],
-  ["alerts", "Alerts"],
-  ["storage", "Storage"],
-  ["secrets", "Secrets"],
-  ["witnesses", "Checkpoints"],
-  ["sources", "Sources"],
-  ["appearance", "Appearance"],
-  ["keys", "Keyboard"],
-] as const;
-type Part = (typeof PARTS)[number][0];
-
 interface Props {
   readonly theme: string;
   readonly turn: () => void;
@@ -31,19 +19,30 @@ interface Props {
 
 export default function Settings({ theme, turn }: Props) {
   const { parts } = useRoute();
-  const part: Part | undefined = PARTS.find(([key]) => key === parts[1])?.[0];
-  const shows = (key: Part) => part === undefined || part === key;
+  const [text, setText] = useState("");
+  const part: SettingPart | undefined = SETTINGS.find(([key]) => key === parts[1])?.[0];
+  const looked = text.trim().toLowerCase();
+  const found = SETTINGS.filter((words) => words.join(" ").toLowerCase().includes(looked)).map(([key]) => key);
+  const shows = (key: SettingPart) => (looked ? found.includes(key) : part === undefined || part === key);
   return (
     <div className="settings">
       <h1 className="unseen">Settings</h1>
       <nav className="settings-parts" aria-label="Parts of the settings">
-        {PARTS.map(([key, label]) => (
+        <input
+          type="search"
+          aria-label="Find a setting"
+          placeholder="Find a setting"
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+        />
+        {SETTINGS.filter(([key]) => found.includes(key)).map(([key, label]) => (
           <a key={key} href={href(["settings", key])} aria-current={part === key ? "page" : undefined}>
             {label}
           </a>
         ))}
       </nav>
-      <div className={part ? "settings-cards one" : "settings-cards"}>
+      <div className={part && !looked ? "settings-cards one" : "settings-cards"}>
+        {found.length === 0 && <p className="soft">No setting has this name.</p>}
         {shows("tokens") && <TokenSettings />}
         {shows("prices") && <PriceSettings />}
         {shows("alerts") && <AlertSettings whole={part === "alerts"} />}

@@ -3,13 +3,16 @@
 import { Command } from "cmdk";
 import { useEffect, useRef, useState } from "react";
 import { address, ask } from "../lib/api";
+import { clockOn, rangeText } from "../lib/range";
 import { go, href, runHref, setQuery, useRoute } from "../lib/route";
+import { SETTINGS } from "../lib/settings";
 import { ago } from "../lib/time";
 import { useAnswer, useLast, useNow } from "../lib/use";
 import { Text } from "./bits";
 import { Icon, StatusGlyph } from "./icons";
 
 const RUNS = 6;
+const SLICES = 1000;
 
 interface Deed {
   readonly name: string;
@@ -25,9 +28,10 @@ const PLACES: readonly (readonly [string, string, string])[] = [
   ["Search", "#/search", "/"],
   ["Compare two runs", "#/compare", ""],
   ["Settings", "#/settings", "G S"],
-  ["Settings: appearance", "#/settings/appearance", ""],
-  ["Settings: keys", "#/settings/keys", ""],
+  ...SETTINGS.map(([part, label]) => [`Settings: ${label}`, `#/settings/${part}`, ""] as const),
 ];
+/** The pages that show a range of time, by the first part of their address. */
+const RANGED: readonly (string | undefined)[] = [undefined, "", "insights", "search"];
 
 interface Props {
   readonly close: () => void;
@@ -43,10 +47,11 @@ export default function Palette({ close, turn }: Props) {
     box.current?.showModal();
     box.current?.querySelector("input")?.focus();
   }, []);
-  const [sign, words] = /^[>#@]/.test(text) ? [text[0], text.slice(1).trim()] : ["", text.trim()];
+  const [sign, words] = /^[>#@:]/.test(text) ? [text[0], text.slice(1).trim()] : ["", text.trim()];
   const answer = useAnswer(sign === "" ? address("/api/runs", { limit: RUNS, text: words }) : null, "never").data;
   const runs = useLast(answer);
   const agents = useAnswer(sign === "@" ? address("/api/agents") : null, "never").data ?? [];
+  const firing = useAnswer(sign === "" ? address("/api/alerts") : null, "never").data?.incidents ?? [];
   const run = (act: () => void) => {
     box.current?.close();
     act();
@@ -65,6 +70,7 @@ export default function Palette({ close, turn }: Props) {
     { name: "Dark or light", keys: "T", act: turn },
     { name: "Copy link", act: () => void navigator.clipboard?.writeText(location.href) },
   ];
+  const times = sign === ":" ? timesOf(words, parts, now) : [];
   const record = async () => {
     const seq = Number(words);
     const { events } = await ask(address("/api/events", { after: seq - 1, limit: 1 }));
@@ -80,7 +86,7 @@ export default function Palette({ close, turn }: Props) {
       onClose={close}
       onClick={(event) => event.target === box.current && box.current?.close()}
     >
-      <Command label="Command palette" shouldFilter={sign !== "#"} filter={contains}>
+      <Command label="Command palette" shouldFilter={sign !== "#" && sign !== ":"} filter={contains}>
         <div className="palette-top">
           <Icon name="search" size={16} />
           <Command.Input value={text} onValueChange={setText} placeholder="A command, a run, a place" />
@@ -88,7 +94,7 @@ export default function Palette({ close, turn }: Props) {
         </div>
         <Command.List>
           <Command.Empty>Nothing has this name.</Command.Empty>
-          {sign !== "@" && sign !== "#" && onRun.length > 0 && (
+          {(sign === "" || sign === ">") && onRun.length > 0 && (
             <Command.Group heading="On this run">
               {onRun.map((deed) => (
                 <Item key={deed.name} deed={deed} sign={sign} run={run} />
@@ -124,6 +130,32 @@ export default function Palette({ close, turn }: Props) {
               {[...new Set(agents.map((each) => each.agent))].map((agent) => (
                 <Command.Item key={agent} value={`@${agent}`} onSelect={() => run(() => go(href([], { agent })))}>
                   <Icon name="robot" /> <Text>{agent}</Text>
+                </Command.Item>
+              ))}
+            </Command.Group>
+          )}
+          {times.length > 0 && (
+            <Command.Group heading="Time">
+              {times.map((deed) => (
+                <Item key={deed.name} deed={deed} sign={sign} run={run} />
+              ))}
+            </Command.Group>
+          )}
+          {sign === "" && firing.length > 0 && (
+            <Command.Group heading="Alerts">
+              {firing.map((each) => (
+                <Command.Item
+                  key={each.id}
+                  value={`alert ${each.rule} ${each.summary}`}
+                  onSelect={() => run(() => go(href(["settings", "alerts"])))}
+                >
+                  <Icon name="bell" />
+                  <span className="grow cut">
+                    <Text>{`${each.rule}: ${each.summary}`}</Text>
+                  </span>
+                  <span className="soft">
+                    {each.state} {ago(each.since, now)}
+                  </span>
                 </Command.Item>
               ))}
             </Command.Group>
@@ -165,12 +197,31 @@ export default function Palette({ close, turn }: Props) {
             <kbd>↑</kbd> <kbd>↓</kbd> move <kbd>↵</kbd> open
           </span>
           <span>
-            <b>&gt;</b> commands <b>#</b> record <b>@</b> agent
+            <b>&gt;</b> commands <b>#</b> record <b>@</b> agent <b>:</b> time
           </span>
         </p>
       </Command>
     </dialog>
   );
+}
+
+/** What a time can mean here: a range up to now, or a moment of the run that is open. */
+function timesOf(text: string, [page, family = "", id = ""]: readonly string[], now: number): readonly Deed[] {
+  const span = /^(\d{1,6})\s*([mhdw])$/.exec(text);
+  if (span && RANGED.includes(page)) {
+    const since = `-${span[1]}${span[2]}`;
+    return [
+      { name: `From ${rangeText({ since, until: "" }, now)}`, act: () => setQuery({ since, until: "", within: "" }) },
+    ];
+  }
+  if (page !== "run" || !/^\d{1,2}:\d{2}(:\d{2})?$/.test(text)) return [];
+  const moment = async () => {
+    const slices = await ask(address("/api/runs/{family}/{run}/density", { family, run: id, slices: SLICES }));
+    const at = clockOn(slices.begin ?? "", slices.end ?? "", text);
+    const first = slices.seq.findLast((seq, n) => seq !== null && Date.parse(slices.at[n] ?? "") <= at);
+    setQuery({ seq: String(first ?? slices.seq.find((seq) => seq !== null) ?? "") });
+  };
+  return [{ name: `What it did at ${text}`, act: () => void moment() }];
 }
 
 /** Whether a name has every word of what was typed. */

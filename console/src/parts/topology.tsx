@@ -14,13 +14,13 @@ import {
   ReactFlowProvider,
 } from "@xyflow/react";
 import "@xyflow/react/dist/style.css";
-import { useMemo, useState } from "react";
+import { useMemo } from "react";
 import type { GraphEdge } from "../lib/answers";
 import { address } from "../lib/api";
-import { type Drawn, grouped } from "../lib/graph";
+import { type Drawn, grouped, widthOf } from "../lib/graph";
 import { runHref, setQuery, useRoute } from "../lib/route";
 import { inert } from "../lib/text";
-import { briefly, cost, count, duration, percent } from "../lib/time";
+import { briefly, cost, count, duration, percent, short } from "../lib/time";
 import { useAnswer, useKeys, useLast } from "../lib/use";
 import { Model, Pairs, Sorry, Text } from "./bits";
 import { Icon, StatusGlyph } from "./icons";
@@ -34,6 +34,15 @@ type RunNode = Node<Drawn & { readonly here: boolean; [key: string]: unknown }, 
 const nameOf = (node: Drawn): string => (node.kind === "person" ? "You" : (node.name ?? node.id));
 const DASHED: readonly GraphEdge["kind"][] = ["resume", "question"];
 const VERBS: Partial<Record<GraphEdge["kind"], string>> = { acts: "", question: "asks" };
+
+/** What passed along an edge, how often, and the tokens there and back. */
+function labelOf({ kind, count: times, tokens_there, tokens_back }: GraphEdge): string {
+  const tokens = [
+    ["brief", tokens_there],
+    ["back", tokens_back],
+  ].flatMap(([name, amount]) => (typeof amount === "number" ? [`${name} ${short(amount)}`] : []));
+  return [VERBS[kind] ?? kind, times > 1 ? `×${count(times)}` : "", tokens.join(" / ")].filter(Boolean).join(" ");
+}
 
 /** Left to right, without crossings where possible. */
 function placed(nodes: readonly Drawn[], edges: readonly GraphEdge[]): Map<string, { x: number; y: number }> {
@@ -96,7 +105,7 @@ export default function Topology({ family, run }: { family: string; run: string 
   const graph = useLast(data);
   const show = (as: "graph" | "list") => setQuery({ list: as === "list" ? "1" : "", view: "" });
   useKeys({ t: () => show(listed ? "graph" : "list") });
-  const [chosen, choose] = useState<string | null>(null);
+  const chosen = query.get("node");
   const key = `${family}:${run}`;
   const drawn = useMemo(() => {
     const { nodes, edges } = grouped(graph ?? { nodes: [], edges: [] });
@@ -118,9 +127,12 @@ export default function Topology({ family, run }: { family: string; run: string 
           id: `${edge.source} ${edge.kind} ${edge.target}`,
           source: edge.source,
           target: edge.target,
-          label: [VERBS[edge.kind] ?? edge.kind, edge.count > 1 ? `×${count(edge.count)}` : ""].join(" ").trim(),
+          label: labelOf(edge),
           className: edge.kind === "question" ? "asks" : "",
-          ...(DASHED.includes(edge.kind) ? { style: { strokeDasharray: "5 4" } } : {}),
+          style: {
+            strokeWidth: widthOf(edge, edges),
+            ...(DASHED.includes(edge.kind) ? { strokeDasharray: "5 4" } : {}),
+          },
         }),
       ),
     };
@@ -156,7 +168,7 @@ export default function Topology({ family, run }: { family: string; run: string 
               nodesConnectable={false}
               deleteKeyCode={null}
               proOptions={{ hideAttribution: true }}
-              onNodeClick={(_, each) => choose(each.id)}
+              onNodeClick={(_, each) => setQuery({ node: each.id === key ? "" : each.id })}
             >
               <Background gap={22} />
               <Controls showInteractive={false} />

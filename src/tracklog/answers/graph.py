@@ -3,18 +3,25 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Literal
 
 from tracklog.answers import Question, key_of, now_of, run_param
-from tracklog.answers.related import related_runs
+from tracklog.answers.related import read_spends, related_runs
 from tracklog.answers.run_list import RunList, RunRow, Status
 from tracklog.answers.run_turns import RunTimes, RunTurn, times_of
+from tracklog.folds import costs
 from tracklog.folds import tree as tree_fold
 from tracklog.home.home import Home
 
 NodeKind = Literal["run", "agent", "person"]
 EdgeKind = Literal["acts", "sub-run", "fork", "resume", "branch", "handoff", "message", "question"]
 PERSON = "person"
+_SEQ = attrgetter("seq")
+_Passed = tuple[int | None, int | None]
+_UNKNOWN: _Passed = (None, None)
+_SAID: tuple[EdgeKind, ...] = ("message", "question")
+"""Edges on which words pass, and no work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +56,11 @@ class GraphEdge:
     kind: EdgeKind
     """`acts`: the agent acts in the run; `question`: an agent, or the run, asks people."""
     count: int
+    tokens_there: int | None
+    """What the target was given: the input of its first model call. Null where that is unknown,
+    and for messages and questions."""
+    tokens_back: int | None
+    """What came back: the output of its last model call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +82,7 @@ def graph(home: Home, run: str, *, now: str | None = None) -> GraphAnswer:
     rows = {row.key: row for row in home.cache(RunList).rows(known.values(), now)}
     edges: Counter[tuple[str, str, EdgeKind]] = Counter()
     nodes: list[GraphNode] = []
+    passed = _passed(times, read_spends(home.index, known.keys()))
     for branch in branches:
         if branch.parent is not None and branch.kind in tree_fold.DESCENT:
             edges[branch.parent, branch.key, _descent(branch.kind)] += 1
@@ -95,7 +108,12 @@ def graph(home: Home, run: str, *, now: str | None = None) -> GraphAnswer:
                 names.add(end)
     return GraphAnswer(
         nodes=_with_shares(nodes),
-        edges=[GraphEdge(*edge, count) for edge, count in edges.items()],
+        edges=[
+            GraphEdge(
+                *edge, count, *(_UNKNOWN if edge[2] in _SAID else passed.get(edge[1], _UNKNOWN))
+            )
+            for edge, count in edges.items()
+        ],
     )
 
 
@@ -115,6 +133,21 @@ def _pass_on(handoffs: Iterable[list[object]], edges: Counter[tuple[str, str, Ed
 
 def _agent_id(name: str) -> str:
     return f"agent {name}"
+
+
+def _passed(times: RunTimes, spends: Iterable[costs.State]) -> dict[str, _Passed]:
+    """By run and by agent of this run, the input of its first model call and the output of its last."""
+    by: dict[str, list[costs.State]] = {}
+    for spend in spends:
+        by.setdefault(f"{spend.family}:{spend.run}", []).append(spend)
+    for spend in times.spends:
+        if spend.agent is not None:
+            by.setdefault(_agent_id(spend.agent), []).append(spend)
+    passed: dict[str, _Passed] = {}
+    for id, own in by.items():
+        first, last = min(own, key=_SEQ), max(own, key=_SEQ)
+        passed[id] = first.amounts.get("input_tokens"), last.amounts.get("output_tokens")
+    return passed
 
 
 def _agents(times: RunTimes) -> list[GraphNode]:
