@@ -20,7 +20,7 @@ PERSON = "person"
 _SEQ = attrgetter("seq")
 _Passed = tuple[int | None, int | None]
 _UNKNOWN: _Passed = (None, None)
-_SAID: tuple[EdgeKind, ...] = ("message", "question")
+_TALK: tuple[EdgeKind, ...] = ("message", "question")
 """Edges on which words pass, and no work."""
 
 
@@ -110,7 +110,7 @@ def graph(home: Home, run: str, *, now: str | None = None) -> GraphAnswer:
         nodes=_with_shares(nodes),
         edges=[
             GraphEdge(
-                *edge, count, *(_UNKNOWN if edge[2] in _SAID else passed.get(edge[1], _UNKNOWN))
+                *edge, count, *(_UNKNOWN if edge[2] in _TALK else passed.get(edge[1], _UNKNOWN))
             )
             for edge, count in edges.items()
         ],
