@@ -142,7 +142,7 @@ def test_complete_records_without_a_chain_line_are_adopted_and_reported(grown):
 
 CHILD = """
 import sys
-from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.journal import JournalEntry, Journal
 from tracklog.journal.stores.file import FileStore
 home, start = sys.argv[1], int(sys.argv[2])
 journal = Journal(FileStore(home, segment_size=30_000))
@@ -151,7 +151,7 @@ number = start
 while True:
     size = number % 7 + 1
     journal.append([
-        Entry("spoken", "spoken", "r1", b'{"n":%d,"pad":"%b"}' % (n, b"x" * (n * 37 % 900)))
+        JournalEntry("spoken", "spoken", "r1", b'{"n":%d,"pad":"%b"}' % (n, b"x" * (n * 37 % 900)))
         for n in range(number, number + size)
     ])
     number += size

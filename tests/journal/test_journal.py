@@ -249,13 +249,13 @@ class TestDurability:
 
 WRITER = """
 import sys
-from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.journal import JournalEntry, Journal
 from tracklog.journal.stores.file import FileStore
 home, name, batches, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 journal = Journal(FileStore(home, segment_size=size))
 sys.stdin.readline()
 for number in range(batches):
-    seqs = journal.append([Entry("spoken", "spoken", name, b'{"n":%d}' % (2 * number + k)) for k in (0, 1)])
+    seqs = journal.append([JournalEntry("spoken", "spoken", name, b'{"n":%d}' % (2 * number + k)) for k in (0, 1)])
     print(seqs.start, seqs.stop)
 """
 
@@ -336,10 +336,10 @@ def test_a_producer_that_is_interrupted_leaves_the_others_a_leader(tmp_path):
     program = """
 import os, signal, sys, threading, time
 from tracklog.model.errors import NotAppended
-from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.journal import JournalEntry, Journal
 from tracklog.journal.stores.file import FileStore
 journal = Journal(FileStore(sys.argv[1]))
-entry = [Entry("spoken", "spoken", "r", b"{}")]
+entry = [JournalEntry("spoken", "spoken", "r", b"{}")]
 def produce():
     kept = 0
     while kept < 150:

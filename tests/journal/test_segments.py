@@ -29,14 +29,14 @@ def opened(home, **options) -> Journal:
 
 FORKED = """
 import os, sys
-from tracklog.journal.journal import Entry, Journal
+from tracklog.journal.journal import JournalEntry, Journal
 from tracklog.journal.stores.file import FileStore
 journal = Journal(FileStore(sys.argv[1], durability="os"))
-journal.append([Entry("spoken", "spoken", "r", b"{}")])
+journal.append([JournalEntry("spoken", "spoken", "r", b"{}")])
 child = os.fork()
 name = b"child" if child == 0 else b"parent"
 for n in range(300):
-    seqs = journal.append([Entry("spoken", "spoken", "r", b'{"by":"%b","n":%d}' % (name, n))] * 3)
+    seqs = journal.append([JournalEntry("spoken", "spoken", "r", b'{"by":"%b","n":%d}' % (name, n))] * 3)
     os.write(1, b"%b %d %d\\n" % (name, n, seqs.start))
 if child == 0:
     os._exit(0)
