@@ -20,7 +20,7 @@ from support import forking
 from support import sampling as samples
 from tracklog.answers.costs import CostRow
 from tracklog.answers.runs import runs
-from tracklog.cli import _table
+from tracklog.cli import _home, _table
 from tracklog.dialects import tracklog as native
 from tracklog.home.home import Home
 from tracklog.model.errors import NoSuchRun
@@ -176,7 +176,7 @@ def test_a_pipe_gets_everything_in_full_and_nothing_is_obeyed(home):
 def test_what_is_shown_of_an_id_can_be_asked_for(home, columns):
     with Home(home, readonly=True) as opened:
         opened.index.catch_up()
-        names = _table.RunNames(opened.runs())
+        names = _home.names(opened)
         short = [row for row in runs(opened) if row.run.isascii() and len(row.run) < 40]
         column = names.column()
         texts = [[column.value(row), "x" * 300] for row in short]
@@ -189,7 +189,10 @@ def test_what_is_shown_of_an_id_can_be_asked_for(home, columns):
 @given(st.sets(st.text("ab:-", min_size=1, max_size=12), min_size=1, max_size=12), st.data())
 def test_a_shortened_name_means_one_run(tmp_path_factory, names, data):
     runs = {(data.draw(st.sampled_from(["f", "g"])), name) for name in names}
-    called = _table.RunNames(runs)
+    keys = sorted(map(":".join, runs))
+    called = _table.RunNames(
+        lambda prefix, limit: [key for key in keys if key.startswith(prefix)][:limit], "fgh"
+    )
     for family, run in runs:
         name = called.of(family, run)
         short = name[: called.least(name)]

@@ -74,6 +74,20 @@ def limit(default: int) -> Param:
     return integer("limit", "Show at most this many.", least=1, most=10_000, default=default)
 
 
+def after(rows: str) -> Param:
+    about = f"Skip this many {rows} at the beginning of the list."
+    return integer("after", about, least=0, default=0)
+
+
+def newest(default: int) -> Param:
+    return integer(
+        "newest",
+        "Look only at this many runs, those that were recorded last.",
+        least=1,
+        default=default,
+    )
+
+
 LOST = Param(
     name="lost_after",
     about="A working run without an event for this many seconds is lost.",

@@ -1,8 +1,9 @@
 """Contests: who won, with which models."""
 
 from dataclasses import dataclass
+from itertools import islice
 
-from tracklog.answers import Question
+from tracklog.answers import Question, after, limit
 from tracklog.folds import leaderboard as leaderboard_fold
 from tracklog.home.home import Home
 
@@ -39,9 +40,10 @@ class ContestRow:
     tokens: int
 
 
-def leaderboard(home: Home) -> list[ContestRow]:
+def leaderboard(home: Home, after: int = 0, limit: int = 200) -> list[ContestRow]:
     """The contests that were won, the latest first."""
-    states = (state for _, state in home.index.states("leaderboard"))
+    won = (key for _, row in home.index.sums("leaderboard") for key in row)
+    states = home.index.load("leaderboard", islice(islice(won, after, None), limit)).values()
     return [
         ContestRow(**(row | {"cast": cast_of(row["cast"])}))
         for row in leaderboard_fold.answer(states)
@@ -57,5 +59,6 @@ question = Question(
     name="leaderboard",
     about="List the contests that were won, the latest first.",
     ask=leaderboard,
-    examples=("leaderboard", "leaderboard --json"),
+    params=(after("contests"), limit(200)),
+    examples=("leaderboard", "leaderboard --limit 1000 --json"),
 )

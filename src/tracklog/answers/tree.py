@@ -1,14 +1,15 @@
 """The tree of runs: which run began which."""
 
-import sys
 from dataclasses import dataclass, replace
 
-from tracklog.answers import Question, flag, key_of, now_of, run_param
+from tracklog.answers import Question, flag, key_of, newest, now_of, run_param
 from tracklog.answers.related import related_runs
 from tracklog.answers.run_list import RunList, RunRow
 from tracklog.folds import tree as tree_fold
 from tracklog.home.home import Home
 
+NEWEST = 1000
+"""The runs whose trees are listed unless asked otherwise: those that were recorded last."""
 Handoff = tuple[str, str | None, str | None, int, str | None]
 
 
@@ -33,11 +34,19 @@ class TreeRow:
 
 
 def tree(
-    home: Home, run: str | None = None, around: bool = False, *, now: str | None = None
+    home: Home,
+    run: str | None = None,
+    around: bool = False,
+    newest: int = NEWEST,
+    *,
+    now: str | None = None,
 ) -> list[TreeRow]:
-    """The runs below one, or all of them: parents before children."""
+    """The runs below one, or those that were recorded last: parents before children.
+
+    A run that was recorded last comes with all that are linked to it, however old they are.
+    """
     if run is None:
-        branches = _all(home)
+        branches = _all(home, newest)
     else:
         key = key_of(home, run)
         states = related_runs(home.index, [key])
@@ -59,13 +68,15 @@ def _row(branch: tree_fold.Branch) -> TreeRow:
     )
 
 
-def _all(home: Home) -> list[tree_fold.Branch]:
-    # A run that only ever called tools has no tree state, though it was recorded.
+def _all(home: Home, newest: int) -> list[tree_fold.Branch]:
     index = home.index
-    states = dict(index.states("tree"))
-    others = {key for key, _ in index.newest_stored("runs", sys.maxsize)}
-    known = index.load("runs", others - states.keys())
-    return tree_fold.answer(states, None, {key: run.first_seq for key, run in known.items()})
+    keys = {key for key, _ in index.newest_stored("runs", newest)}
+    if len(keys) < newest:  # all of them, so that none need be looked for
+        # A run that only ever called tools has no tree state, though it was recorded.
+        states = dict(index.states("tree"))
+        known = index.load("runs", keys - states.keys())
+        return tree_fold.answer(states, None, {key: run.first_seq for key, run in known.items()})
+    return tree_fold.answer(related_runs(index, keys))
 
 
 def with_runs(home: Home, rows: list[TreeRow], now: str | None = None) -> list[TreeRow]:
@@ -77,11 +88,13 @@ def with_runs(home: Home, rows: list[TreeRow], now: str | None = None) -> list[T
 
 question = Question(
     name="tree",
-    about="List the runs below a run, or all of them, parents before children.",
+    about="List the runs below a run, or those recorded last with all that are linked to them. "
+    "Parents stand before their children.",
     ask=tree,
     params=(
         replace(run_param(), required=False),
         flag("around", "The complete tree that contains the run, with the row of each run."),
+        newest(NEWEST),
     ),
     paths=("/api/tree", "/api/runs/{family}/{run}/tree"),
     examples=("tree", "tree --all", "tree agent-coder-1 --json"),

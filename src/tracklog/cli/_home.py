@@ -290,10 +290,11 @@ def _caught_up(home: "Home", progress: "Progress") -> "list[Finding]":
 
 
 def names(home: "Home") -> "RunNames":
-    """The names of the runs of a home."""
+    """The names of the runs of a home, whose index is up to date."""
     from tracklog.cli._table import RunNames
 
-    return RunNames(home.runs())
+    families = {dialect.family for dialect in home.dialects.values()}
+    return RunNames(lambda prefix, limit: home.index.keys("runs", prefix, limit), families)
 
 
 def now() -> str:

@@ -36,9 +36,11 @@ class QuestionCall:
         return _home.names(self.home)
 
     def answer(self, **other: Any) -> Any:
-        """The answer, with the given options or with others."""
+        """The answer, with the given options or with others; with `--all` nothing is left out."""
         known = {param.argument for param in self.question.params}
         arguments = {name: value for name, value in self.parameters.items() if name in known}
+        if self.parameters.get("all"):
+            arguments |= dict.fromkeys(known & {"limit", "newest"}, sys.maxsize)
         return self.question.ask(self.home, **(arguments | other))
 
 
@@ -85,6 +87,16 @@ def verb(
     for param in reversed([param for param in question.params if _is_argument(param)]):
         command = _argument(param)(command)
     return click.command(name=name, help=_help(question), epilog=_epilog(question, notes))(command)
+
+
+def put_more(rows: Sequence[Any], call: QuestionCall) -> None:
+    """Print that there may be more rows than these, and how to see them."""
+    if not call.parameters["all"] and len(rows) >= call.parameters["limit"]:
+        sys.stdout.flush()
+        click.echo("there may be more; --all shows all", err=True)
+
+
+all_option = click.option("--all", is_flag=True, help="Leave nothing out, however much there is.")
 
 
 def put_json(answer: Any) -> None:

@@ -1,17 +1,13 @@
 """Rows as a table that fits the terminal, or as JSON; a pipe gets everything in full."""
 
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import click
 
 from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
-
-if TYPE_CHECKING:
-    from tracklog.journal.frame import Run
 
 GAP = 2
 NOTHING = "-"
@@ -46,40 +42,56 @@ class Column(NamedTuple):
     """Whether it wraps instead of being cut. Only for the last column."""
 
 
-class RunNames:
-    """The names of runs: the id, `family:run` where two share one, as short as possible."""
+Keys = Callable[[str, int], Sequence[str]]
+"""From a prefix, the first keys of runs that begin so, in order, and so many of them at most."""
 
-    def __init__(self, runs: "Iterable[Run]") -> None:
-        known = set(runs)
-        self._shared = {name for name, n in Counter(run for _, run in known).items() if n > 1}
-        self._sorted = sorted({run for _, run in known})
-        self._whole = sorted(f"{family}:{run}" for family, run in known if run in self._shared)
+
+class RunNames:
+    """The names of runs: the id, `family:run` where two share one, as short as possible.
+
+    Only the runs that are named alike are read from the index.
+    """
+
+    def __init__(self, keys: Keys, families: Iterable[str]) -> None:
+        self._keys = keys
+        self._families = sorted(families)
 
     def of(self, family: str, run: str) -> str:
         """The name by which this run can be requested."""
-        return f"{family}:{run}" if run in self._shared else run
+        others = (f"{other}:{run}" for other in self._known if other != family)
+        is_shared = any(self._keys(key, 1) == [key] for key in others)
+        return f"{family}:{run}" if is_shared else run
 
     def least(self, name: str) -> int:
         """The shortest unambiguous prefix of a name."""
-        if (need := _unlike(name, self._sorted)) is not None:
-            return need
-        family, _, _ = name.partition(":")
-        need = _unlike(name, self._whole)
-        return len(name) if need is None else max(need, min(len(name), len(family) + 1 + SHORT))
+        family, _, run = name.partition(":")
+        if run and family in self._known and self._keys(name, 1) == [name]:
+            return max(self._need(name, [""]), min(len(name), len(family) + 1 + SHORT))
+        return self._need(name, [f"{each}:" for each in self._known])
+
+    @cached_property
+    def _known(self) -> list[str]:
+        """The families that have runs."""
+        return [each for each in self._families if self._keys(f"{each}:", 1)]
+
+    def _need(self, name: str, before: Sequence[str]) -> int:
+        """The characters by which a name differs from all others that stand behind one of these."""
+        need = min(len(name), SHORT)
+        while need < len(name):
+            alike = (
+                key.removeprefix(each)
+                for each in before
+                for key in self._keys(each + name[:need], 2)
+            )
+            longer = [_shared(name, other) + 1 for other in alike if other != name]
+            if not longer:
+                break
+            need = min(len(name), max(longer))
+        return need
 
     def column(self, name: str = "run", rank: int = 0) -> Column:
         """The column of a row's run."""
         return Column(name, lambda row: self.of(row.family, row.run), rank, SHORT, least=self.least)
-
-
-def _unlike(name: str, names: Sequence[str]) -> int | None:
-    """The characters by which a name differs from its neighbours among sorted names."""
-    at = bisect_left(names, name)
-    if at == len(names) or names[at] != name:
-        return None
-    near = [*names[max(0, at - 1) : at], *names[at + 1 : at + 2]]
-    shared = max((_shared(name, other) for other in near), default=0)
-    return min(len(name), max(shared + 1, SHORT))
 
 
 def _shared(one: str, other: str) -> int:

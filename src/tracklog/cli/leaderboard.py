@@ -24,6 +24,7 @@ def _show(rows: "list[ContestRow]", call: _question.QuestionCall) -> None:
         ),
     ]
     _table.put(rows, columns, "no contest was won yet; `tracklog runs` shows what was recorded")
+    _question.put_more(rows, call)
 
 
-command = _question.verb("leaderboard", _show)
+command = _question.verb("leaderboard", _show, _question.all_option)

@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,8 @@ TICK = 1.0
 """Seconds after which ages are updated without news."""
 PAUSE = 0.1
 """Seconds between two updates, however much comes."""
+SHOWN = 200
+"""Runs on the screen and below it."""
 TEXTS_CACHED = 2000
 """How many records of an open run can be scrolled through."""
 
@@ -34,6 +36,7 @@ TEXTS_CACHED = 2000
 Examples:
   tracklog top
   tracklog top --once          (one frame, then it ends; so does a pipe)
+  tracklog top --once --all    (every run, however many there are)
   tracklog top --json | jq '.runs[] | select(.status == "waiting")'
 
 \b
@@ -42,18 +45,34 @@ Keys: up and down or j and k choose, enter opens, escape goes back, / filters, a
 )
 @_home.read_option
 @_home.lost_option
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=SHOWN,
+    show_default=True,
+    help="Show at most this many runs, of those that were recorded last.",
+)
+@click.option("--all", "is_all", is_flag=True, help="Show every run that was ever recorded.")
 @click.option("--once", is_flag=True, help="Print one frame and end.")
 @terminal.wide_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with the data of a frame.")
-def command(home: Path, lost_after: float, once: bool, as_json: bool) -> None:
+def command(
+    home: Path, lost_after: float, limit: int, is_all: bool, once: bool, as_json: bool
+) -> None:
     """Show runs and agents live: which wait and for what, which failed, which are lost."""
-    from tracklog.answers.top import Fleet
+    from tracklog.answers.top import NEWEST, Fleet
 
+    bounds = (None, sys.maxsize) if is_all else (limit, max(limit, NEWEST))
     with _home.asking(home) as opened:
+        fleet = opened.cache(Fleet)
+
+        def look() -> "TopAnswer":
+            return fleet.look(None, lost_after, *bounds)
+
         if _is_screen(once) and not as_json:
-            _live(opened, opened.cache(Fleet), lost_after)
+            _live(opened, fleet, look)
             return
-        view = opened.cache(Fleet).look(lost_after=lost_after)
+        view = look()
         if as_json:
             terminal.put_json(view)
         else:
@@ -73,13 +92,17 @@ def _once(view: "TopAnswer", home: "Home") -> None:
         _fleet.columns(_home.names(home), agents=False),
         "no runs yet; `tracklog import` or `tracklog record` adds the first",
     )
+    if view.more or view.older:
+        sys.stdout.flush()
+        some = f"and {view.more:,} more" if view.more else "these were recorded last"
+        click.echo(f"{some}; --all shows every run", err=True)
 
 
-def _live(home: "Home", fleet: "Fleet", lost_after: float) -> None:
+def _live(home: "Home", fleet: "Fleet", look: "Callable[[], TopAnswer]") -> None:
     from tracklog.cli._screen import Screen
 
     screen = Screen()
-    with _watched(home, screen, fleet, lost_after) as watcher, screen.entered():
+    with _watched(home, screen, fleet, look) as watcher, screen.entered():
         watcher.start()
         _watch(home, screen, watcher)
 
@@ -87,15 +110,12 @@ def _live(home: "Home", fleet: "Fleet", lost_after: float) -> None:
 def _watch(home: "Home", screen: "Screen", watcher: "_Watcher") -> None:
     look = _fleet.Look()
     texts = _Texts(home)
-    names = _table.RunNames(home.runs())
-    known = -1
+    names = _home.names(home)
     while True:
         view = watcher.view
         if watcher.error is not None:
             raise watcher.error
         if view is not None:
-            if view.last != known:
-                names, known = _table.RunNames(home.runs()), view.last
             rows = _fleet.rows_of(view, look)
             screen.draw(_frame(view, look, names, texts, screen.size))
         else:
@@ -177,10 +197,11 @@ class _Texts:
 class _Watcher(threading.Thread):
     """Reads whenever the journal grew, in the background, so that keys never wait."""
 
-    def __init__(self, home: "Home", screen: "Screen", fleet: "Fleet", lost_after: float) -> None:
+    def __init__(
+        self, home: "Home", screen: "Screen", fleet: "Fleet", look: "Callable[[], TopAnswer]"
+    ) -> None:
         super().__init__(daemon=True)
-        self.home, self.screen, self.fleet = home, screen, fleet
-        self.lost_after = lost_after
+        self.home, self.screen, self.fleet, self.look = home, screen, fleet, look
         self.view: TopAnswer | None = None
         self.error: Exception | None = None
         self.done = threading.Event()
@@ -188,7 +209,7 @@ class _Watcher(threading.Thread):
     def run(self) -> None:
         try:
             while not self.done.is_set():
-                self.view = self.fleet.look(lost_after=self.lost_after)
+                self.view = self.look()
                 self.screen.wake()
                 until = time.monotonic() + TICK
                 self.done.wait(PAUSE)
@@ -202,9 +223,9 @@ class _Watcher(threading.Thread):
 
 @contextmanager
 def _watched(
-    home: "Home", screen: "Screen", fleet: "Fleet", lost_after: float
+    home: "Home", screen: "Screen", fleet: "Fleet", look: "Callable[[], TopAnswer]"
 ) -> Iterator[_Watcher]:
-    watcher = _Watcher(home, screen, fleet, lost_after)
+    watcher = _Watcher(home, screen, fleet, look)
     try:
         yield watcher
     finally:

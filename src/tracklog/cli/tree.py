@@ -23,6 +23,13 @@ def _show(rows: list[TreeRow], call: _question.QuestionCall) -> None:
         sys.stdout.flush()
         words = terminal.count(len(alone), "run")
         click.echo(f"and {words} without sub-runs; --all shows all", err=True)
+    newest = call.parameters["newest"]
+    if run is None and not all_shown and len(branches) >= newest:
+        sys.stdout.flush()
+        click.echo(
+            f"only the trees of the {newest:,} runs recorded last are here; --all shows all",
+            err=True,
+        )
 
 
 def _alone(branches: Sequence[TreeRow]) -> set[int]:
@@ -79,6 +86,8 @@ command = _question.verb(
     "tree",
     _show,
     click.option(
-        "--all", is_flag=True, help="Also show runs without sub-runs; --json always has them."
+        "--all",
+        is_flag=True,
+        help="Show every run, also those without sub-runs; --json always has these.",
     ),
 )

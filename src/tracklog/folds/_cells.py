@@ -77,8 +77,8 @@ def cell_of(key: str, names: RunNames) -> Cell:
     return Cell(kind, int(minute), agent, model, tool, int(part), *names)
 
 
-LENGTHS = (1440, 60)
-"""The index adds cells up by day and by hour, too; in minutes, the longest first."""
+LENGTHS = (43_200, 1440, 60)
+"""The index adds cells up by thirty days, by day and by hour, too; in minutes, the longest first."""
 
 
 def longer(kind: str, length: int) -> str:
@@ -87,19 +87,21 @@ def longer(kind: str, length: int) -> str:
 
 
 def with_sums(cells: Mapping[Cell, Sequence[int]]) -> dict[Cell, Sequence[int]]:
-    """Cells, and what they add to those of the hour and of the day."""
-    sums = dict(cells)
-    for cell, amounts in cells.items():
-        for length in LENGTHS:
-            begin = cell.minute // length * length
-            sum_of = Cell(longer(cell.kind, length), begin, *cell[2:])
-            known = sums.get(sum_of)
-            sums[sum_of] = amounts if known is None else [*map(add, known, amounts)]
+    """Cells, and what they add to those of the hour, of the day and of thirty days."""
+    sums, shorter = dict(cells), [(cell.kind, cell, amounts) for cell, amounts in cells.items()]
+    for length in reversed(LENGTHS):  # each is made of the sums of the one before
+        longest: dict[Cell, tuple[str, Sequence[int]]] = {}
+        for kind, cell, amounts in shorter:
+            of = Cell(longer(kind, length), cell.minute // length * length, *cell[2:])
+            known = longest.get(of)
+            longest[of] = kind, amounts if known is None else [*map(add, known[1], amounts)]
+        shorter = [(kind, cell, amounts) for cell, (kind, amounts) in longest.items()]
+        sums |= {cell: amounts for _, cell, amounts in shorter}
     return sums
 
 
 def in_pieces(spans: Sequence[tuple[int, int]]) -> dict[int, list[tuple[int, tuple[int, int]]]]:
-    """Spans cut into whole days, whole hours and minutes: by length, the number of the span and the
+    """Spans cut into whole lengths, the longest first, and minutes: by length, the number of the span and the
     piece.
     """
     pieces: dict[int, list[tuple[int, tuple[int, int]]]] = {}

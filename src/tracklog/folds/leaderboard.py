@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import Fold, Position, integer, run_key, short, word
+from tracklog.folds import MOST, Fold, Position, Sums, integer, run_key, short, word
 from tracklog.model.fact import Began, Ended, Fact, Noted
 
 
@@ -111,6 +111,11 @@ def counts(state: State) -> bool:
     )
 
 
+def sums(key: str, state: State) -> Sums:
+    """The runs that get a row, the latest first."""
+    return {f"{MOST - state.last_seq:016}": {key: 1}} if counts(state) else {}
+
+
 def answer(states: Iterable[State]) -> list[dict[str, Any]]:
     """The leaderboard: one row per run that counts, the latest first."""
     rows = [
@@ -130,4 +135,5 @@ fold = Fold(
     key=key,
     step=step,
     rewound=True,
+    sums=sums,
 )

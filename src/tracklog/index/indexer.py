@@ -173,6 +173,11 @@ class Indexer:
         for key, state in self._paged(fold, prefix, ""):
             yield key, thaw(plug, key, state)
 
+    def keys(self, fold: str, prefix: str, limit: int) -> list[str]:
+        """The first keys of a fold that have this prefix."""
+        rows = self._asked(lambda: self.index.states(fold, prefix=prefix, limit=limit))
+        return [key for key, _ in rows]
+
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, Any]]:
         """The states of a listed fold that changed last, the newest first."""
         plug = self._fold(fold)

@@ -137,6 +137,11 @@ class ShardedIndexer(Indexer):
     def states(self, fold: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
         return merge(*(shard.states(fold, prefix) for shard in self.shards), key=_KEY)
 
+    def keys(self, fold: str, prefix: str, limit: int) -> list[str]:
+        return sorted(key for shard in self.shards for key in shard.keys(fold, prefix, limit))[
+            :limit
+        ]
+
     def newest(self, fold: str, limit: int = 50) -> list[tuple[str, Any]]:
         found = [each for shard in self.shards for each in shard.newest(fold, limit)]
         return sorted(found, key=lambda pair: _received(pair[1]), reverse=True)[:limit]
