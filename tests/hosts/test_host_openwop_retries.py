@@ -145,7 +145,7 @@ def test_a_rejection_is_not_asked_for_again(tmp_path):
 def test_attempts_are_executions_and_end_at_the_cap(tmp_path):
     with Host(tmp_path / "home", workflows=put(tmp_path / "flows", trying(9))) as host:
         run = host.start("trying", configurable={"recursionLimit": 2})
-        assert host.until(run, "failed")["error"]["code"] == "node_failed"
+        assert host.until(run, "failed")["error"]["code"] == "recursion_limit_exceeded"
         assert len(host.events(run, "node.started")) == 2
         assert host.events(run, "node.failed")[0]["payload"]["attempts"] == 2
 

@@ -25,26 +25,13 @@ class AlreadyResolved(Exception):
 class Conflict(Exception):
     """The state of a run does not allow it."""
 
-    def __init__(self, log: RunLog) -> None:
-        super().__init__(f"the run is {status_of(log)}")
-        self.status, self.ended = status_of(log), log.ended
-        self.paused_at = paused_at(log)
-
-
-def status_of(log: RunLog) -> str:
-    """The status of a run, with what was requested and is not done yet."""
-    if log.cancel is not None and not log.ended:
-        return "cancelling"
-    if log.pause is not None and log.snapshot.status == "running":
-        return "paused"
-    return log.snapshot.status
-
-
-def paused_at(log: RunLog) -> str | None:
-    """The time at which a run was paused, or at which that was requested."""
-    if log.snapshot.paused_at is not None:
-        return log.snapshot.paused_at
-    return None if log.pause is None else log.pause["at"]
+    def __init__(self, log: RunLog, status: str) -> None:
+        text = f"the run is {status}"
+        if log.pause is not None and status == "running":
+            text += ", and a pause was requested: it takes effect when the node has ended"
+        super().__init__(text)
+        self.status, self.ended = status, log.ended
+        self.paused_at = log.snapshot.paused_at
 
 
 class Control:
@@ -72,21 +59,49 @@ class Control:
         await self._until(log, lambda: log.ended, go_on)
         return log
 
-    async def pause(self, name: str, policy: str, reason: str | None, by: str) -> str:
-        """Request a pause; the time at which it began, or at which it was requested."""
+    def status(self, log: RunLog) -> str:
+        """The status of a run in all answers; while a child run waits for a person, so does the run."""
+        if log.cancel is not None and not log.ended:
+            return "cancelling"
+        if log.snapshot.status == "running":
+            for name in log.snapshot.children:
+                if (child := self._child(log, name)) is not None:
+                    status = self.status(child)
+                    if status.startswith("waiting-"):
+                        return status
+        return log.snapshot.status
+
+    def _child(self, log: RunLog, name: str) -> RunLog | None:
+        """A child run that this run has begun; a fork names the children of its source, too."""
+        child = self._engine.log(name)
+        is_own = child.events and child.snapshot.host.get("parentRunId") == log.name
+        return child if is_own else None
+
+    async def end_children(self, log: RunLog, reason: str) -> None:
+        """End the child runs of a run that ends before them."""
+        by = str(log.snapshot.host.get("principal", "default"))
+        for name in list(log.snapshot.children):
+            child = self._child(log, name)
+            if child is not None and not child.ended:
+                await self.cancel(name, reason, by, parent=log.name)
+
+    async def pause(self, name: str, policy: str, reason: str | None, by: str) -> str | None:
+        """Request a pause; the time at which it began, if it has begun."""
         log = self._engine.known(name)
-        if status_of(log) != "running":
-            raise Conflict(log)
+        if self.status(log) != "running" or log.pause is not None:
+            raise Conflict(log, self.status(log))
         request = {"by": by, "drainPolicy": policy, "at": self._engine.now(log)}
         await self._note(log, PAUSE, {**request, **self._reason(reason)})
         await self._until(log, lambda: log.ended or log.snapshot.status == "paused")
-        return paused_at(log) or request["at"]
+        if log.ended:  # it had nothing left to do
+            raise Conflict(log, self.status(log))
+        return log.snapshot.paused_at
 
     async def resume(self, name: str, reason: str | None, by: str) -> str:
         """Continue a run that is paused; the time of that."""
         log = self._engine.known(name)
-        if status_of(log) != "paused":
-            raise Conflict(log)
+        if self.status(log) != "paused":
+            raise Conflict(log, self.status(log))
         at = self._engine.now(log)
         await self._note(log, RESUME, {"by": by, "at": at, **self._reason(reason)})
         await self._until(log, lambda: log.snapshot.status != "paused")

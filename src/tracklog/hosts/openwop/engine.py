@@ -326,6 +326,7 @@ class Engine:
             logs.log_failure("a question could not be asked again", error, run=log.name)
 
     async def _end(self, log: RunLog, code: str, message: str) -> None:
+        await self.control.end_children(log, "parent-failed")
         data = {"error": {"code": code, "message": message}}
         event = new_event(log.name, len(log.events), self.now(log), "run.failed", data)
         await self.write(log, [line_of(event)])

@@ -77,11 +77,11 @@ class Execution(StoppableWriter):
             except Cancelled:
                 self._cancelled()
             except TimeoutError:
-                self._out_of_time()
+                await self._out_of_time()
             except Suspended:
                 if self.tape is not None or self._limit_of_time().left > 0:
                     raise
-                self._out_of_time()
+                await self._out_of_time()
             except RunFailed as failed:
                 data: dict[str, Any] = {"error": failed.error}
                 data |= {"failedNodeId": failed.node} if failed.node else {}
@@ -118,8 +118,10 @@ class Execution(StoppableWriter):
         about = (self.settings, self.definition, self.configurable)
         return nearest_limit(*about, self.history, now, is_waiting=waits)
 
-    def _out_of_time(self) -> None:
-        """Fail the node and the run, which took longer than it may."""
+    async def _out_of_time(self) -> None:
+        """Fail the node and the run, which took longer than it may; its child runs are ended."""
+        await self.flush()
+        await self.engine.control.end_children(self.log, "parent-timeout")
         most, seconds = self._limit_of_time()
         error = {"code": TIMEOUT, "message": f"the run took longer than {most} ms"}
         spent = max(most + 1, round(1000 * seconds))
@@ -164,6 +166,7 @@ class Execution(StoppableWriter):
             for each in self.definition.body_of_loop(node.id):
                 self.outcomes.pop(each, None)
             at = order.index(head)
+        self._look_up(node=None)
 
     def _take_start(self) -> None:
         started = self.history[0]
@@ -264,6 +267,9 @@ class Execution(StoppableWriter):
                 if self._is_final(failed, failures):
                     outputs = self._fail(step, failed)
                     break
+                if self._executions >= self._limit():
+                    outputs = self._fail(step, self._over_limit(step, failed))
+                    break
                 retried = self._try_again(step, failed, failures)
             failures += "lastError" in retried["payload"]
             self.attempt = retried["payload"]["attempt"]
@@ -320,9 +326,18 @@ class Execution(StoppableWriter):
         return outputs
 
     def _is_final(self, failed: NodeFailed, failures: int) -> bool:
-        if failed.is_final or self._executions >= self._limit():
+        if failed.is_final:
             return True
         return failures >= int(self.definition.source["settings"].get("maxRetries", 0))
+
+    def _over_limit(self, step: NodeStep, failed: NodeFailed) -> NodeFailed:
+        """The failure of a node that would be tried again if the run might execute more nodes."""
+        limit, name = self._limit(), step.node.id
+        data = {"kind": "node-executions", "limit": limit, "observed": limit + 1, "nodeId": name}
+        step.cause = self.emit("cap.breached", data, name)
+        code, what = CAPS["node-executions"]
+        details = {"retryable": False, "lastError": failed.error}
+        return NodeFailed(code, f"{what} exceed {limit}", details)
 
     def _try_again(self, step: NodeStep, failed: NodeFailed, failures: int) -> Body:
         """Record that the node is tried once more, and why."""
@@ -346,6 +361,7 @@ class Execution(StoppableWriter):
         self.outcomes[node.id] = "failed"
         edges = [r for each in self.definition.upstream.values() for s, r in each if s == node.id]
         if not {"any_failed", "all_complete"} & set(edges):
+            self._look_up(node=None)  # a pause that was requested comes before the end
             raise RunFailed(error, node.id, event)
         return {}
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from tracklog.dialects.openwop.catalog import TYPES
 from tracklog.hosts.openwop.calls import WHOLE_BODY, HostCall, number, text_of, without_null
-from tracklog.hosts.openwop.control import AlreadyResolved, Conflict, status_of
+from tracklog.hosts.openwop.control import AlreadyResolved, Conflict
 from tracklog.hosts.openwop.definitions import DefinitionRefused
 from tracklog.hosts.openwop.discovery import etag, is_unchanged
 from tracklog.hosts.openwop.engine import Engine
@@ -263,7 +263,7 @@ class Handlers:
         if call.is_v2:
             rest = {
                 "lastSequence": len(log.events) - 1,
-                "status": status_of(log),
+                "status": self.engine.control.status(log),
                 "isTerminal": log.ended,
             }
             head = orjson.dumps(call.wire.reply({"runId": log.name, **rest}, call.tenant))
@@ -327,7 +327,8 @@ class Handlers:
             at = await self.engine.control.pause(log.name, policy, reason, call.key.principal)
         except Conflict as conflict:
             raise _conflict(conflict) from None
-        return call.json({"runId": log.name, "status": "paused", "pausedAt": at}, 202)
+        data = {"runId": log.name, "status": "paused"}  # as the protocol has it for a request, too
+        return call.json({**data, "pausedAt": at} if at else data, 202)
 
     async def resume(self, call: HostCall) -> Response:
         reason = text_of(call.body, "reason")
@@ -356,7 +357,10 @@ class Handlers:
         except NotAllowed as error:
             raise Failure("forbidden", str(error)) from None
         except AlreadyVoted as error:
-            details = {"runStatus": status_of(self.engine.known(name)), "vote": error.vote}
+            details = {
+                "runStatus": self.engine.control.status(self.engine.known(name)),
+                "vote": error.vote,
+            }
             raise Failure("run_state_conflict", str(error), details) from None
         except Mismatch as error:
             raise Failure("correlation_mismatch", str(error), RESUME_VALUE) from None

@@ -141,6 +141,17 @@ def _faults(
     return placed_faults(schema, own) if faults and own.keys() != options.keys() else faults
 
 
+def inherited(options: Mapping[str, Any], definition: Definition) -> dict[str, Any]:
+    """The options of a child run: those of the protocol, and others that its workflow declares, too."""
+    schema = definition.source.get("configurableSchema")
+    declared = schema.get("properties", {}) if isinstance(schema, dict) else {}
+    found = {k: v for k, v in options.items() if k in {OPTION, *CONFIGURABLE} or k in declared}
+    if schema is not None and (faults := _faults(schema, declared, found)):
+        text = "; ".join(fault for _, fault in faults)
+        raise _refused("configurable", f"it does not allow the options of the run: {text}")
+    return found
+
+
 def _integer(least: int) -> Any:
     return lambda value: (
         isinstance(value, int) and not isinstance(value, bool) and least <= value <= 2**53

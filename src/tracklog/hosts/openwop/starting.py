@@ -8,7 +8,7 @@ from tracklog.hosts.openwop.definitions import Definition
 from tracklog.hosts.openwop.exceptions import Newer
 from tracklog.hosts.openwop.forks import beginning, forked, node_start, started
 from tracklog.hosts.openwop.kinds import supervisor
-from tracklog.hosts.openwop.options import RunOptions
+from tracklog.hosts.openwop.options import RunOptions, inherited
 from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.runlog import RunLog, line_of, new_event
 from tracklog.hosts.openwop.settings import ENGINE
@@ -78,14 +78,20 @@ class Starter:
         return log
 
     async def child(
-        self, name: str, workflow: str, inputs: Mapping[str, Any], parent: Mapping[str, Any]
+        self,
+        name: str,
+        workflow: str,
+        inputs: Mapping[str, Any],
+        configurable: Mapping[str, Any],
+        parent: Mapping[str, Any],
     ) -> RunLog:
-        """A sub-run; it is begun, unless it was before."""
+        """A sub-run, with the options of its parent; it is begun, unless it was before."""
         engine = self._engine
         log = engine.log(name)
         if not log.events:
             definition = engine.workflows.known[workflow]
-            return await self.create(definition, inputs, {}, parent, name=name)
+            options = inherited(configurable, definition)
+            return await self.create(definition, inputs, options, parent, name=name)
         if not log.ended:
             engine.reader.open.add(name)
         return log

@@ -429,7 +429,7 @@ class NodeStep:
         parent |= {key: x.host[key] for key in ("tenant", "operator") if key in x.host}
         parent |= self._tape_of_child()
         try:
-            log = await x.engine.starter.child(name, workflow, inputs, parent)
+            log = await x.engine.starter.child(name, workflow, inputs, x.configurable, parent)
             await x.unless_stopped(x.engine.end_of(log), is_pausable=False)
         except DefinitionRefused as refused:
             raise NodeFailed("child_failed", f"{workflow}: {refused.message}") from None

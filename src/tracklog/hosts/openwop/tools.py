@@ -207,9 +207,10 @@ async def invoke(tool_id: str, tools: Mapping[str, ToolProgram], arguments: Any)
         async with asyncio.timeout(tool.seconds):
             out, err = await _output(child, orjson.dumps(arguments))
     except TimeoutError:
-        return CallOutcome(
-            "error", error=_retry("tool_timeout", f"it took more than {tool.seconds} s")
-        )
+        # It was ended, and it is not known what it did until then.
+        details = {"retryable": tool.idempotent}
+        message = f"it took more than {tool.seconds} s"
+        return CallOutcome("error", error=error_of("tool_timeout", message, details))
     if child.returncode:
         output = err.decode(errors="replace").strip()[-500:]
         message = output or f"it ended with {child.returncode}"
@@ -222,10 +223,6 @@ async def invoke(tool_id: str, tools: Mapping[str, ToolProgram], arguments: Any)
         text = f"its result has more than {DEEPEST} levels of objects and lists"
         return CallOutcome("error", error=error_of("tool_failed", text))
     return CallOutcome("ok", result)
-
-
-def _retry(code: str, message: str) -> dict[str, Any]:
-    return error_of(code, message, {"retryable": True})
 
 
 def unknown_end(tool: str) -> CallOutcome:

@@ -34,13 +34,12 @@ class Views:
 
     def snapshot(self, log: RunLog, call: HostCall) -> dict[str, Any]:
         """A run with its children; while a child waits for a person, so does the run."""
-        data = log.as_json()
-        children = []
-        for name in log.snapshot.children:
-            status = self._engine.log(name).snapshot.status
-            children.append({"runId": name, "status": status})
-            if data["status"] == "running" and status.startswith("waiting-"):
-                data["status"] = status
+        control = self._engine.control
+        data = {**log.as_json(), "status": control.status(log)}
+        children = [
+            {"runId": name, "status": control.status(self._engine.log(name))}
+            for name in log.snapshot.children
+        ]
         if children:
             data["childRuns"] = children
         if "interrupt" in data:
