@@ -274,7 +274,7 @@ def test_a_failure_of_the_adapter_is_logged_once_and_never_reaches_the_agent(tmp
 
 def test_what_is_no_json_is_written_as_text_and_a_long_text_is_cut():
     value = {1: (float("nan"), {2}, b"x"), "long": "y" * (_writing.LONGEST + 5)}
-    plain = _writing.plain(value)
+    plain = _writing.as_json(value)
     assert plain["1"] == ["nan", [2], "b'x'"]
     assert plain["long"].endswith("y… (5 more characters)")
     json.dumps(plain, allow_nan=False)

@@ -32,7 +32,7 @@ from tracklog.cli import tracklog
 from tracklog.dialects import tracklog as native
 from tracklog.formats import registry as formats
 from tracklog.formats.export import export
-from tracklog.formats.exporters import plain
+from tracklog.formats.exporters import fact_fields
 from tracklog.formats.importers import run_id
 from tracklog.formats.live import Live
 from tracklog.home import registry
@@ -239,7 +239,7 @@ def test_a_fact_becomes_these_events(row):
     assert kinds(events)[len(before) :] == wanted
     if wanted == ["CUSTOM"]:
         assert events[-1]["name"] == f"tracklog.{type(fact).__name__.lower()}"
-        assert events[-1]["value"] == plain(fact) | (
+        assert events[-1]["value"] == fact_fields(fact) | (
             {"blocks": []} if isinstance(fact, Said) else {}
         )
 
@@ -344,7 +344,7 @@ def test_a_question_and_what_it_interrupted_are_read_back_once(tmp_path):
     def bare(heard):
         kinds = (Began, Ended, Said, Asked, Answered)
         return [
-            {k: v for k, v in plain(f).items() if k not in ("message_id", "fidelity")}
+            {k: v for k, v in fact_fields(f).items() if k not in ("message_id", "fidelity")}
             | {"": type(f)}
             for f in heard
             if isinstance(f, kinds)

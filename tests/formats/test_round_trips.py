@@ -28,7 +28,7 @@ from tracklog.dialects import tracklog as native
 from tracklog.dialects.checking import understand
 from tracklog.formats import registry
 from tracklog.formats.export import export, export_run, losses
-from tracklog.formats.exporters import plain, utc
+from tracklog.formats.exporters import fact_fields, utc
 from tracklog.formats.importers import LineWriter
 from tracklog.formats.importers._carried import carried
 from tracklog.formats.importers.otlp import wire, write_items
@@ -84,7 +84,7 @@ def read_back(way: Way, content: bytes, folder) -> list[bytes]:
 def said_by(fact, at) -> dict:
     """What a fact says, as JSON, under the names that a report has for it."""
     name = type(fact).__name__
-    said = {f"{name}.{key}": value for key, value in plain(fact).items()}
+    said = {f"{name}.{key}": value for key, value in fact_fields(fact).items()}
     said |= {"at": at} if at else {}
     return {"fact": name, **orjson.loads(orjson.dumps(said, default=list))}
 
@@ -333,7 +333,7 @@ def test_a_field_that_is_reported_as_preserved_is_in_a_field_of_the_format(way, 
     put=values,
 )
 def test_a_forged_line_of_ours_makes_no_line_that_the_intake_refuses(fact, name, put):
-    told = {"fact": type(fact).__name__, **plain(fact), name: put}
+    told = {"fact": type(fact).__name__, **fact_fields(fact), name: put}
     found = carried(orjson.loads(orjson.dumps(told, default=list)))
     if found is not None:
         teller = LineWriter("test", "1", "")

@@ -20,7 +20,7 @@ from tracklog.journal.archive.objects import open_objects
 from tracklog.journal.archive.shipping import Archiver
 from tracklog.journal.archive.verify import verify_archive
 from tracklog.journal.backup import backup
-from tracklog.journal.sharding import Numbers, ends_of, shard_of, text_of
+from tracklog.journal.sharding import Numbers, cursor_text, ends_of, shard_of
 from tracklog.journal.verify import verify
 from tracklog.model.errors import KeyReused, TracklogError
 from tracklog.testing import Clock
@@ -88,9 +88,9 @@ def test_a_number_contains_the_shard_and_the_number_in_it():
 
 
 def test_a_cursor_is_read_as_it_was_written():
-    assert ends_of(text_of((3, 0, 12, 0)), 4) == (3, 0, 12, 0)
-    assert text_of((3, 0, 12, 0)) == "0.3,2.12"
-    assert ends_of(text_of((0, 0)), 2) == (0, 0)
+    assert ends_of(cursor_text((3, 0, 12, 0)), 4) == (3, 0, 12, 0)
+    assert cursor_text((3, 0, 12, 0)) == "0.3,2.12"
+    assert ends_of(cursor_text((0, 0)), 2) == (0, 0)
     for wrong in ("", "3", "0.1,9.1", "0.x", "0.-1", "a.1", "0.1,"):
         assert ends_of(wrong, 4) is None
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support import sampling
 from tracklog.dialects import tracklog as native
 from tracklog.formats import registry as formats
-from tracklog.formats.importers import head_of, plain
+from tracklog.formats.importers import head_of, uncompressed_name
 from tracklog.formats.importing import Importing
 from tracklog.formats.recognition import recognition
 from tracklog.home.home import Home
@@ -66,7 +66,7 @@ IMPORTS = sampling.ROOT / "importers"
 
 def _is_source(path):
     """Whether a file is imported by itself, and not as a part of another."""
-    found = recognition(formats.importers(), plain(path), head_of(path))
+    found = recognition(formats.importers(), uncompressed_name(path), head_of(path))
     return found.importer is not None and not found.companion
 
 

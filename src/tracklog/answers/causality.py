@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from tracklog.folds import Position, text_in, text_of, word
+from tracklog.folds import Position, name_text, text_in, text_of
 from tracklog.folds import tree as tree_fold
 from tracklog.folds._calls import call_name
 from tracklog.home.home import Home
@@ -167,7 +167,7 @@ class RunCauses:
             self.nodes[record.seq] = CausalNode(position, None)
             return
         agent = next((each.agent for each in facts if each.agent is not None), event.actor)
-        node = self.nodes[record.seq] = CausalNode(position, word(agent))
+        node = self.nodes[record.seq] = CausalNode(position, name_text(agent))
         if not reading.stands:
             message = "it does not count: another record replaces or withdraws it"
             self.unseen[record.seq] = [MissingCause(record.seq, message)]

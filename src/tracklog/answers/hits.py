@@ -11,7 +11,7 @@ from tracklog.answers import Question, integer, limit, now_of, one_of, text
 from tracklog.answers.ranges import ABOUT, point
 from tracklog.answers.run_filter import Chosen, FacetValue, chosen
 from tracklog.answers.run_list import RunList, RunRow
-from tracklog.folds import Position, epoch_ms, row_key, word
+from tracklog.folds import Position, epoch_ms, name_text, row_key
 from tracklog.folds._calls import call_name
 from tracklog.home.home import Home
 from tracklog.index.indexer import Hit
@@ -280,7 +280,7 @@ def _found(home: Home, hit: Hit, wanted: Sequence[str], projects: dict[str, str 
         run=record.run,
         kind=kind,
         tool=tool,
-        agent=None if fact is None else word(fact.agent),
+        agent=None if fact is None else name_text(fact.agent),
         failed=failed,
         excerpt=excerpt,
     )
@@ -309,7 +309,7 @@ def _kind(
                 if position is None
                 else home.index.state("calls", row_key(position, call_name(position, fact)))
             )
-            tool = word(fact.tool) or (call.tool if call else None)
+            tool = name_text(fact.tool) or (call.tool if call else None)
             failed = (call is not None and call.ok is False) or (
                 isinstance(fact, Returned) and fact.ok is False
             )

@@ -260,7 +260,7 @@ def _calls(states: list[calls_fold.State]) -> list[Timed]:
         begin = call.called_ms if call.called_ms is not None else end.returned_ms
         if begin is None or all(each.copied for each in copies):
             continue
-        took = calls_fold.seconds(call, end)
+        took = calls_fold.call_seconds(call, end)
         calls.append(
             Timed(
                 calls_fold.first_seq(copies),

@@ -126,7 +126,9 @@ def table(
     look.top = max(0, min(look.top, at, len(rows) - room), at - room + 1)
     visible = rows[look.top : look.top + room]
     cols = columns(names, agents=look.agents)
-    texts = [[terminal.plain(_table.cell(column.value(row))) for column in cols] for row in visible]
+    texts = [
+        [terminal.printable(_table.cell(column.value(row))) for column in cols] for row in visible
+    ]
     lines = [head(view, width)]
     if texts:
         table = list(_table.lines(texts, cols, max(1, width - 2)))
@@ -202,7 +204,7 @@ def opened(
 
 def _title(row: "TopRunRow | None", name: str, width: int) -> str:
     status = row.status if row else ""
-    named = terminal.plain(name)
+    named = terminal.printable(name)
     room = max(4, width - len(status) - 2)
     named = terminal.fitted(named, min(room, terminal.cells(named)))
     label = click.style(status, fg=_table.COLOURS.get(status), bold=True)

@@ -21,11 +21,11 @@ def of_lines(dialect: str | None) -> "Hints":
     return Hints([] if dialect else registry.dialects())
 
 
-def text_of(hints: "Hints", dialect: str | None, run: str | None) -> str | None:
+def due_hint(hints: "Hints", dialect: str | None, run: str | None) -> str | None:
     """The hint that is due for a line, which is also written to stderr."""
     hint = hints.of(dialect, run)
     if hint:
-        click.echo(f"hint: {terminal.plain(hint)}", err=True)
+        click.echo(f"hint: {terminal.printable(hint)}", err=True)
     return hint
 
 

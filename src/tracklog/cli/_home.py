@@ -318,7 +318,7 @@ def ago(seconds: float | None) -> str | None:
 def report(findings: "Iterable[Finding]") -> None:
     """Print warnings to stderr, so that they do not mix with the answer."""
     for finding in findings:
-        text = terminal.plain(f"{finding.name}: {finding.message}")
+        text = terminal.printable(f"{finding.name}: {finding.message}")
         click.secho(text, fg="yellow", err=True)
 
 

@@ -79,7 +79,7 @@ def follow(
             sys.stdout.buffer.flush()
         elif summary.lines:
             words = ", ".join(f"{count:,} {word}" for word, count in summary.lines.items())
-            click.echo(f"{terminal.plain(str(path))}: {words}")
+            click.echo(f"{terminal.printable(str(path))}: {words}")
         for place, problems in summary.refused:
             terminal.print_refused(place, problems)
 
@@ -94,7 +94,7 @@ def follow(
                 yield path
             elif path not in skipped:
                 skipped.add(path)
-                click.echo(terminal.plain(f"{path}: {LEADS_OUT}"), err=True)
+                click.echo(terminal.printable(f"{path}: {LEADS_OUT}"), err=True)
 
     with _home.writing(home, redact=_home.redaction(redact)) as opened:
         importing = Importing(opened)
@@ -105,11 +105,11 @@ def follow(
                 total.lines.update(summary.lines)
                 for place in importing.look_for_gone():
                     click.echo(
-                        f"{terminal.plain(place)}: the file is gone; its records stay", err=True
+                        f"{terminal.printable(place)}: the file is gone; its records stay", err=True
                     )
                 for place, why in summary.unread:
                     if place not in unread:
-                        terminal.print_error(f"{terminal.plain(place)} cannot be read: {why}")
+                        terminal.print_error(f"{terminal.printable(place)} cannot be read: {why}")
                     unread.add(place)
                 for torn in summary.torn:
                     print_torn(torn)
@@ -159,7 +159,7 @@ def print_torn(torn: "TornLine") -> None:
             "; if it never will, `tail -n 1 FILE | tracklog record` stores the line among the "
             "refused ones"
         )
-    terminal.print_error(f"{terminal.plain(torn.place)}: {words}", again)
+    terminal.print_error(f"{terminal.printable(torn.place)}: {words}", again)
 
 
 def put(
@@ -173,14 +173,14 @@ def put(
             click.echo(line)
     for path, why in summary.unread:
         terminal.print_error(
-            f"{terminal.plain(path)} cannot be read: {why}", "check its owner and mode"
+            f"{terminal.printable(path)} cannot be read: {why}", "check its owner and mode"
         )
     for path, problems in summary.refused:
         terminal.print_refused(path, problems)
     for torn in summary.torn:
         print_torn(torn)
     for hint in summary.hints:
-        click.echo(f"hint: {terminal.plain(hint)}", err=True)
+        click.echo(f"hint: {terminal.printable(hint)}", err=True)
     if redact and (summary.unchanged or summary.lines["duplicate"]):
         words = "earlier records are not changed; `tracklog secrets` lists their secrets"
         click.echo(words, err=True)
@@ -220,19 +220,19 @@ def _summary_lines(summary: "ImportSummary", *, dry: bool) -> list[str]:
             "imported from a file"
         )
     if summary.empty:
-        some = ", ".join(map(terminal.plain, summary.empty[:3]))
+        some = ", ".join(map(terminal.printable, summary.empty[:3]))
         lines.append(f"empty: {len(summary.empty):,} ({some}); there is nothing in it to import")
     for why, count in summary.again.items():
         lines.append(f"read from the start again, because {AGAIN.get(why, why)}: {count:,}")
     for path in summary.gone:
-        lines.append(f"gone: {terminal.plain(path)} (its records stay)")
+        lines.append(f"gone: {terminal.printable(path)} (its records stay)")
     if summary.unrecognised:
-        some = ", ".join(map(terminal.plain, summary.unrecognised[:3]))
+        some = ", ".join(map(terminal.printable, summary.unrecognised[:3]))
         lines.append(
             f"not recognised: {len(summary.unrecognised):,} ({some}); --from NAME names the format"
         )
         for path, names in list(summary.ambiguous.items())[:3]:
-            lines.append(f"  {terminal.plain(path)} may be of {' or '.join(names)}")
+            lines.append(f"  {terminal.printable(path)} may be of {' or '.join(names)}")
     elif not (
         summary.files
         or summary.unchanged
@@ -258,7 +258,7 @@ def _reported(name: str, report: "ImportReport", events: int) -> list[str]:
         counts = {word: count for word, count in counts.items() if count}
         first = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:12]
         rest = f", and {len(counts) - 12} more" if len(counts) > 12 else ""
-        return ", ".join(f"{terminal.plain(word)} {count:,}" for word, count in first) + rest
+        return ", ".join(f"{terminal.printable(word)} {count:,}" for word, count in first) + rest
 
     gave = f", which gave {terminal.count(events, 'event')}" if events else ""
     lines = [f"{name}: {terminal.count(report.records(), 'record')}{gave}"]

@@ -180,7 +180,7 @@ def _fields(answer: Any, call: QuestionCall) -> None:
     if row is None:
         for each in fields(answer):
             click.echo(
-                f"{each.name:<18}  {terminal.plain(_table.cell(getattr(answer, each.name)))}"
+                f"{each.name:<18}  {terminal.printable(_table.cell(getattr(answer, each.name)))}"
             )
         return
     columns = [

@@ -72,10 +72,10 @@ def _row(record: "Record", home: "Home", width: int | None, *, one_run: bool) ->
     time = terminal.time_text(at, record.received)
     head = f"{record.seq:>{6 if narrow else 8}}  {time[5:] if narrow else time}  "
     if not (narrow and one_run):
-        run = f"{terminal.plain(record.run):<20}"  # complete, where there is room
+        run = f"{terminal.printable(record.run):<20}"  # complete, where there is room
         run = run if width is None else terminal.fitted(record.run, 12 if narrow else 20)
         head += f"{click.style(run, fg='cyan')}  "
-    head += f"{click.style(f'{terminal.plain(kind):<{18 if narrow else 24}}', **look)} "
+    head += f"{click.style(f'{terminal.printable(kind):<{18 if narrow else 24}}', **look)} "
     room = MOST if width is None else width - terminal.cells(click.unstyle(head))
     return head + terminal.fitted(text, max(room, 0)).rstrip()
 

@@ -50,34 +50,34 @@ class TextReport:
         self.counts: Counter[str] = Counter()
 
     def open(self, name: str) -> None:
-        self.name = terminal.plain(terminal.named(name))
+        self.name = terminal.printable(terminal.named(name))
         self.counts.clear()
         self.named = False
 
     def judged(self, verdict: "LineVerdict") -> None:
         result = verdict.result
-        what = terminal.plain(" ".join(filter(None, (result.dialect, result.kind))))
+        what = terminal.printable(" ".join(filter(None, (result.dialect, result.kind))))
         problems = getattr(result, "problems", ())
         if not problems:
             self.counts["accepted"] += 1
             self.counts[result.dialect or ""] += 1
             if self.verbose:
-                run = terminal.plain(f"run {result.run}")
+                run = terminal.printable(f"run {result.run}")
                 self._row(verdict.line, "accepted", "green", f"{what}  {run}")
             return
         self.counts["refused"] += 1
         self._row(verdict.line, "refused", "red", what)
         for problem in problems:
-            place = click.style(terminal.plain(problem.pointer) or "the line", bold=True)
-            click.echo(f"{'':21}{place}  {terminal.plain(problem.message)}")
-            click.echo(f"{'':23}{click.style(terminal.plain(problem.hint), dim=True)}")
+            place = click.style(terminal.printable(problem.pointer) or "the line", bold=True)
+            click.echo(f"{'':21}{place}  {terminal.printable(problem.message)}")
+            click.echo(f"{'':23}{click.style(terminal.printable(problem.hint), dim=True)}")
 
     def finding(self, finding: "LocatedFinding") -> None:
         self.counts["found"] += 1
         name, message, level = finding.finding
         colour = {"error": "red", "warning": "yellow", "info": "cyan"}[level]
         where = f"  (run {finding.run})" if finding.line is None and finding.run else ""
-        text = terminal.plain(f"{message}{where}")
+        text = terminal.printable(f"{message}{where}")
         self._row(finding.line, level, colour, f"{click.style(name, bold=True)}  {text}")
 
     def _row(self, line: int | None, word: str, colour: str, text: str) -> None:
@@ -224,7 +224,7 @@ class GitHubReport(AnnotationReport):
 
 def _data(text: str) -> str:
     """A message in a workflow command: on one line, whatever it holds."""
-    text = "\n".join(map(terminal.plain, text.encode("utf-8", "replace").decode().split("\n")))
+    text = "\n".join(map(terminal.printable, text.encode("utf-8", "replace").decode().split("\n")))
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -102,7 +102,7 @@ def _shared(one: str, other: str) -> int:
 
 def put(rows: Iterable[Any], columns: Sequence[Column], empty: str) -> None:
     """Print a table as wide as the terminal; or, without rows, a hint."""
-    texts = [[terminal.plain(cell(column.value(row))) for column in columns] for row in rows]
+    texts = [[terminal.printable(cell(column.value(row))) for column in columns] for row in rows]
     if not texts:
         click.echo(_home.same_record(empty))
         return
@@ -295,7 +295,7 @@ def cost(row: Priced) -> str:
     return money(sum(amounts) if amounts else None, f"{bound}{computed}")
 
 
-def seconds(value: float | None) -> str:
+def duration_text(value: float | None) -> str:
     """A duration in the unit that fits: 0.4ms, 42ms, 1.5s, 42s, 3m, 5h, 12d."""
     if value is None:
         return "-"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tracklog.cli._terminal import plain, print_error
+from tracklog.cli._terminal import print_error, printable
 
 if TYPE_CHECKING:
     from tracklog.recording.tape import TapeReport
@@ -48,5 +48,5 @@ def print_report(report: "TapeReport") -> bool:
         )
     for rest in report["unconsumed"]:
         text = f"not used: {rest['kind']} {rest['lane'] or ''} (record {rest['seq']})"
-        click.echo(plain(text), err=True)
+        click.echo(printable(text), err=True)
     return "first" in report or bool(report["unconsumed"])

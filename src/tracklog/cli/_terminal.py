@@ -91,7 +91,7 @@ def _watched(file: BinaryIO, path: Path) -> AbstractContextManager[BinaryIO]:
     from rich.progress import wrap_file
 
     console = Console(file=drawn(sys.stderr))
-    return wrap_file(file, size, description=escape(plain(path.name)), console=console)
+    return wrap_file(file, size, description=escape(printable(path.name)), console=console)
 
 
 class Style(TypedDict, total=False):
@@ -152,7 +152,7 @@ def spelled(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def plain(text: str) -> str:
+def printable(text: str) -> str:
     """Text without characters that move the cursor, ring the bell or reverse the line."""
     if text.isprintable():
         return text
@@ -284,7 +284,7 @@ def cells(text: str) -> int:
 
 def fitted(text: str, width: int) -> str:
     """A text with this width: padded, or cut with an ellipsis."""
-    text = plain(text)
+    text = printable(text)
     if cells(text) <= width:
         return text + " " * (width - cells(text))
     text_part, used = "", 1
@@ -310,18 +310,18 @@ def colour() -> bool | None:
 
 def print_error(message: str, hint: str = "") -> None:
     """Print an error and its hint."""
-    text = "\n".join(map(plain, message.split("\n")))
+    text = "\n".join(map(printable, message.split("\n")))
     click.secho(f"error: {text}", fg="red", err=True, color=colour())
     if hint:
-        click.echo(f"  {plain(hint)}", err=True)
+        click.echo(f"  {printable(hint)}", err=True)
 
 
 def print_refused(place: str, problems: "Iterable[Problem]") -> None:
     """Print a refused line with every reason."""
-    click.secho(f"{plain(place)} refused", fg="red", err=True)
+    click.secho(f"{printable(place)} refused", fg="red", err=True)
     for problem in problems:
-        click.echo(plain(f"  {problem.pointer or 'the line'}  {problem.message}"), err=True)
-        click.echo(plain(f"    {problem.hint}"), err=True)
+        click.echo(printable(f"  {problem.pointer or 'the line'}  {problem.message}"), err=True)
+        click.echo(printable(f"    {problem.hint}"), err=True)
 
 
 def inputs(names: tuple[str, ...]) -> tuple[str, ...]:

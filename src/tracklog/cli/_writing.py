@@ -62,7 +62,7 @@ def print_losses(report: "LossReport", *, as_json: bool, err: bool) -> None:
 def _row(row: "LossRow") -> str:
     times = {"dropped": row["dropped"], "synthesised": row["synthesised"]}
     fates = [f"{number:,} {fate}" for fate, number in times.items() if number]
-    place = click.style(terminal.plain(f"{row['kind']}  {row['field']}"), bold=True)
+    place = click.style(terminal.printable(f"{row['kind']}  {row['field']}"), bold=True)
     return f"{place}  {', '.join(fates)}"
 
 

@@ -170,12 +170,12 @@ Examples:
 def silence(home: Path, matches: tuple[str, ...], span: str, by: str, because: str) -> None:
     """Send nothing about matching alerts for some time; they are still recorded."""
     from tracklog.collector.alerts import evaluator
-    from tracklog.collector.alerts.rules import Silence, seconds
+    from tracklog.collector.alerts.rules import Silence, duration_seconds
     from tracklog.journal.frame import stamp
 
     fields = dict(each.partition("=")[::2] for each in matches)
     try:
-        length = seconds(span)
+        length = duration_seconds(span)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--for") from None
     with _home.writing(home) as written:
@@ -200,4 +200,6 @@ def _put(change: "AlertChange", as_json: bool) -> None:
     else:
         who = f"silenced by {change.silenced}" if change.silenced else "to nobody"
     state = click.style(f"{change.state:<8}", fg=colour)
-    click.echo(f"{at}  {state}  {change.severity:<8}  {terminal.plain(change.summary)}  ({who})")
+    click.echo(
+        f"{at}  {state}  {change.severity:<8}  {terminal.printable(change.summary)}  ({who})"
+    )

@@ -62,5 +62,5 @@ def command(
         of = {name: getattr(row, name) for name in ("family", "run", "question_id")}
         terminal.put_json({**recorded._asdict(), **of})
     else:
-        who = terminal.plain(str(row.agent or row.run))
+        who = terminal.printable(str(row.agent or row.run))
         click.echo(f"recorded as {recorded.seq}: {who} can continue")

@@ -56,7 +56,7 @@ def command(target: str, home: Path, behind: bool, hot: float | None, as_json: b
         terminal.put_json({**row, "lost": lost, **({"moved": moved._asdict()} if moved else {})})
     else:
         done = "" if behind else f"{terminal.count(count, 'record')} archived, "
-        click.echo(terminal.plain(f"{target}: {done}{missing:,} not archived yet, head {head}"))
+        click.echo(terminal.printable(f"{target}: {done}{missing:,} not archived yet, head {head}"))
         if moved:
             values = terminal.count(moved.blobs, "large value")
             click.echo(
@@ -64,8 +64,8 @@ def command(target: str, home: Path, behind: bool, hot: float | None, as_json: b
             )
     for what in lost:
         terminal.print_error(
-            f"the archive is damaged: {terminal.plain(what)}",
-            f"`tracklog verify {terminal.plain(target)}` names every record; bring the object back, "
+            f"the archive is damaged: {terminal.printable(what)}",
+            f"`tracklog verify {terminal.printable(target)}` names every record; bring the object back, "
             "or archive to a new place while the record has these records",
         )
     sys.exit(1 if lost else 0)

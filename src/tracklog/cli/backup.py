@@ -30,4 +30,4 @@ def command(target: Path, home: Path, as_json: bool) -> None:
     if as_json:
         terminal.put_json({"target": str(target), "head": str(head)})
     else:
-        click.echo(terminal.plain(f"{target}: proven, head {head}"))
+        click.echo(terminal.printable(f"{target}: proven, head {head}"))

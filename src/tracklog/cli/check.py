@@ -91,7 +91,7 @@ def command(
                 report.judged(result)
                 if result.result.kind in documents:
                     continue
-                if hint := _hints.text_of(hints, result.result.dialect, result.result.run):
+                if hint := _hints.due_hint(hints, result.result.dialect, result.result.run):
                     report.hint(hint)
         except terminal.UnreadableInput as error:
             unread += 1

@@ -75,7 +75,7 @@ def command(
         click.echo(str(note), nl=False)
         click.echo(f"key {public}", err=True)
     else:
-        click.echo(terminal.plain(f"{out}: {terminal.count(made.size, 'record')} signed"))
+        click.echo(terminal.printable(f"{out}: {terminal.count(made.size, 'record')} signed"))
         click.echo(f"key {public}")
     for error in failures:
         terminal.print_error(error.message, error.hint)

@@ -101,7 +101,7 @@ def _change(changes: "list[Change]", *, yes: bool) -> bool:
 
     for change in changes:
         for line in _difference(change).splitlines():
-            click.echo(terminal.plain(line), err=True)
+            click.echo(terminal.printable(line), err=True)
     if not yes:
         if not sys.stdin.isatty():
             raise TracklogError("nobody is here to say yes", "add --yes, if the change is right")
@@ -177,4 +177,4 @@ def _list(states: "list[AgentConnection]", *, as_json: bool) -> None:
 
 
 def _say(text: str, *, as_json: bool) -> None:
-    click.echo(terminal.plain(text), err=as_json)
+    click.echo(terminal.printable(text), err=as_json)

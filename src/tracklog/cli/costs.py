@@ -34,13 +34,13 @@ def _show(rows: "list[CostRow]", call: _question.QuestionCall) -> None:
     _table.put(rows, columns, "no spend was recorded; `tracklog runs` shows what was recorded")
     if any(row.computed_usd is not None for row in rows):
         own = call.path / prices.OWN
-        before = f"the prices in {terminal.plain(str(own))}, else by " if own.exists() else ""
+        before = f"the prices in {terminal.printable(str(own))}, else by " if own.exists() else ""
         listed = prices.load().as_of
         click.echo(f"~ computed, by {before}the list prices of {listed}", err=True)
     unpriced = sorted({model for row in rows for model in row.unpriced_models})
     if unpriced:
-        some = ", ".join(map(terminal.plain, unpriced))
-        place = terminal.plain(str(call.path / prices.OWN))
+        some = ", ".join(map(terminal.printable, unpriced))
+        place = terminal.printable(str(call.path / prices.OWN))
         click.echo(f"no price is known for {some}; set one in {place}", err=True)
 
 

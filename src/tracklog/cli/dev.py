@@ -67,7 +67,7 @@ def postgres(folder: Path | None, port: int, cluster: bool) -> None:
             standby.make_standby(primary, "standby")
             standby.start()
             click.echo(f"a standby at port {standby.port} confirms every commit", err=True)
-        click.echo(terminal.plain(primary.url))
+        click.echo(terminal.printable(primary.url))
         click.echo(
             "use it: export TRACKLOG_STORE=... with this URL; Ctrl-C stops the server", err=True
         )

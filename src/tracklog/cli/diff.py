@@ -81,7 +81,7 @@ class _Words:
         _table.put(rows, columns, "")
 
     def echo(self, text: str, **look: Any) -> None:
-        text = terminal.plain(text)
+        text = terminal.printable(text)
         if self.width is not None:
             text = terminal.fitted(text, self.width).rstrip()
         click.secho(text, **look)

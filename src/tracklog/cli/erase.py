@@ -6,7 +6,7 @@ import click
 
 from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
-from tracklog.cli._terminal import plain
+from tracklog.cli._terminal import printable
 
 
 @click.command(
@@ -49,7 +49,8 @@ def command(
 def _confirmed(seq: int, run: str) -> bool:
     try:
         return click.confirm(
-            f"delete the content of record {seq} of {plain(run)}? This cannot be undone.", err=True
+            f"delete the content of record {seq} of {printable(run)}? This cannot be undone.",
+            err=True,
         )
     except click.Abort:
         click.echo(err=True)  # the prompt has no line end

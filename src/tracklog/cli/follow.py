@@ -98,7 +98,9 @@ def command(
                         counts["torn"] += 1
                         _importing.print_torn(read)
                     elif isinstance(read, SkippedLink):
-                        click.echo(terminal.plain(f"{read.path}: {_importing.LEADS_OUT}"), err=True)
+                        click.echo(
+                            terminal.printable(f"{read.path}: {_importing.LEADS_OUT}"), err=True
+                        )
                     else:
                         counts += _report(read, as_json, hints)
                 if once:
@@ -107,7 +109,7 @@ def command(
         except KeyboardInterrupt:
             pass  # the usual way to end it
     if once and not follower.files():
-        named = terminal.plain(", ".join(map(str, paths)))
+        named = terminal.printable(", ".join(map(str, paths)))
         click.echo(
             f"no file in {named} ends with .jsonl: name the folder that the program writes to, "
             "or leave --once out to wait for its files",
@@ -122,14 +124,14 @@ def command(
 def _report(read: "LinesRead", as_json: bool, hints: "Hints") -> "Counter[str]":
     """Print the result for some lines of a file; returns the counts by verdict."""
     counts = Counter[str](each.verdict for each in read.verdicts)
-    texts = [_hints.text_of(hints, each.dialect, each.run) for each in read.verdicts]
+    texts = [_hints.due_hint(hints, each.dialect, each.run) for each in read.verdicts]
     extra = {"hints": list(filter(None, texts))} if any(texts) else {}
     if as_json:
         terminal.put_json({"file": str(read.path), **counts, **extra})
         sys.stdout.buffer.flush()
     else:
         words = ", ".join(f"{count:,} {word}" for word, count in counts.items())
-        click.echo(f"{terminal.plain(str(read.path))}: {words or 'nothing but blank lines'}")
+        click.echo(f"{terminal.printable(str(read.path))}: {words or 'nothing but blank lines'}")
     for line, verdict in zip(read.lines, read.verdicts, strict=True):
         if verdict.problems:
             terminal.print_refused(f"{read.path}, line {line.number}", verdict.problems)

@@ -75,5 +75,5 @@ def command(
             terminal.put_json(each)
     else:
         where = sorted({each.run for each in recorded})
-        names = ", ".join(map(terminal.plain, where[:5])) + (" …" if len(where) > 5 else "")
+        names = ", ".join(map(terminal.printable, where[:5])) + (" …" if len(where) > 5 else "")
         click.echo(f"recorded on {names}")

@@ -20,7 +20,7 @@ def _show(answer: "QueryAnswer", call: _question.QuestionCall) -> None:
     """A table in which every column may be cut to fit; no column is left out."""
     if answer.rows:
         columns = [
-            _table.Column(terminal.plain(name), _nth(n), cut=LEAST)
+            _table.Column(terminal.printable(name), _nth(n), cut=LEAST)
             for n, name in enumerate(answer.columns)
         ]
         _table.put(answer.rows, columns, "")

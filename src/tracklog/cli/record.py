@@ -82,7 +82,7 @@ def command(
                     for line, verdict in _admit(opened, name, dialect, key, again=again):
                         counts[verdict.verdict] += 1
                         counts["last"] = max(counts["last"], verdict.seq or 0)
-                        hint = _hints.text_of(hints, verdict.dialect, verdict.run)
+                        hint = _hints.due_hint(hints, verdict.dialect, verdict.run)
                         _report(name if files else None, line, verdict, as_json, hint)
                 except terminal.UnreadableInput as error:
                     unread += 1
@@ -176,7 +176,7 @@ def _report(
         return
     place = f"line {line.number}"
     if name:
-        place = f"{terminal.plain(terminal.named(name))}, {place}"
+        place = f"{terminal.printable(terminal.named(name))}, {place}"
     if line.bom:
         click.echo(f"{place}: a byte order mark was dropped", err=True)
     if verdict.problems:

@@ -43,10 +43,10 @@ def command(files: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
                 if repaired
                 else click.style("set aside", fg="red")
             )
-            place = terminal.plain(f"{name}, line {change.number}")
-            click.echo(f"{place}: {word}: {terminal.plain(change.message)}")
+            place = terminal.printable(f"{name}, line {change.number}")
+            click.echo(f"{place}: {word}: {terminal.printable(change.message)}")
         if not as_json:
-            click.echo(terminal.plain(f"{name}: {_ending(report, dry_run)}"))
+            click.echo(terminal.printable(f"{name}: {_ending(report, dry_run)}"))
     sys.stdout.flush()
 
 

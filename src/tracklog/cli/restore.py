@@ -34,4 +34,4 @@ def command(archive: str, target: Path, as_json: bool) -> None:
     if as_json:
         terminal.put_json({"target": str(target), "head": str(head)})
     else:
-        click.echo(terminal.plain(f"{target}: proven, head {head}"))
+        click.echo(terminal.printable(f"{target}: proven, head {head}"))

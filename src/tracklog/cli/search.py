@@ -46,10 +46,10 @@ def _row(row: "SearchRow", text: str, names: "RunNames") -> str:
     room = MOST if width is None else max(8, width - len(head) - terminal.cells(name) - 2)
     parts: list[str] = []
     for piece, is_match in marked(row.text or row.excerpt, terms(text), max(8, room - 2)):
-        text_part = terminal.fitted(piece, min(room, terminal.cells(terminal.plain(piece))))
+        text_part = terminal.fitted(piece, min(room, terminal.cells(terminal.printable(piece))))
         room -= terminal.cells(text_part)
         parts.append(click.style(text_part, fg="yellow", bold=True) if is_match else text_part)
-    return f"{head}{click.style(terminal.plain(name), fg='cyan')}  {''.join(parts)}"
+    return f"{head}{click.style(terminal.printable(name), fg='cyan')}  {''.join(parts)}"
 
 
 command = _question.verb("search", _show)

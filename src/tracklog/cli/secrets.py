@@ -51,7 +51,7 @@ def command(run: str | None, home: Path, as_json: bool) -> None:
             place = f"{leak.family}:{leak.run} {leak.seq}".removeprefix(":")
             times = f" ({leak.times} times)" if leak.times > 1 else ""
             where = f" in its blob {leak.blob[:12]}" if leak.blob else ""
-            click.echo(terminal.plain(f"{place}  {leak.kind}{times}{where}"))
+            click.echo(terminal.printable(f"{place}  {leak.kind}{times}{where}"))
     if not count:
         click.echo("no secrets found", err=True)
     sys.exit(1 if count else 0)

@@ -51,7 +51,7 @@ def _amount(unit: str, value: float | None, of: "Series | SeriesKey | None" = No
         bound = "≥" if of and of.lower_bound else ""
         return _table.money(value, f"{bound}~" if of and of.computed else bound)
     if unit == "seconds":
-        return _table.seconds(value)
+        return _table.duration_text(value)
     return f"{value:.1%}" if unit == "share" else f"{value:,.0f}"
 
 

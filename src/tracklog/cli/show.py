@@ -21,10 +21,10 @@ SKEWED = 60_000
 def _show(row: "ShowAnswer", _asked: _question.QuestionCall) -> None:
     width = terminal.width()
     status = click.style(row.status, fg=_table.COLOURS.get(row.status), bold=True)
-    click.echo(f"{click.style(terminal.plain(row.key), bold=True)}  {status}")
+    click.echo(f"{click.style(terminal.printable(row.key), bold=True)}  {status}")
     for name, value in _lines(row):
         label = f"{name:<10}  "
-        text = terminal.plain(_table.cell(value))
+        text = terminal.printable(_table.cell(value))
         if width is not None:
             text = terminal.fitted(text, max(8, width - len(label))).rstrip()
         click.echo(f"{label}{text}")
@@ -43,7 +43,7 @@ def _lines(row: "ShowAnswer") -> Iterator[tuple[str, Any]]:
         yield "outcome", list(filter(None, ended))
     yield from _staged(row)
     if row.seconds is not None:
-        yield "took", _table.seconds(row.seconds)
+        yield "took", _table.duration_text(row.seconds)
     if row.last_activity:
         time = terminal.time_text(row.last_activity, row.last_received)
         yield "last activity", f"{_table.ago(row.silent_seconds)} ({time} UTC)"

@@ -159,7 +159,7 @@ def status(url: str | None, store: str | None, as_json: bool) -> None:
         click.echo(f"limit: {what}; {state.quota.used_today:,} bytes today (UTC)")
     for each in state.standbys:
         behind = "" if each.behind_bytes is None else f", {each.behind_bytes:,} bytes behind"
-        click.echo(terminal.plain(f"standby {each.name}: {each.sync}, {each.state}{behind}"))
+        click.echo(terminal.printable(f"standby {each.name}: {each.sync}, {each.state}{behind}"))
     for warning in state.warnings:
         click.secho(f"warning: {warning}", fg="yellow", err=True)
 
@@ -240,7 +240,7 @@ def copy(source: str, target: str, as_json: bool) -> None:
     if as_json:
         terminal.put_json({"target": str(place), "head": str(head)})
     else:
-        click.echo(terminal.plain(f"{place}: proven, head {head}"))
+        click.echo(terminal.printable(f"{place}: proven, head {head}"))
 
 
 def _copy_to_database(source: "Storage", url: str, progress: "Progress") -> "Head":

@@ -173,7 +173,7 @@ class _Printer:
         who = f"{agent} ({role})" if agent and role != "assistant" else agent or role
         self.day = time[:10]
         click.echo()
-        click.secho(terminal.plain(f"{who}  {time}"), fg="green")
+        click.secho(terminal.printable(f"{who}  {time}"), fg="green")
 
     def _block(self, block: "Mapping[str, Any]") -> None:
         from tracklog.folds import unlifted
@@ -197,7 +197,7 @@ class _Printer:
         rows: list[str] = []
         for part in text.splitlines() or [""]:
             rows += textwrap.wrap(
-                terminal.plain(part), self.width - len(gutter) - len(self.margin)
+                terminal.printable(part), self.width - len(gutter) - len(self.margin)
             ) or [""]
         if not self.whole and len(rows) > LINES:
             rows[LINES:] = [f"… {len(rows) - LINES} more lines; --all shows them"]

@@ -72,7 +72,7 @@ def create(
     else:
         click.echo(text)
         until = f", until {token.expires}" if token.expires else ""
-        click.echo(terminal.plain(f"{token.id} {name}: {role}{until}"), err=True)
+        click.echo(terminal.printable(f"{token.id} {name}: {role}{until}"), err=True)
 
 
 @command.command("list", epilog=_EXAMPLES)
@@ -94,7 +94,7 @@ def list_(home: Path, as_json: bool) -> None:
             runs = f", runs {token.run_prefix}…" if token.run_prefix else ""
             until = f", until {token.expires}" if token.expires else ""
             click.echo(
-                terminal.plain(
+                terminal.printable(
                     f"{token.id} {token.name}: {token.role}{runs}{until}, {row['state']}"
                 )
             )
@@ -111,4 +111,4 @@ def revoke(id: str, home: Path, by: str | None) -> None:
     _home.reading(home).close()
     with _home.writing(home) as opened:
         token = token_changes.revoke(opened, id, by=by or _home.user_name())
-    click.echo(terminal.plain(f"{token.id} {token.name} is revoked"))
+    click.echo(terminal.printable(f"{token.id} {token.name} is revoked"))

@@ -18,9 +18,9 @@ def _show(rows: "list[ToolRow]", call: _question.QuestionCall) -> None:
         _table.Column("failed", lambda row: row.failures, right=True),
         _table.Column("rate", lambda row: _rate(row.failure_rate), rank=4, right=True),
         _table.Column("open", lambda row: row.open, rank=3, right=True),
-        _table.Column("p50", lambda row: _table.seconds(row.p50_seconds), 2, right=True),
-        _table.Column("p95", lambda row: _table.seconds(row.p95_seconds), 1, right=True),
-        _table.Column("p99", lambda row: _table.seconds(row.p99_seconds), 5, right=True),
+        _table.Column("p50", lambda row: _table.duration_text(row.p50_seconds), 2, right=True),
+        _table.Column("p95", lambda row: _table.duration_text(row.p95_seconds), 1, right=True),
+        _table.Column("p99", lambda row: _table.duration_text(row.p99_seconds), 5, right=True),
     ]
     window = call.parameters["window"]
     empty = f"no tool was called in {window}; `tracklog tools` shows all calls"

@@ -191,7 +191,7 @@ class _Texts:
         text = summary(facts) or kind
         at = (event.at if event else None) or record.received
         who = f"{agent}: " if agent else ""
-        return terminal.plain(f"{record.seq:>7}  {at[11:19]}  {who}{text}")
+        return terminal.printable(f"{record.seq:>7}  {at[11:19]}  {who}{text}")
 
 
 class _Watcher(threading.Thread):

@@ -68,8 +68,8 @@ def _put(branch: TreeRow, bars: str, below: str, names: _table.RunNames) -> None
         notes.append(_table.cell(row.title) if row.title else "")
     status = row.status if row is not None else "-"
     name = names.of(family, run) if row is not None else branch.key
-    head = terminal.plain(f"{bars}{name}")
-    text = terminal.plain("  ".join(filter(None, notes)))
+    head = terminal.printable(f"{bars}{name}")
+    text = terminal.printable("  ".join(filter(None, notes)))
     if width is not None:
         head = terminal.fitted(head, min(terminal.cells(head), max(8, width - 10)))
         room = width - terminal.cells(head) - len(status) - 4
@@ -78,7 +78,7 @@ def _put(branch: TreeRow, bars: str, below: str, names: _table.RunNames) -> None
     click.echo(f"{head}  {label}  {click.style(text, dim=True)}" if text else f"{head}  {label}")
     for handoff in branch.handoffs:
         between = " → ".join(_table.cell(end) for end in handoff[1:3])
-        line = terminal.plain(f"{below}{handoff[0]} {between}")
+        line = terminal.printable(f"{below}{handoff[0]} {between}")
         click.secho(line if width is None else terminal.fitted(line, width).rstrip(), dim=True)
 
 

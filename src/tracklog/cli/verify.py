@@ -190,16 +190,16 @@ def _print(report: "Report", as_json: bool, compared: "Compared | None" = None) 
         if compared is not None:
             word = "does NOT continue" if compared.faults else "continues"
             of = f"of {compared.checkpoint.size:,} records of {compared.checkpoint.origin}"
-            click.echo(terminal.plain(f"the journal {word} the checkpoint {of}"))
+            click.echo(terminal.printable(f"the journal {word} the checkpoint {of}"))
             for each in compared.signers:
                 at = "" if each.at is None else f" at {stamp(each.at)}"
-                click.echo(terminal.plain(f"signed by {each.name}{at}"))
+                click.echo(terminal.printable(f"signed by {each.name}{at}"))
 
 
 def _transcript(path: Path, anchor: str | None, as_json: bool) -> bool:
     from tracklog.recording.transcript.chain import verify_chain
 
-    proof, name = verify_chain(path, anchor), terminal.plain(str(path))
+    proof, name = verify_chain(path, anchor), terminal.printable(str(path))
     if as_json:
         bad = None if proof.bad is None else {"line": proof.bad.number, "why": proof.bad.message}
         row = {"file": str(path), "ok": proof.sound, "lines": proof.lines, "head": proof.head}

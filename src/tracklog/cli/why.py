@@ -53,7 +53,7 @@ def _put(answer: "WhyAnswer", *, show_all: bool) -> None:
 def _note(text: str) -> None:
     """A sentence, on as many lines as it takes."""
     width = terminal.width()
-    text = terminal.plain(text)
+    text = terminal.printable(text)
     click.secho(text if width is None else click.wrap_text(text, width), fg="yellow")
 
 
@@ -95,7 +95,7 @@ class _Rows:
             head = f"{mark:<2}{step.seq:>8}  {time[11:19]:<8}  {tie:<{TIE}}  "
         agent = f"{step.agent}: " if step.agent else ""
         text = self._cut(f"{agent}{step.words or step.kind}", len(head))
-        click.echo(terminal.plain(head) + click.style(text, **look))  # type: ignore[arg-type]  # click's own names
+        click.echo(terminal.printable(head) + click.style(text, **look))  # type: ignore[arg-type]  # click's own names
 
     def gap(self, count: int) -> None:
         text = f"… {count - 2 * NEAR:,} more between; --all shows them"
@@ -103,7 +103,7 @@ class _Rows:
 
     def _cut(self, text: str, used: int = 0) -> str:
         if self.width is None:
-            return terminal.plain(text)
+            return terminal.printable(text)
         return terminal.fitted(text, max(8, self.width - used)).rstrip()
 
 

@@ -65,7 +65,7 @@ def trust(keys: tuple[str, ...], folder: Path, name: str | None) -> None:
     with _opened(folder, name) as witness:
         for key in map(Verifier.of, keys):
             witness.trust(key)
-            click.echo(terminal.plain(f"{key.name} is witnessed"))
+            click.echo(terminal.printable(f"{key.name} is witnessed"))
 
 
 @command.command(
@@ -126,8 +126,8 @@ def status(folder: Path, as_json: bool) -> None:
             if log.note:
                 size = Checkpoint.of(read_note(log.note.encode()).text).size
                 known = f"{terminal.count(size, 'record')}, signed at {log.at}"
-            click.echo(terminal.plain(f"{log.origin}: {known}"))
+            click.echo(terminal.printable(f"{log.origin}: {known}"))
         for alert in alerts:
             text = f"{alert.at} a checkpoint of {alert.origin} was refused: {alert.why}"
-            click.secho(terminal.plain(text), fg="red")
+            click.secho(terminal.printable(text), fg="red")
     sys.exit(1 if alerts else 0)

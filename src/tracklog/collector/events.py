@@ -8,7 +8,7 @@ from starlette.responses import Response
 from tracklog.collector.stream import StreamFilter, filter_of
 from tracklog.journal import frame
 from tracklog.journal.frame import seq_of
-from tracklog.journal.sharding import ShardedStore, ends_of, text_of
+from tracklog.journal.sharding import ShardedStore, cursor_text, ends_of
 from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -93,4 +93,4 @@ def _page_of_shards(
                     break
     page = b'{"first":%d,"last":%d,"next":%d,"cursor":"%b","events":[%b]}'
     first, last = home.journal.first, home.journal.last
-    return page % (first, last, sum(ends), text_of(ends).encode(), b",".join(lines))
+    return page % (first, last, sum(ends), cursor_text(ends).encode(), b",".join(lines))

@@ -12,7 +12,7 @@ import orjson
 
 from tracklog.collector.stream import _BLOCK, ALL, Hub, StreamFilter, Watcher
 from tracklog.journal import frame
-from tracklog.journal.sharding import Ends, ShardedStore, ends_of, text_of
+from tracklog.journal.sharding import Ends, ShardedStore, cursor_text, ends_of
 from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ class ShardedHub(Hub):
             return now, b""
         begin = tuple(map(min, after, now))
         if begin != after:
-            data = {"after": text_of(after), "last": sum(now)}
+            data = {"after": cursor_text(after), "last": sum(now)}
             return begin, self._event("reset", begin, data)
         firsts = tuple(part.own.first - 1 for part in self._store.parts)
         if not _is_behind(after, firsts):
             return after, b""
         begin = tuple(map(max, after, firsts))
         return begin, self._event(
-            "gap", begin, {"after": text_of(after), "next": self._store.first}
+            "gap", begin, {"after": cursor_text(after), "next": self._store.first}
         )
 
     def heartbeat(self, cursor: Any) -> bytes:
@@ -76,7 +76,7 @@ class ShardedHub(Hub):
 
     @staticmethod
     def _event(name: str, at: Ends, data: Mapping[str, object]) -> bytes:
-        content = name.encode(), text_of(at).encode(), orjson.dumps(data)
+        content = name.encode(), cursor_text(at).encode(), orjson.dumps(data)
         return b"event: %b\nid: %b\ndata: %b\n\n" % content
 
     def _join(self, watcher: Watcher) -> bool:
@@ -151,7 +151,7 @@ class ShardedHub(Hub):
 
     def _events_at(self, wanted: StreamFilter, frames: list[bytes], ends: list[Ends]) -> bytes:
         return b"".join(
-            b"id: %b\ndata: %b\n\n" % (text_of(at).encode(), each)
+            b"id: %b\ndata: %b\n\n" % (cursor_text(at).encode(), each)
             for each, at in self._wanted(wanted, frames, ends)
         )
 

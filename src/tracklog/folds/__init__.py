@@ -146,7 +146,7 @@ def _mask(name: str) -> str:
     return name.replace("\x1b", "\x1b0").replace(MARK, "\x1b1")
 
 
-def word(value: Any) -> str | None:
+def name_text(value: Any) -> str | None:
     """A name as text, whatever type it has; None stays None."""
     return value if value is None or isinstance(value, str) else text_of(value)
 
@@ -185,7 +185,7 @@ def _deeper(value: Any, most: int) -> bool:
 
 def short(value: Any, most: int = 500) -> str | None:
     """The beginning of a text, for lists; the journal has all of it."""
-    text = word(value)
+    text = name_text(value)
     return text if text is None or len(text) <= most else text[: most - 1] + "…"
 
 
@@ -203,9 +203,9 @@ def unlifted(value: Any) -> Any:
     if (blob := blob_of(value)) is None:
         return value
     size = number(blob.get("bytes"))
-    kind = word(blob.get("media_type")) or "bytes"
+    kind = name_text(blob.get("media_type")) or "bytes"
     lifted = kind if size is None else f"{size:,} bytes of {kind}"
-    begun = word(blob.get("preview"))
+    begun = name_text(blob.get("preview"))
     return f"{begun}… ({lifted})" if begun else f"({lifted})"
 
 
@@ -228,7 +228,7 @@ def integer(value: Any, scale: int = 1) -> int | None:
 
 def model_name(name: str | None) -> str | None:
     """A model's name; None for the placeholders that stand for no model, such as `<synthetic>`."""
-    model = word(name)
+    model = name_text(name)
     return None if model is None or model[:1] in ("", "<") else model
 
 

@@ -4,7 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tracklog.folds import MOST, UNREPORTED, Position, end_rank, integer, rank, text_of, when, word
+from tracklog.folds import (
+    MOST,
+    UNREPORTED,
+    Position,
+    end_rank,
+    integer,
+    name_text,
+    rank,
+    text_of,
+    when,
+)
 from tracklog.model.fact import Called, Returned
 
 
@@ -104,7 +114,7 @@ def join_call(
     else:
         call = Call(*original)
         count(call, -1)
-    call.agent = call.agent or word(fact.agent)
+    call.agent = call.agent or name_text(fact.agent)
     if isinstance(fact, Called):
         _called(call, position, fact)
         if fact.provider_call_id is not None and _is_copied(calls, name, call, fact, count):
@@ -157,7 +167,7 @@ def _join_settled(
 
 def _copy_name(fact: Called, name: str) -> str:
     """The name under which the provider reports a call; its own where there is none."""
-    return f"={provider}" if (provider := word(fact.provider_call_id)) else name
+    return f"={provider}" if (provider := name_text(fact.provider_call_id)) else name
 
 
 def _called(call: Call, position: Position, fact: Called) -> None:
@@ -168,7 +178,7 @@ def _called(call: Call, position: Position, fact: Called) -> None:
 
 def _returned(call: Call, position: Position, fact: Returned) -> None:
     if call.tool is None:
-        call.tool = word(fact.tool)
+        call.tool = name_text(fact.tool)
     far, ok = rank(fact), fact.ok if isinstance(fact.ok, bool) else None
     if call.open or end_rank(far, ok) < end_rank(call.returned, call.ok):
         call.returned, call.ok = far, ok

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from tracklog.folds import short, word
+from tracklog.folds import name_text, short
 
 _TAGS = (
     "command-(?:name|message|args|contents)", "local-command-(?:stdout|stderr|caveat)",
@@ -27,7 +27,7 @@ _SYNTHETIC = re.compile(
 
 def titled(text: Any) -> str | None:
     """A text as a title, without what nobody wrote; None where nothing is left."""
-    return short(written(word(text) or "")) or None
+    return short(written(name_text(text) or "")) or None
 
 
 def written(text: str) -> str:

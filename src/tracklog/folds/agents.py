@@ -11,13 +11,13 @@ from tracklog.folds import (
     epoch_ms,
     integer,
     last_sign,
+    name_text,
     number,
     quantile,
     row_key,
     short,
     text_of,
     when,
-    word,
 )
 from tracklog.model.fact import FACTS, Began, Ended, Fact, Moved
 
@@ -57,7 +57,11 @@ def key(position: Position, fact: Fact) -> str | None:
 
 def step(state: State, position: Position, fact: Fact) -> State:
     if not state.first_seq:
-        state.family, state.run, state.agent = position.family, position.run, word(fact.agent) or ""
+        state.family, state.run, state.agent = (
+            position.family,
+            position.run,
+            name_text(fact.agent) or "",
+        )
         state.first_seq = position.seq
     state.last_seq, state.last_received = position.seq, position.received
     state.alive = last_sign(state.alive, position, fact)
@@ -70,9 +74,9 @@ def step(state: State, position: Position, fact: Fact) -> State:
             state.outcome = state.passed = state.score = None
             state.began_ms, state.phase = when(position), "working"
             state.task = short(fact.task) or state.task
-            state.model = word(fact.model) or state.model
+            state.model = name_text(fact.model) or state.model
         case Moved():
-            state.status, state.phase = word(fact.to), text_of(fact.phase)
+            state.status, state.phase = name_text(fact.to), text_of(fact.phase)
             state.reason = short(fact.reason)
         case Ended(what="agent"):
             state.ended, state.ended_ms = True, when(position)
@@ -102,7 +106,7 @@ def in_runs(states: Iterable[State]) -> list[dict[str, Any]]:
             "passed": state.passed,
             "score": state.score,
             "reads": reads(state.score),
-            "seconds": seconds(state),
+            "seconds": agent_seconds(state),
             "first_seq": state.first_seq,
             "last_seq": state.last_seq,
             "last_received": state.last_received,
@@ -118,7 +122,7 @@ def reads(score: float | None) -> str | None:
     return None if score is None else "fully converged" if score == 1 else "partial"
 
 
-def seconds(state: State) -> float | None:
+def agent_seconds(state: State) -> float | None:
     """Its duration: as reported, else from its start to its end."""
     if state.micros is not None:
         return state.micros / 1_000_000
@@ -141,7 +145,7 @@ def _over_all(agent: str, states: list[State]) -> dict[str, Any]:
     outcomes = dict.fromkeys(BUCKETS, 0)
     for state in states:
         outcomes[bucket(state)] += 1
-    lasted = sorted(each for state in states if (each := seconds(state)) is not None)
+    lasted = sorted(each for state in states if (each := agent_seconds(state)) is not None)
     scores = [state.score for state in states if state.score is not None]
     ends = [state for state in states if state.ended]
     return {

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tracklog.folds import Fold, Position, audit_result, epoch_ms, row_key, text_of, when, word
+from tracklog.folds import Fold, Position, audit_result, epoch_ms, name_text, row_key, text_of, when
 from tracklog.model.errors import UnknownName
 from tracklog.model.fact import Decided
 
@@ -36,7 +36,7 @@ def key(position: Position, fact: Decided) -> str | None:
 
 def step(state: State, position: Position, fact: Decided) -> State:
     state.checkpoint, state.result = text_of(fact.name), audit_result(fact) or ""
-    state.family, state.run, state.agent = position.family, position.run, word(fact.agent)
+    state.family, state.run, state.agent = position.family, position.run, name_text(fact.agent)
     state.at_ms, state.seq = when(position), position.seq
     return state
 

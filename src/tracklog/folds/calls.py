@@ -10,12 +10,12 @@ from tracklog.folds import (
     Position,
     end_rank,
     integer,
+    name_text,
     rank,
     row_key,
     short,
     text_of,
     when,
-    word,
 )
 from tracklog.folds._calls import call_name
 from tracklog.model.fact import Called, Returned
@@ -66,18 +66,18 @@ def step(state: State, position: Position, fact: Called | Returned) -> State:
         state.call_id, state.synthetic = text_of(fact.call_id), fact.synthetic_id is True
         state.copied = True
     state.copied = state.copied and fact.copied is True
-    state.agent = state.agent or word(fact.agent)
-    state.step = state.step or word(fact.step)
+    state.agent = state.agent or name_text(fact.agent)
+    state.step = state.step or name_text(fact.step)
     far = rank(fact)
     if isinstance(fact, Called):
-        state.provider_call_id = state.provider_call_id or word(fact.provider_call_id)
-        state.parent_call_id = state.parent_call_id or word(fact.parent_call_id)
-        state.tool_server = state.tool_server or word(fact.tool_server)
+        state.provider_call_id = state.provider_call_id or name_text(fact.provider_call_id)
+        state.parent_call_id = state.parent_call_id or name_text(fact.parent_call_id)
+        state.tool_server = state.tool_server or name_text(fact.tool_server)
         if far < _called(state):
             state.called, state.tool = far, text_of(fact.tool)
             state.called_seq, state.called_ms = position.seq, when(position)
     else:
-        state.tool = state.tool or word(fact.tool)
+        state.tool = state.tool or name_text(fact.tool)
         ok = fact.ok if isinstance(fact.ok, bool) else None
         if end_rank(far, ok) < _end(state):
             state.returned, state.returned_seq = far, position.seq
@@ -175,7 +175,7 @@ def _row(copies: list[State]) -> dict[str, Any]:
         "status": end.status,
         "error": end.error,
         "exit_code": end.exit_code,
-        "seconds": seconds(call, end),
+        "seconds": call_seconds(call, end),
         "seq": first_seq(copies),
         "called_seq": call.called_seq,
         "returned_seq": end.returned_seq,
@@ -186,7 +186,7 @@ def _fidelity(far: int) -> str | None:
     return FIDELITIES[far] if far < len(FIDELITIES) else None
 
 
-def seconds(call: State, end: State) -> float | None:
+def call_seconds(call: State, end: State) -> float | None:
     """How long a call took; None where that is not known."""
     if end.micros is not None:
         return end.micros / 1_000_000

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from tracklog.folds import Fold, Position, row_key, short, text_in, text_of, when, word
+from tracklog.folds import Fold, Position, name_text, row_key, short, text_in, text_of, when
 from tracklog.model.fact import Said
 
 MOST_PARTS = 200
@@ -36,7 +36,7 @@ class State:
 
 
 def key(position: Position, fact: Said) -> str:
-    id = word(fact.message_id)
+    id = name_text(fact.message_id)
     return row_key(position, f"#{position.seq}" if id is None else f"={id}")
 
 
@@ -51,10 +51,14 @@ def apply_message(state: State, position: Position, fact: Said) -> State:
         state.family, state.run, state.message_id = (
             position.family,
             position.run,
-            word(fact.message_id),
+            name_text(fact.message_id),
         )
-        state.agent, state.to, state.step = word(fact.agent), word(fact.to), word(fact.step)
-        state.model, state.stop_reason = word(fact.model), short(fact.stop_reason)
+        state.agent, state.to, state.step = (
+            name_text(fact.agent),
+            name_text(fact.to),
+            name_text(fact.step),
+        )
+        state.model, state.stop_reason = name_text(fact.model), short(fact.stop_reason)
         state.injected, state.copied = fact.injected is True, fact.copied is True
         state.withdrawn = position.withdrawn
         state.seq, state.at_ms = position.seq, when(position)

@@ -13,10 +13,10 @@ from tracklog.folds import (
     add,
     epoch_ms,
     integer,
+    name_text,
     number,
     row_key,
     when,
-    word,
 )
 from tracklog.folds._spends import DOLLAR, TOKENS, amounts, greater, spend_name
 from tracklog.model.errors import UnknownName
@@ -60,10 +60,13 @@ def step(state: State, position: Position, fact: Spent) -> State:
         state.late = (epoch_ms(position.received) or 0) - state.at_ms > LATE * 1000
     elif not greater(known, state.amounts):
         return state
-    state.agent, state.model = word(fact.agent) or state.agent, word(fact.model) or state.model
-    state.provider = word(fact.provider) or state.provider
-    state.group, state.whole = word(fact.group), fact.whole is True
-    state.bound = word(fact.bound)
+    state.agent, state.model = (
+        name_text(fact.agent) or state.agent,
+        name_text(fact.model) or state.model,
+    )
+    state.provider = name_text(fact.provider) or state.provider
+    state.group, state.whole = name_text(fact.group), fact.whole is True
+    state.bound = name_text(fact.bound)
     state.calls, state.credits, state.amounts = integer(fact.calls), number(fact.credits), known
     return state
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import Fold, Position, epoch_ms, row_key, short, text_of, when, word
+from tracklog.folds import Fold, Position, epoch_ms, name_text, row_key, short, text_of, when
 from tracklog.journal.frame import stamp
 from tracklog.model.fact import Answered, Asked
 
@@ -48,22 +48,22 @@ def step(state: State, position: Position, fact: Asked | Answered) -> State:
         position.run,
         text_of(fact.question_id),
     )
-    state.agent = word(fact.agent) if fact.agent is not None else state.agent
-    state.step = word(fact.step) if fact.step is not None else state.step
+    state.agent = name_text(fact.agent) if fact.agent is not None else state.agent
+    state.step = name_text(fact.step) if fact.step is not None else state.step
     if isinstance(fact, Asked):
         if state.answers or not state.times_asked:
             state.times_asked += 1
             state.asked_seq, state.asked_ms = position.seq, when(position)
             state.answers, state.by = 0, []
             state.answer = state.answered_seq = state.answered_ms = None
-        state.what, state.text = word(fact.what) or state.what, short(fact.text, 2000)
-        state.call_id, state.expires = word(fact.call_id), word(fact.expires)
+        state.what, state.text = name_text(fact.what) or state.what, short(fact.text, 2000)
+        state.call_id, state.expires = name_text(fact.call_id), name_text(fact.expires)
         state.elsewhere = position.writer == HOOKS
         options = fact.options if isinstance(fact.options, tuple | list) else ()
         state.options = [short(option) or "" for option in options[:50]]
     else:
         state.answers += 1
-        if (by := word(fact.by)) is not None and by not in state.by:
+        if (by := name_text(fact.by)) is not None and by not in state.by:
             state.by.append(by)
         if state.answers == 1:
             state.answer = short(fact.answer, 2000)

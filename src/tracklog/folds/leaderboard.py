@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import MOST, Fold, Position, Sums, integer, run_key, short, word
+from tracklog.folds import MOST, Fold, Position, Sums, integer, name_text, run_key, short
 from tracklog.model.fact import Began, Ended, Fact, Noted
 
 
@@ -52,8 +52,8 @@ def step(state: State, position: Position, fact: Fact) -> State:
         case Ended(what="run"):
             # F15: the last end wins, whatever an earlier one reported.
             state.finished, state.finished_at, state.reason = True, position.at, short(fact.outcome)
-            state.winner, state.winner_kind = word(fact.winner), word(fact.winner_kind)
-            state.winning_model = word(fact.winning_model)
+            state.winner, state.winner_kind = name_text(fact.winner), name_text(fact.winner_kind)
+            state.winning_model = name_text(fact.winning_model)
             models = fact.winning_models if isinstance(fact.winning_models, tuple | list) else ()
             state.winning_models = [model for model in models if isinstance(model, str)]
             total = fact.counts if isinstance(fact.counts, Mapping) else {}
@@ -68,12 +68,12 @@ def _set_up(state: State, setup: Mapping[str, Any]) -> None:
     cast, contest = setup.get("cast"), setup.get("competition")
     keys = ("model_endpoint", "model_profile", "model")
     state.cast = {
-        name: {key: word(seat.get(key)) for key in keys}
+        name: {key: name_text(seat.get(key)) for key in keys}
         for name, seat in (cast.items() if isinstance(cast, Mapping) else ())
         if isinstance(name, str) and isinstance(seat, Mapping)
     }
     kind = contest.get("kind") if isinstance(contest, Mapping) else None
-    state.contest = word(kind) or "none"
+    state.contest = name_text(kind) or "none"
 
 
 def summary(state: State) -> dict[str, Any]:

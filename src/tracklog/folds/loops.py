@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from tracklog.folds import Fold, Position, Sums, row_key, text_of, word
+from tracklog.folds import Fold, Position, Sums, name_text, row_key, text_of
 from tracklog.folds._calls import call_name
 from tracklog.model.fact import Called
 
@@ -46,7 +46,7 @@ def step(state: State, position: Position, fact: Called) -> State:
         state.family, state.run, state.first_seq = position.family, position.run, position.seq
         state.tool = text_of(fact.tool)
     names = [call_name(position, fact)]
-    if (provider := word(fact.provider_call_id)) is not None:
+    if (provider := name_text(fact.provider_call_id)) is not None:
         names.append(f"={provider}")
     known = any(name in state.names for name in names)
     if len(state.names) < MOST_NAMES and fact.synthetic_id is not True:
@@ -54,7 +54,7 @@ def step(state: State, position: Position, fact: Called) -> State:
     if not known:
         state.times += 1
         state.last_seq = position.seq
-    if (agent := word(fact.agent)) is not None and agent not in state.agents:
+    if (agent := name_text(fact.agent)) is not None and agent not in state.agents:
         state.agents = sorted([*state.agents, agent])
     return state
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tracklog.folds import Fold, Position, number, row_key, word
+from tracklog.folds import Fold, Position, name_text, number, row_key
 from tracklog.model.fact import Marked
 
 
@@ -43,13 +43,13 @@ def step(state: State, position: Position, fact: Marked) -> State:
         state.mark = fact.withdraws
         if state.withdrawn_seq is None:
             state.withdrawn_seq, state.withdrawn_at = position.seq, at
-            state.withdrawn_by = word(fact.by)
+            state.withdrawn_by = name_text(fact.by)
         return state
     state.mark, state.seq, state.at = position.id or "", position.seq, at
     state.record, state.score = fact.record, number(fact.score)
-    state.tag, state.note = word(fact.tag), word(fact.note)
+    state.tag, state.note = name_text(fact.tag), name_text(fact.note)
     state.seen = fact.seen if isinstance(fact.seen, bool) else None
-    state.by, state.claimed_by = word(fact.by), word(fact.claimed_by)
+    state.by, state.claimed_by = name_text(fact.by), name_text(fact.claimed_by)
     return state
 
 

@@ -12,6 +12,7 @@ from tracklog.folds import (
     epoch_ms,
     is_read,
     last_sign,
+    name_text,
     number,
     run_key,
     short,
@@ -19,7 +20,6 @@ from tracklog.folds import (
     text_in,
     text_of,
     when,
-    word,
 )
 from tracklog.folds._calls import Call, join_call
 from tracklog.folds._cells import Cells, cell_key
@@ -56,7 +56,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
     _note_sign(state, position, fact, read)
     if fact.copied is True:
         return state
-    agent = word(fact.agent)
+    agent = name_text(fact.agent)
     if agent is not None:
         state.agents.setdefault(agent, "")
         if fact.step is not None:
@@ -102,7 +102,7 @@ def _when(state: State, position: Position, fact: Fact) -> int | None:
 
 def _note_model(state: State, name: str | None) -> None:
     """Note a model's name; what stands in its place where no model spoke is none."""
-    model = word(name)
+    model = name_text(name)
     if model and model != state.model and model[0] != "<":
         state.model = model
         if model not in state.models and len(state.models) < 20:  # a state stays small
@@ -172,7 +172,7 @@ def _rested(state: State, fact: Fact) -> None:
                 isinstance(each, Mapping) and (each.get("text") or each.get("withheld") is True)
                 for each in blocks
             )
-            state.rests = answered and state.steps.get(word(fact.step) or "") != "working"
+            state.rests = answered and state.steps.get(name_text(fact.step) or "") != "working"
         case Ended(what="step"):
             state.rests = True
         case Called() | Returned() | Began(what="step") | Said(role="user", injected=False):
@@ -181,12 +181,12 @@ def _rested(state: State, fact: Fact) -> None:
 
 def _subject(fact: Fact) -> str:
     """Who a status belongs to: the agent, else the step."""
-    agent, of = word(fact.agent), word(fact.step)
+    agent, of = name_text(fact.agent), name_text(fact.step)
     return f"agent {agent}" if agent is not None else f"step {of}" if of is not None else ""
 
 
 def _phase(state: State, fact: Fact, phase: str) -> None:
-    agent, of = word(fact.agent), word(fact.step)
+    agent, of = name_text(fact.agent), name_text(fact.step)
     if agent is not None:
         state.agents[agent] = phase
     elif of is not None:
@@ -217,7 +217,7 @@ def _began(state: State, position: Position, fact: Began) -> None:
             state.ended, state.ended_ms, state.seconds = False, None, None
             state.outcome = state.passed = state.score = None
     elif fact.what == "agent":
-        state.ends.pop(word(fact.agent) or "", None)
+        state.ends.pop(name_text(fact.agent) or "", None)
         _phase(state, fact, "working")
     elif fact.step is not None:
         state.steps[text_of(fact.step)] = "working"
@@ -241,9 +241,14 @@ def _ended(state: State, position: Position, fact: Ended) -> None:
         state.outcome, state.score = outcome, score
         state.passed = False if phase == "failed" else passed
     elif fact.what == "agent":
-        state.ends[word(fact.agent) or ""] = [outcome, passed, score, _when(state, position, fact)]
+        state.ends[name_text(fact.agent) or ""] = [
+            outcome,
+            passed,
+            score,
+            _when(state, position, fact),
+        ]
         _phase(state, fact, phase)
-    elif (name := word(fact.step)) in state.steps and name is not None:
+    elif (name := name_text(fact.step)) in state.steps and name is not None:
         state.steps[name] = phase
         _forget(state, f"step {name}")
 
@@ -271,7 +276,7 @@ def _spent(state: State, position: Position, fact: Spent) -> None:
             add_to(state.sums, state.spent.pop(state.last_spent)[2])
         state.last_spent = name
     if name not in state.spent or greater(known, state.spent[name][2]):
-        state.spent[name] = [word(fact.group), fact.whole is True, known, position.writer]
+        state.spent[name] = [name_text(fact.group), fact.whole is True, known, position.writer]
 
 
 _CHANGES: Mapping[type[Fact], Callable[[State, Position, Any], None]] = {

@@ -22,11 +22,11 @@ from tracklog.folds import (
     integer,
     is_read,
     model_name,
+    name_text,
     run_key,
     short,
     text_of,
     when,
-    word,
 )
 from tracklog.folds._calls import Call, join_call
 from tracklog.folds._cells import Cells, cell_key
@@ -125,7 +125,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
             _answer(state, position, fact)
         case Decided() if fact.name is not None and (verdict := audit_result(fact)) is not None:
             part = RESULTS.index(verdict)
-            _count(state, "audits", position, word(fact.agent), part, text_of(fact.name))
+            _count(state, "audits", position, name_text(fact.agent), part, text_of(fact.name))
     return state
 
 
@@ -194,7 +194,7 @@ def _say(state: State, position: Position, fact: Said) -> None:
     """A turn lasts from the last message or result that an agent got to what it says next."""
     if fact.role == "assistant":
         state.model = model_name(fact.model) or state.model
-        agent = word(fact.agent)
+        agent = name_text(fact.agent)
         given = state.inputs.pop(agent or "", None)
         if given is None:
             given = state.inputs.pop("", None)
@@ -210,7 +210,7 @@ def _say(state: State, position: Position, fact: Said) -> None:
 
 def _give(state: State, position: Position, fact: Said | Returned) -> None:
     if _is_timed(state, position, fact):
-        state.inputs[word(fact.agent if isinstance(fact, Returned) else fact.to) or ""] = when(
+        state.inputs[name_text(fact.agent if isinstance(fact, Returned) else fact.to) or ""] = when(
             position
         )
 
@@ -225,8 +225,8 @@ def _is_timed(state: State, position: Position, fact: Fact) -> bool:
 def _ask(state: State, position: Position, fact: Asked) -> None:
     id = text_of(fact.question_id)
     if id not in state.asked:
-        state.asked[id] = [when(position), word(fact.agent)]
-        _count(state, "questions", position, word(fact.agent), 0)
+        state.asked[id] = [when(position), name_text(fact.agent)]
+        _count(state, "questions", position, name_text(fact.agent), 0)
 
 
 def _answer(state: State, position: Position, fact: Answered) -> None:
@@ -250,7 +250,7 @@ def _spend(state: State, position: Position, fact: Spent) -> None:
     before = state.spent.get(name)
     if before is not None and not greater(known, before[_AMOUNTS]):
         return
-    agent, model = word(fact.agent), word(fact.model)
+    agent, model = name_text(fact.agent), name_text(fact.model)
     at, writer = when(position), position.writer
     if before is not None:
         at, agent, model = before[_AT], agent or before[_AGENT], model or before[_MODEL]
@@ -260,7 +260,7 @@ def _spend(state: State, position: Position, fact: Spent) -> None:
     else:
         state.spent_ms = at if state.spent_ms is None else min(at, state.spent_ms)
     _note_model(state, before, -1)
-    bound, group = word(fact.bound), word(fact.group)
+    bound, group = name_text(fact.bound), name_text(fact.group)
     spend = [at, agent, model, bound, integer(fact.calls), known, group, fact.whole is True, writer]
     if fact.key is None and group is None and name != state.last_spent:
         state.spent.pop(state.last_spent, None)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import Fold, Position, run_key, short, text_in, text_of, word
+from tracklog.folds import Fold, Position, name_text, run_key, short, text_in, text_of
 from tracklog.model.fact import Began, Decided, Fact, Noted, Said
 
 NOTES, VERDICTS, VISITORS = 8, 5, 5
@@ -47,7 +47,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
         case Decided() if fact.verdict is not None:
             # A verdict that is also a message is listed as a verdict only.
             state.notes = [note for note in state.notes if note[0] != position.seq]
-            by = word(fact.by) or word(fact.agent)
+            by = name_text(fact.by) or name_text(fact.agent)
             verdict = short(text_of(fact.verdict)) or ""
             state.verdicts.append([position.seq, f"{by}: {verdict}" if by else verdict])
             del state.verdicts[:-VERDICTS]
@@ -55,7 +55,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
 
 
 def _add_message(state: State, position: Position, fact: Said, words: str) -> None:
-    who = word(fact.agent) or "someone"
+    who = name_text(fact.agent) or "someone"
     match text_of(fact.role):
         case "world":
             state.scene = words

@@ -4,7 +4,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tracklog.folds import Fold, Position, add, integer, number, run_key, short, text_of, when, word
+from tracklog.folds import (
+    Fold,
+    Position,
+    add,
+    integer,
+    name_text,
+    number,
+    run_key,
+    short,
+    text_of,
+    when,
+)
 from tracklog.model.fact import Began, Ended, Fact, Moved
 
 BLOCKED = "blocked"
@@ -70,7 +81,10 @@ def step(state: State, position: Position, fact: Fact) -> State:
             tries["begun"] = add(tries.get("begun", 0), 1)
             tries["status"] = "working"
             _end_time(tries, position, failed=False)  # it was begun again
-            begins = [*tries.get("times", ()), [position.seq, when(position), word(fact.agent)]]
+            begins = [
+                *tries.get("times", ()),
+                [position.seq, when(position), name_text(fact.agent)],
+            ]
             tries["times"] = begins[-MOST_TIMES:]
         case Ended(attempt=int()) if fact.step is not None:
             _try(_of(state, fact), fact)
@@ -109,7 +123,7 @@ def _try(tries: dict[str, Any], fact: Ended) -> None:
     tried one by one, a part that failed and passed later was.
     """
     tries["tried"] = add(tries.get("tried", 0), 1)
-    part, failed = word(fact.part), tries.get("failed", [])
+    part, failed = name_text(fact.part), tries.get("failed", [])
     if fact.passed is False and part is not None and part not in failed:
         tries["failed"] = [*failed, part]
     elif fact.passed is True and part in failed:

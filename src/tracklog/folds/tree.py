@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import Fold, Position, Sums, run_key, run_of, short, text_of, word
+from tracklog.folds import Fold, Position, Sums, name_text, run_key, run_of, short, text_of
 from tracklog.model.fact import Began, Ended, Fact, Linked, Moved, Said
 
 DESCENT = ("sub-run", "fork", "resume", "branch")
@@ -31,16 +31,16 @@ def step(state: State, position: Position, fact: Fact) -> State:
         return state
     kind = text_of(fact.kind)
     if kind in ("handoff", "message"):
-        giver, taker = word(fact.from_), word(fact.to)
+        giver, taker = name_text(fact.from_), name_text(fact.to)
         state.handoffs.append([kind, giver, taker, position.seq, short(fact.reason)])
     elif kind == "alias":
-        known = [word(fact.system), word(fact.alias)]
+        known = [name_text(fact.system), name_text(fact.alias)]
         if known not in state.aliases:
             state.aliases.append(known)
     else:
         for end in ("parent", "child", "other"):
             if (other := key_of(getattr(fact, end), position.family)) is not None:
-                _link(state, [kind, end, other, position.seq, word(fact.call_id)])
+                _link(state, [kind, end, other, position.seq, name_text(fact.call_id)])
     return state
 
 

@@ -17,7 +17,7 @@ from tracklog.dialects.documents import document_of
 from tracklog.dialects.recognition import Hints
 from tracklog.folds import IMPORTED
 from tracklog.formats.follow import Follower, SkippedLink, TornLine, UnreadableFile
-from tracklog.formats.importers import HEAD, ImportReport, opened, plain
+from tracklog.formats.importers import HEAD, ImportReport, opened, uncompressed_name
 from tracklog.formats.importing_summary import FEW, ImportSummary
 from tracklog.home.home import Home
 from tracklog.intake.verdicts import Verdict
@@ -46,7 +46,7 @@ def torn_line(path: Path, cap: int) -> TornLine | None:
         line = next(split(file, cap), None)
     if line is None or line.whole or (line.size <= cap and is_object(line.data)):
         return None
-    has_lines = plain(path).suffix in LINES or line.data.lstrip().startswith(b"{")
+    has_lines = uncompressed_name(path).suffix in LINES or line.data.lstrip().startswith(b"{")
     return TornLine(path, line.number, line.size) if has_lines else None
 
 

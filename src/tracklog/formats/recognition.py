@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tracklog.formats.importers import Importer, head_of, plain, unpacked
+from tracklog.formats.importers import Importer, head_of, uncompressed_name, unpacked
 from tracklog.formats.importers._sqlite import MAGIC
 
 BINARY = (MAGIC, b"PK\x03\x04")
@@ -27,7 +27,7 @@ def recognised_file(importers: Iterable[Importer], path: Path) -> Recognition:
     """What a file is, which may be compressed."""
     head = head_of(path)
     if not head.startswith(BINARY):
-        return recognition(importers, plain(path), head)
+        return recognition(importers, uncompressed_name(path), head)
     with unpacked(path) as readable:  # the file itself is looked into, not only its beginning
         return recognition(importers, readable, head)
 

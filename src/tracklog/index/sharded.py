@@ -10,7 +10,7 @@ from tracklog.folds import MARK, Fold, run_of
 from tracklog.index.indexer import Hit, Indexer, Progress
 from tracklog.index.indexes import NO_FILTER, QueryResult, RecordFinding, Total
 from tracklog.journal.frame import Record, Run
-from tracklog.journal.sharding import Ends, ShardedJournal, by_shard, shard_of, text_of
+from tracklog.journal.sharding import Ends, ShardedJournal, by_shard, cursor_text, shard_of
 from tracklog.model.event import Finding
 from tracklog.model.fact import Fact
 
@@ -114,7 +114,7 @@ class ShardedIndexer(Indexer):
 
     @property
     def cursor_text(self) -> str:
-        return text_of(self.index.ends)
+        return cursor_text(self.index.ends)
 
     def state(self, fold: str, key: str) -> Any:
         plug = self._fold(fold)

@@ -44,7 +44,7 @@ def shard_of(run: Run, shards: int) -> int:
     return int.from_bytes(sha256(text).digest()[:8]) % shards
 
 
-def text_of(ends: Ends) -> str:
+def cursor_text(ends: Ends) -> str:
     """A position as the cursor that clients get: `0.118,3.97`; shards without records are left out."""
     return ",".join(f"{n}.{end}" for n, end in enumerate(ends) if end) or "0.0"
 

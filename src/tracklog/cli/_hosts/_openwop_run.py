@@ -62,7 +62,7 @@ async def _outcome_text(engine: "Engine", log: "RunLog", *, as_json: bool) -> No
             if as_json:
                 terminal.put_json(event)
             else:
-                click.echo(terminal.plain(_line(event)))
+                click.echo(terminal.printable(_line(event)))
             at += 1
         sys.stdout.flush()  # flushed at once for the reader of a pipe
         if log.ended and at >= len(log.events):
@@ -71,7 +71,7 @@ async def _outcome_text(engine: "Engine", log: "RunLog", *, as_json: bool) -> No
         if waits not in (None, asked) and not as_json:
             asked = waits
             text = f"it waits: tracklog answer {asked} {_answer(log)} --run {log.name}"
-            click.secho(terminal.plain(text), fg="yellow", err=True)
+            click.secho(terminal.printable(text), fg="yellow", err=True)
         if engine.is_left(log):
             raise TracklogError(f"{log.name} cannot be run here", "the lines above show why")
         await log.wait(LOOK)

@@ -123,11 +123,11 @@ def play(
             raise click.ClickException(f"the run {conductor.run} has ended; name another --run")
         if not as_json:
             text = f"the run is {conductor.run}; Ctrl-C ends it"
-            click.secho(terminal.plain(text), dim=True, err=True)
+            click.secho(terminal.printable(text), dim=True, err=True)
         try:
             conductor.play(pause)
         except BudgetExceeded as bound:
-            click.secho(terminal.plain(f"{bound.message}; {bound.hint}"), fg="yellow", err=True)
+            click.secho(terminal.printable(f"{bound.message}; {bound.hint}"), fg="yellow", err=True)
         except TapeMiss:
             pass  # the report shows it
         if recorded is not None:
@@ -198,11 +198,11 @@ def check(scenarios: tuple[Path, ...]) -> None:
         except BadScenario as error:
             bad = True
             for fault in error.faults:
-                click.echo(terminal.plain(str(fault)), err=True)
+                click.echo(terminal.printable(str(fault)), err=True)
         else:
             contest = piece.competition.kind
             about = f"{len(piece.cast)} players, competition {contest}"
-            click.echo(terminal.plain(f"{path}: {piece.name}, {about}"))
+            click.echo(terminal.printable(f"{path}: {piece.name}, {about}"))
             _print_ignored(piece)
     if bad:
         sys.exit(1)
@@ -210,7 +210,7 @@ def check(scenarios: tuple[Path, ...]) -> None:
 
 def _print_ignored(piece: "Scenario") -> None:
     for each in piece.ignored_settings:
-        click.secho(terminal.plain(each), fg="yellow", err=True)
+        click.secho(terminal.printable(each), fg="yellow", err=True)
 
 
 def seconds_for(body: Body) -> float:
@@ -282,8 +282,10 @@ class StagePrinter:
                 self._paragraph(actor, f"[{kind}] {words}")
 
     def _title(self, payload: Body) -> None:
-        click.secho(terminal.plain(str(payload.get("scenario", ""))), bold=True)
-        click.echo(terminal.plain(f"{payload.get('goal', '')}  (seed: {payload.get('seed', '')})"))
+        click.secho(terminal.printable(str(payload.get("scenario", ""))), bold=True)
+        click.echo(
+            terminal.printable(f"{payload.get('goal', '')}  (seed: {payload.get('seed', '')})")
+        )
 
     def _ruling(self, payload: Body) -> None:
         if "accused" in payload:
@@ -299,13 +301,17 @@ class StagePrinter:
         won = f"{winner} wins; " if winner else ""
         about = f"{payload.get('turns')} turns, {payload.get('tokens'):,} tokens"
         click.echo()
-        click.secho(terminal.plain(f"{won}ended by {payload.get('reason')}, {about}"), bold=True)
+        click.secho(
+            terminal.printable(f"{won}ended by {payload.get('reason')}, {about}"), bold=True
+        )
 
     def _paragraph(self, name: str, words: str, **style: Any) -> None:
         columns = min(WIDEST, shutil.get_terminal_size().columns)
         room = max(20, columns - self._width - 2)
-        lines = textwrap.wrap(terminal.plain(words), room) or [""]
-        label = click.style(f"{terminal.plain(name):>{self._width}}", fg=self._colours.get(name))
+        lines = textwrap.wrap(terminal.printable(words), room) or [""]
+        label = click.style(
+            f"{terminal.printable(name):>{self._width}}", fg=self._colours.get(name)
+        )
         for n, line in enumerate(lines):
             margin = label if n == 0 else " " * self._width
             click.echo(f"{margin}  {click.style(line, **style)}")

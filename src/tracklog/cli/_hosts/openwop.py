@@ -103,7 +103,7 @@ def conformance(url: str, major: tuple[str, ...], as_json: bool) -> None:
             terminal.put_json(asdict(result))
             continue
         line = f"{result.outcome:<8} v{result.major}  {result.name:<28} {result.why}"
-        click.echo(terminal.plain(line.rstrip()))
+        click.echo(terminal.printable(line.rstrip()))
     if not as_json:
         click.echo(", ".join(f"{number} {word}" for word, number in counts.items()))
     sys.exit(1 if counts["failed"] else 0)

@@ -25,7 +25,7 @@ class BadRules(TracklogError):
     """A file of rules is not valid; the message has every fault."""
 
 
-def seconds(value: object) -> float:
+def duration_seconds(value: object) -> float:
     """A duration, written as a number of seconds or such as 5m."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
@@ -36,10 +36,10 @@ def seconds(value: object) -> float:
 
 
 def _repeat(value: object) -> float | None:
-    return None if value == "never" else seconds(value)
+    return None if value == "never" else duration_seconds(value)
 
 
-Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0)]
+Seconds = Annotated[float, BeforeValidator(duration_seconds), Field(ge=0)]
 Condition = bool | float | str | list[str | float]
 Table = Literal[
     "runs", "questions", "costs", "outcomes", "loops", "findings", "journal", "models",

@@ -82,7 +82,7 @@ class FactWriter:
         self, fact: str, run: str, *, at: Any = None, once: str | None = None, **fields: Any
     ) -> None:
         """Write one fact; with `once`, equal ones of a run are recorded once."""
-        known = {name: plain(value) for name, value in fields.items() if value is not None}
+        known = {name: as_json(value) for name, value in fields.items() if value is not None}
         id = None if once is None else uuid5(NAMESPACE_URL, f"{self.framework}/{run}/{once}").hex
         origin = {"writer": self.framework, "fidelity": "observed"}
         self._emit().bind(run=run).tracklog(fact, id=id, at=at, origin=origin, **known)
@@ -104,7 +104,7 @@ class FactWriter:
         return self._emitter
 
 
-def plain(value: Any, depth: int = 0) -> Any:
+def as_json(value: Any, depth: int = 0) -> Any:
     """A value as JSON; what has no JSON form is written as text."""
     if isinstance(value, str):
         more = len(value) - LONGEST
@@ -114,15 +114,15 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, float):
         return value if value == value and abs(value) != float("inf") else str(value)
     if depth >= DEPTH:
-        return plain(str(value))
+        return as_json(str(value))
     if isinstance(value, Mapping):
-        return {str(key): plain(inner, depth + 1) for key, inner in value.items()}
+        return {str(key): as_json(inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes | bytearray):
-        return [plain(inner, depth + 1) for inner in value]
+        return [as_json(inner, depth + 1) for inner in value]
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
-        return plain(dump(), depth + 1)
-    return plain(str(value))
+        return as_json(dump(), depth + 1)
+    return as_json(str(value))
 
 
 def described(error: Any) -> str:

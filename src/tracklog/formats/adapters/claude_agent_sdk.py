@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from uuid import uuid4
 
-from tracklog.formats.adapters._writing import FactWriter, described, plain, quietly, text_blocks
+from tracklog.formats.adapters._writing import FactWriter, as_json, described, quietly, text_blocks
 from tracklog.formats.importers import run_id
 
 AGENT = "claude"
@@ -108,7 +108,7 @@ class SessionRecorder(FactWriter):
                 )
 
     def _end(self, run: str, message: Any) -> None:
-        for model, used in (plain(message.model_usage) or {}).items():
+        for model, used in (as_json(message.model_usage) or {}).items():
             self.write(
                 "Spent", run, key=f"{self._process}/{model}", provider="anthropic", model=model,
                 usage=_usage(used), cost_usd=used.get("costUSD"),

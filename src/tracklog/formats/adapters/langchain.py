@@ -16,9 +16,9 @@ from typing import Any
 
 from tracklog.formats.adapters._writing import (
     FactWriter,
+    as_json,
     described,
     library,
-    plain,
     quietly,
     software_of,
     text_blocks,
@@ -192,7 +192,7 @@ class LangChainCallbacks(FactWriter):
     def _ask(self, scope: _Scope, waits: Sequence[Any]) -> None:
         for number, wait in enumerate(waits):
             id = str(getattr(wait, "id", None) or f"{scope.run}/{number}")
-            value = plain(getattr(wait, "value", wait))
+            value = as_json(getattr(wait, "value", wait))
             text = value if isinstance(value, str) else str(value)
             self._asked.setdefault(scope.run, []).append(id)
             self._write(scope, "Asked", question_id=id, text=text, what="interrupt")
@@ -318,7 +318,7 @@ def _blocks(content: Any) -> list[dict[str, Any]]:
                 if thought:
                     blocks.append({"type": "thinking", "thinking": _thought(thought)})
             elif kind not in ("tool_use", "tool_call", "function_call", "tool_call_chunk"):
-                blocks.append({"type": str(kind or "unknown"), "data": plain(part)})
+                blocks.append({"type": str(kind or "unknown"), "data": as_json(part)})
     return blocks
 
 

@@ -17,8 +17,8 @@ import orjson
 
 from tracklog.formats.adapters._writing import (
     FactWriter,
+    as_json,
     library,
-    plain,
     quietly,
     software_of,
     text_blocks,
@@ -144,7 +144,7 @@ class TraceProcessor(FactWriter):
         data, run, agent = span.span_data, trace.run, place.agent
         trace.error = _reason(span.error)
         response = getattr(data, "response", None)
-        asked, items = plain(data.input), _items(data)
+        asked, items = as_json(data.input), _items(data)
         if response is not None and isinstance(response.instructions, str):
             asked = [{"role": "system", "content": response.instructions}, *_listed(asked)]
         for role, text in _news(_listed(asked)):
@@ -170,7 +170,7 @@ class TraceProcessor(FactWriter):
                     message_id=id,
                 )  # fmt: skip  # one call
             trace.pending += _calls(item)
-        used = plain(getattr(response, "usage", None)) or getattr(data, "usage", None)
+        used = as_json(getattr(response, "usage", None)) or getattr(data, "usage", None)
         key = getattr(response, "id", None) or span.span_id
         usage = _usage(used)
         self.write("Spent", run, agent=agent, key=key, model=model, usage=usage, calls=1)
@@ -205,7 +205,7 @@ def _next(trace: _Trace, tool: str, span: str) -> tuple[str, Any]:
 def _items(data: Any) -> list[Mapping[str, Any]]:
     """What a model answered: the items of a response, or the messages of a chat completion."""
     response = getattr(data, "response", None)
-    output = plain(response.output if response is not None else getattr(data, "output", None))
+    output = as_json(response.output if response is not None else getattr(data, "output", None))
     return [each for each in output or () if isinstance(each, Mapping)]
 
 

@@ -239,7 +239,7 @@ def _fates(
 ) -> Iterator[tuple[str, Fate]]:
     """The fate of each field of an event, by the fate of its kind."""
     for fact in entry.facts:
-        kind, values = type(fact).__name__, plain(fact)
+        kind, values = type(fact).__name__, fact_fields(fact)
         carried_fields = carried(entry, fact) if fates.get(f"{kind}.copied") == "carried" else {}
         for name in values:
             fate = fates.get(f"{kind}.{name}", "dropped")
@@ -277,7 +277,7 @@ def some(fate: Fate, fact: type[Fact], names: str) -> dict[str, Fate]:
     return {f"{fact.__name__}.{name}": fate for name in names.split()}
 
 
-def plain(fact: Fact) -> dict[str, Any]:
+def fact_fields(fact: Fact) -> dict[str, Any]:
     """The fields of a fact that have a value, under the names of its line."""
     values = {}
     for item in fields(fact):
@@ -290,7 +290,7 @@ def plain(fact: Fact) -> dict[str, Any]:
 def carried(entry: ExportRecord, fact: Fact) -> dict[str, Any]:
     """A fact in the form in which formats carry it: all fields and the time, as on a native line."""
     at = utc(entry.event.at) if entry.event else None
-    body = {"fact": type(fact).__name__} | ({"at": at} if at else {}) | plain(fact)
+    body = {"fact": type(fact).__name__} | ({"at": at} if at else {}) | fact_fields(fact)
     # Keys that a line must have, and a fact may lack.
     match fact:
         case Called(synthetic_id=True) | Returned(synthetic_id=True):
@@ -320,7 +320,7 @@ def dumps(value: Any) -> bytes:
         return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def text_of(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A string unchanged, anything else as JSON."""
     return value if isinstance(value, str) else dumps(value).decode()
 
@@ -331,8 +331,8 @@ def words_of(block: Block) -> str:
         if key in block:
             value = block[key]
             lifted = blob_of(value)
-            return str(lifted.get("preview") or "") if lifted else text_of(value)
-    return "" if "opaque" in block else text_of(dict(block))
+            return str(lifted.get("preview") or "") if lifted else as_text(value)
+    return "" if "opaque" in block else as_text(dict(block))
 
 
 def blob_path(blob: Mapping[str, Any]) -> str:

@@ -10,13 +10,13 @@ from tracklog.formats.exporters import (
     ExportRun,
     Options,
     Spend,
+    as_text,
     blob_path,
     carried,
     dumps,
     every,
-    plain,
+    fact_fields,
     some,
-    text_of,
     words_of,
 )
 from tracklog.formats.exporters._turns import VOICES, CallCopies, ModelTurns, Turn
@@ -231,10 +231,10 @@ class _Steps:
         name = self.calls.returned(entry, fact)
         if name is None:
             return self._beside(entry)
-        content = "" if fact.output is None else text_of(fact.output)
+        content = "" if fact.output is None else as_text(fact.output)
         if lifted := blob_of(fact.output):
             content = str(lifted.get("preview") or "")
-        result: Step = {"content": content or ("" if fact.error is None else text_of(fact.error))}
+        result: Step = {"content": content or ("" if fact.error is None else as_text(fact.error))}
         step = self.owner.get(name)
         if step is None:
             step = self._new(entry, "system")
@@ -285,12 +285,12 @@ class _Steps:
 
 def _sentence(fact: Fact) -> str:
     """A short text for a fact, in the words of the source where it has any."""
-    values = plain(fact)
+    values = fact_fields(fact)
     subject = values.get("step") or values.get("agent") or values.get("what")
     keys = ("task", "text", "to", "outcome", "verdict", "answer", "reason", "label", "kind")
     words = next((values[key] for key in keys if values.get(key) is not None), None)
     head = " ".join(filter(None, (subject, type(fact).__name__.lower())))
-    return head if words is None else f"{head}: {text_of(words)}"
+    return head if words is None else f"{head}: {as_text(words)}"
 
 
 CHANGES = ("compaction", "pruning", "injection")

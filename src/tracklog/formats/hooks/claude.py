@@ -3,7 +3,7 @@
 from typing import Any
 
 from tracklog.formats.hooks import Hook, HookWriter, at_home, name_in, rest_of
-from tracklog.formats.importers import run_id, seconds
+from tracklog.formats.importers import in_seconds, run_id
 from tracklog.formats.providers import obj, word
 from tracklog.model.event import Body
 
@@ -74,7 +74,7 @@ def _returned(out: HookWriter, event: str, body: Body, rest: Body) -> None:
         output=body.get("tool_response"),
         error=body.get("error") if failed else None,
         status="interrupted" if stopped else None,
-        seconds=seconds(body.get("duration_ms"), 1000),
+        seconds=in_seconds(body.get("duration_ms"), 1000),
     )
 
 

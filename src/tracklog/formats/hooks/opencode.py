@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tracklog.formats.hooks import Hook, HookWriter, rest_of
-from tracklog.formats.importers import count, remember, run_id, seconds, utc_time
+from tracklog.formats.importers import count, in_seconds, remember, run_id, utc_time
 from tracklog.formats.providers import obj, usage, word
 from tracklog.model.event import Body
 from tracklog.model.fact import Spent
@@ -89,7 +89,7 @@ def _tool(out: HookWriter, part: Body) -> None:
     code = meta.get("exit")
     code = code if isinstance(code, int) and not isinstance(code, bool) else None
     wrong = status == "error" or tool == "invalid" or bool(meta.get("timeout")) or bool(code)
-    start, end = seconds(times.get("start"), 1000), seconds(times.get("end"), 1000)
+    start, end = in_seconds(times.get("start"), 1000), in_seconds(times.get("end"), 1000)
     took = max(0.0, end - start) if start is not None and end is not None else None
     out.returned(
         tool, state.get("input"), id, {"title": state["title"]} if word(state.get("title")) else None,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tracklog.formats.importers._lifting import Lift, hashed
-from tracklog.formats.importers._line_writer import LineWriter, seconds, utc_time
+from tracklog.formats.importers._line_writer import LineWriter, in_seconds, utc_time
 from tracklog.formats.importers._memory import LONG, remember
 from tracklog.formats.importers._reading import (
     HEAD,
@@ -28,8 +28,8 @@ from tracklog.formats.importers._reading import (
     SourceReading,
     head_of,
     opened,
-    plain,
     status_of,
+    uncompressed_name,
     unpacked,
 )
 from tracklog.formats.importers._recognition import (
@@ -72,15 +72,15 @@ __all__ = [
     "has_tables",
     "hashed",
     "head_of",
+    "in_seconds",
     "inside",
     "opened",
     "opening",
-    "plain",
     "remember",
     "run_id",
     "score",
-    "seconds",
     "status_of",
+    "uncompressed_name",
     "unpacked",
     "unquoted",
     "utc_time",

@@ -14,7 +14,7 @@ import orjson
 
 from tracklog.formats.importers import HEAD, Raw, Reader, remember, utc_time, word
 from tracklog.formats.importers._block_facts import block_facts
-from tracklog.formats.providers import ReplyBuilder, provider
+from tracklog.formats.providers import ReplyBuilder, obj, provider
 from tracklog.model.fact import Began, Fact, Linked, Noted, Said, Spent
 
 Body = dict[str, Any]
@@ -33,16 +33,6 @@ class Chain:
         self.state = state
         self.run: str = state["run"]
         self.prints: list[str] = state["heard"]
-
-
-def obj(value: Any) -> Body:
-    """An object; anything else is an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def items(value: Any) -> list[Any]:
-    """A list; anything else is an empty one."""
-    return value if isinstance(value, list) else []
 
 
 def fingerprint(*parts: Any) -> str:

@@ -356,7 +356,7 @@ def _dumped(value: Any) -> bytes:
     return orjson.dumps(value, default=str)
 
 
-def seconds(value: Any, per: float = 1) -> float | None:
+def in_seconds(value: Any, per: float = 1) -> float | None:
     """A duration in seconds, from a number of units of which `per` make one second; None otherwise."""
     if isinstance(value, str):
         try:

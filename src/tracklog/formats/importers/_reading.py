@@ -169,7 +169,7 @@ class SourceReading:
         with unpacked(self.path) as readable, readable.open("rb") as file:
             self._readable = readable
             head = file.read(HEAD)
-            form = self.importer.form(plain(self.path), head)
+            form = self.importer.form(uncompressed_name(self.path), head)
             place = self._place(file, after, status, form)
             yield from self._lines_of(file, place, status, head, form, final)
 
@@ -226,7 +226,7 @@ class SourceReading:
         read: list[bytes] = []
         """Every line, of a source that is read as a unit and may be torn."""
         is_unit = form in UNITS and not head.startswith(MAGIC)
-        source = SourceFile(plain(self.path), head, self._others or NoOthers())
+        source = SourceFile(uncompressed_name(self.path), head, self._others or NoOthers())
         reader = self.importer.reader(source, out, place.state)
         reader.final = final
         held: list[Raw] = []
@@ -402,7 +402,7 @@ def unpacked(path: Path) -> Iterator[Path]:
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="tracklog-") as folder:
-        copy = Path(folder) / plain(path).name
+        copy = Path(folder) / uncompressed_name(path).name
         with path.open("rb") as file, copy.open("wb") as out:
             out.writelines(_unpacked(file, path.suffix))
         yield copy
@@ -411,7 +411,7 @@ def unpacked(path: Path) -> Iterator[Path]:
 PACKED = (".zst", ".gz")
 
 
-def plain(path: Path) -> Path:
+def uncompressed_name(path: Path) -> Path:
     """The name of a file without the suffix of its compression."""
     return path.with_suffix("") if path.suffix in PACKED else path
 

@@ -154,7 +154,7 @@ def _repaired(place: int, through: int, line: Line, fits: Fits) -> Iterator[Raw]
         data = line.data if flaws else part.healed or line.data
         # A position between two records of one line is before the line.
         behind = through if n == last else place
-        yield Raw(place, data, plain(part.body), tuple(flaws), exact=False, through=behind)
+        yield Raw(place, data, encodable(part.body), tuple(flaws), exact=False, through=behind)
 
 
 _OBJECT = re.compile(r'\{\s*"')
@@ -168,7 +168,7 @@ def _scalar(text: bytes) -> Any:
         value = json.loads(text.replace(b"\0", rb"\u0000").decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return DAMAGED
-    return DAMAGED if isinstance(value, dict) else plain(value)
+    return DAMAGED if isinstance(value, dict) else encodable(value)
 
 
 def _joined(line: Line, peek: Callable[[int], Line | None]) -> tuple[Any, bytes, int] | None:
@@ -209,14 +209,14 @@ def _is_json(data: bytes) -> bool:
     return True
 
 
-def plain(value: Any) -> Any:
+def encodable(value: Any) -> Any:
     """A value that can be encoded: lone surrogates and integers beyond 64 bits are replaced."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
-        return {plain(key): plain(each) for key, each in value.items()}
+        return {encodable(key): encodable(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [plain(each) for each in value]
+        return [encodable(each) for each in value]
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         return float(value) if abs(value) < 10**300 else str(value)
     return value
@@ -296,7 +296,7 @@ def beginning_of(text: bytes) -> Any:
         return DAMAGED
     closed = "".join("]" if mark == "[" else "}" for mark in reversed(stack[:depth]))
     try:
-        return plain(json.loads(decoded[: ends[depth - 1]] + closed, strict=False))
+        return encodable(json.loads(decoded[: ends[depth - 1]] + closed, strict=False))
     except (ValueError, RecursionError):
         return DAMAGED
 
@@ -307,7 +307,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
 def _slowly(text: bytes) -> Any:
     try:
         decoded = text.replace(b"\0", rb"\u0000").decode("utf-8", "replace")
-        return plain(json.loads(decoded, strict=False))
+        return encodable(json.loads(decoded, strict=False))
     except (ValueError, RecursionError):
         return DAMAGED
 

@@ -10,11 +10,9 @@ from tracklog.formats.importers._exchanges import (
     ExchangeReader,
     fingerprint,
     form_of,
-    items,
-    obj,
     reply_of,
 )
-from tracklog.formats.providers import ReplyBuilder
+from tracklog.formats.providers import ReplyBuilder, items, obj
 from tracklog.model.fact import Fact
 
 NAME = "anthropic"

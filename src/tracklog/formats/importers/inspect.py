@@ -19,9 +19,9 @@ from tracklog.formats.importers import (
     Signs,
     beginning,
     count,
+    in_seconds,
     run_id,
     score,
-    seconds,
     utc_time,
     word,
 )
@@ -172,7 +172,7 @@ class InspectReader(SnapshotReader):
                 outcome=outcome,
                 passed=False if error else None,
                 reason=word(error.get("message")),
-                seconds=seconds(sample.get("total_time")),
+                seconds=in_seconds(sample.get("total_time")),
             )
             self.put(ended, done)
         if scores and not self._known & {"score"}:
@@ -335,7 +335,7 @@ class InspectReader(SnapshotReader):
             output=value.get("result"),
             error=error,
             status=kind,
-            seconds=seconds(value.get("working_time")),
+            seconds=in_seconds(value.get("working_time")),
             synthetic_id=id is None,
         )
         self.put(back, utc_time(value.get("completed")) or at, without(value, *TOOL))

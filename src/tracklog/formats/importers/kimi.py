@@ -17,10 +17,10 @@ from tracklog.formats.importers import (
     beginning,
     by_signs,
     count,
+    in_seconds,
     inside,
     remember,
     run_id,
-    seconds,
     utc_time,
     word,
 )
@@ -199,7 +199,7 @@ class KimiReader(Reader):
             call_id=id or "unknown",
             ok=result.get("isError", result.get("is_error")) is not True,
             output=output,
-            seconds=seconds(result.get("durationMs"), 1000),
+            seconds=in_seconds(result.get("durationMs"), 1000),
             synthetic_id=id is None,
         )
         extra = without(result, "output", "isError", "is_error", "durationMs")
@@ -234,7 +234,7 @@ class KimiReader(Reader):
             step=f"turn {turn}" if turn is not None else "turn",
             outcome=outcome,
             passed=False if outcome in ("failed", "error") else None,
-            seconds=seconds(fields.get("durationMs"), 1000),
+            seconds=in_seconds(fields.get("durationMs"), 1000),
         )
         self.out.write(ended, at=at)
 

@@ -13,10 +13,10 @@ from tracklog.formats.importers import (
     Signs,
     beginning,
     count,
+    in_seconds,
     inside,
     run_id,
     score,
-    seconds,
     utc_time,
     word,
 )
@@ -113,7 +113,7 @@ class VscodeReader(SnapshotReader):
             text = word(error.get("message")) or "the request failed"
             self.put(Noted(label="error", kind="errorDetails", text=text, data=error or None), done)
         outcome = OUTCOMES.get(state, "complete")
-        took = seconds(value.get("elapsedMs"), 1000)
+        took = in_seconds(value.get("elapsedMs"), 1000)
         passed = False if state == FAILED or error else None
         if state is not None or error:
             ended = Ended(what="step", step=id, outcome=outcome, passed=passed, seconds=took)

@@ -133,7 +133,7 @@ def only(body: Mapping[str, Any], key: str, kind: type, default: Any = None) -> 
     return value
 
 
-def plain(type: str, **own: Any) -> Body:
+def original_block(type: str, **own: Any) -> Body:
     """A block as the original writes it: no extras."""
     return {"type": type, "fidelity": "agent_emitted", **own}
 

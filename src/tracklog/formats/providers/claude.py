@@ -16,7 +16,7 @@ from tracklog.formats.providers import (
     obj,
     only,
     option,
-    plain,
+    original_block,
     text,
     word,
 )
@@ -408,11 +408,15 @@ def _compat_block(element: Any) -> list[Body]:
     input = only(element, "input", dict)
     match only(element, "type", str, ""):
         case "text" if content:
-            return [plain("text", text=content)]
+            return [original_block("text", text=content)]
         case "thinking":
-            return [plain("thinking", thinking=thought) if thought else plain("thinking")]
+            return [
+                original_block("thinking", thinking=thought)
+                if thought
+                else original_block("thinking")
+            ]
         case "tool_use":
-            return [plain("tool_use", tool_name=name, tool_id=id, tool_input=input)]
+            return [original_block("tool_use", tool_name=name, tool_id=id, tool_input=input)]
         case _:
             return []
 

@@ -14,7 +14,7 @@ from tracklog.formats.providers import (
     dumped,
     obj,
     only,
-    plain,
+    original_block,
     text,
     usage,
     word,
@@ -232,9 +232,9 @@ def compat(body: Body) -> Iterable[Body] | None:
     except WrongType:
         return None
     if kind in ("agent_message", "assistant_message"):
-        return [plain("text", text=content) if content else plain("text")]
+        return [original_block("text", text=content) if content else original_block("text")]
     if kind in ("function_call", "command_execution"):
-        return [plain("tool_use", tool_name=name, tool_input=arguments)]
+        return [original_block("tool_use", tool_name=name, tool_input=arguments)]
     return None
 
 

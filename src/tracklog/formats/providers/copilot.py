@@ -13,7 +13,7 @@ from tracklog.formats.providers import (
     items,
     obj,
     option,
-    plain,
+    original_block,
     text,
     usage,
     word,
@@ -245,9 +245,9 @@ def compat(body: Body) -> Iterable[Body] | None:
     match body.get("type"):
         case "assistant.message":
             content = word(data.get("content"))
-            return [plain("text", text=content)] if content else []
+            return [original_block("text", text=content)] if content else []
         case "tool.execution_start":
-            return [plain("tool_use", tool_name=text(data.get("toolName")) or "")]
+            return [original_block("tool_use", tool_name=text(data.get("toolName")) or "")]
         case _:
             return None
 

@@ -17,7 +17,7 @@ from tracklog.formats.providers import (
     obj,
     only,
     option,
-    plain,
+    original_block,
     text,
     usage,
     word,
@@ -176,7 +176,7 @@ def compat(body: Body) -> Iterable[Body] | None:
         if only(body, "type", str, "") != "message" or only(body, "role", str, "") != "assistant":
             return None
         content = only(body, "content", str, "")
-        blocks = [plain("text", text=content)] if content else []
+        blocks = [original_block("text", text=content)] if content else []
         return [*blocks, *map(_compat_call, only(body, "toolCalls", list, []))]
     except WrongType:
         return None
@@ -186,7 +186,7 @@ def _compat_call(call: Any) -> Body:
     if not isinstance(call, dict):
         raise WrongType
     name, input = only(call, "name", str, ""), only(call, "arguments", dict)
-    return plain("tool_use", tool_name=name, tool_input=input)
+    return original_block("tool_use", tool_name=name, tool_input=input)
 
 
 provider = Provider(

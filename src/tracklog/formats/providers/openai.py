@@ -13,7 +13,7 @@ from tracklog.formats.providers import (
     items,
     obj,
     only,
-    plain,
+    original_block,
     text,
     usage,
     word,
@@ -327,7 +327,7 @@ def compat(body: Body) -> Iterable[Body] | None:
         delta, message = only(first, "delta", dict, {}), only(first, "message", dict, {})
         chosen = delta if _has_text(delta) else message
         content = only(chosen, "content", str, "")
-        blocks = [plain("text", text=content)] if content else []
+        blocks = [original_block("text", text=content)] if content else []
         return [*blocks, *map(_compat_call, only(chosen, "tool_calls", list, []))]
     except WrongType:
         return None
@@ -343,7 +343,7 @@ def _compat_call(call: Any) -> Body:
     id, function = only(call, "id", str, ""), only(call, "function", dict, {})
     name, input = only(function, "name", str, ""), only(function, "arguments", str, "")
     own = {"tool_name": name, "tool_id": id} | ({"tool_input": input} if input else {})
-    return plain("tool_use", **own)
+    return original_block("tool_use", **own)
 
 
 provider = Provider(

@@ -82,7 +82,7 @@ def without_null(body: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in body.items() if value is not None}
 
 
-def text_of(body: Mapping[str, Any], name: str) -> str | None:
+def text_member(body: Mapping[str, Any], name: str) -> str | None:
     """A member of a body that is a text."""
     value = body.get(name)
     if value is not None and not isinstance(value, str):

@@ -11,7 +11,7 @@ import orjson
 from starlette.responses import Response
 
 from tracklog.dialects.openwop.catalog import TYPES
-from tracklog.hosts.openwop.calls import WHOLE_BODY, HostCall, number, text_of, without_null
+from tracklog.hosts.openwop.calls import WHOLE_BODY, HostCall, number, text_member, without_null
 from tracklog.hosts.openwop.control import AlreadyResolved, Conflict
 from tracklog.hosts.openwop.definitions import DefinitionRefused
 from tracklog.hosts.openwop.discovery import etag, is_unchanged
@@ -275,7 +275,7 @@ class Handlers:
     # Runs are ended, paused and answered.
 
     async def cancel(self, call: HostCall) -> Response:
-        reason = text_of(call.body, "reason")
+        reason = text_member(call.body, "reason")
         call.accept(call.body, "reason")
         log = self.run(call)
         if call.is_v2 and log.ended:
@@ -286,7 +286,7 @@ class Handlers:
         return call.json({"runId": log.name, "status": status})
 
     async def bulk_cancel(self, call: HostCall) -> Response:
-        names, reason = call.body.get("runIds"), text_of(call.body, "reason")
+        names, reason = call.body.get("runIds"), text_member(call.body, "reason")
         call.accept(call.body, "runIds", "reason")
         if (
             not isinstance(names, list)
@@ -317,7 +317,7 @@ class Handlers:
 
     async def pause(self, call: HostCall) -> Response:
         policy = call.body.get("drainPolicy", POLICIES[0])
-        reason = text_of(call.body, "reason")
+        reason = text_member(call.body, "reason")
         call.accept(call.body, "reason", "drainPolicy")
         if policy not in POLICIES:
             text = f"drainPolicy is one of {', '.join(POLICIES)}"
@@ -331,7 +331,7 @@ class Handlers:
         return call.json({**data, "pausedAt": at} if at else data, 202)
 
     async def resume(self, call: HostCall) -> Response:
-        reason = text_of(call.body, "reason")
+        reason = text_member(call.body, "reason")
         call.accept(call.body, "reason")
         log = self.run(call)
         try:

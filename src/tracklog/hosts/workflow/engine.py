@@ -122,7 +122,7 @@ class WorkflowExecution:
     async def _to_the_end(self, scope: Scope) -> RunOutcome:
         try:
             await self._steps(self.flow.steps, scope, self._known)
-            return RunOutcome("ok", router.plain(values.filled(self.flow.result, self._known)))
+            return RunOutcome("ok", router.json_data(values.filled(self.flow.result, self._known)))
         except Terminal as reached:
             return reached.outcome
         except StepFailed as failure:
@@ -374,7 +374,7 @@ class WorkflowExecution:
                     raise StepFailed(error, played.answer.get("status", "failed"))
                 return played.answer.get("result")
         try:
-            return router.plain(await router.invoke(self._plugins[step.kind], asked))
+            return router.json_data(await router.invoke(self._plugins[step.kind], asked))
         except TracklogError:
             raise
         except Exception as error:  # the plug-in's own, whatever it is

@@ -119,7 +119,7 @@ class ToolRouter:
                 if played is not None:
                     use.output = self._played(played.answer)
                 else:
-                    use.output = plain(await invoke(self._tool(name, given, allowed), given))
+                    use.output = json_data(await invoke(self._tool(name, given, allowed), given))
             except ToolFailed as error:
                 use.error = error.message
                 raise
@@ -181,7 +181,7 @@ JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", l
 JSON_TYPES |= {dict: "object", list[str]: "array", dict[str, Any]: "object"}
 
 
-def plain(value: Any) -> Any:
+def json_data(value: Any) -> Any:
     """The value as JSON data; raises `ToolFailed` if that is not possible."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))

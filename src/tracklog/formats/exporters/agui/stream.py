@@ -9,10 +9,10 @@ from tracklog.formats.exporters import (
     MAPPING,
     ExportRecord,
     ExportRun,
+    as_text,
     carried,
+    fact_fields,
     nanoseconds,
-    plain,
-    text_of,
 )
 from tracklog.formats.exporters import words_of as words
 from tracklog.formats.exporters._turns import VOICES, CallCopies
@@ -143,7 +143,7 @@ class EventStream:
                 self.steps.remove(step)
                 yield self._event("STEP_FINISHED", stepName=step)
             case Ended(what="run") if own:
-                yield from self._finish({**plain(fact), "passed": fact.passed})
+                yield from self._finish({**fact_fields(fact), "passed": fact.passed})
             case Asked() if own:
                 yield from self._ask(fact)
             case _:
@@ -152,7 +152,7 @@ class EventStream:
     def _custom(self, fact: Fact) -> Iterator[Event]:
         """A custom event for a fact that has no event of its own."""
         name = f"tracklog.{type(fact).__name__.lower()}"
-        yield self._event("CUSTOM", name=name, value=plain(fact))
+        yield self._event("CUSTOM", name=name, value=fact_fields(fact))
         if isinstance(fact, Moved):
             self.state[fact.agent or fact.step or "run"] = fact.to
 
@@ -175,7 +175,7 @@ class EventStream:
             yield self._event("TEXT_MESSAGE_END", messageId=name)
             self.messages.said(name, role, content, fact.agent)
         self.speaking = name if content and role == "assistant" else None
-        opaque = [text_of(block["opaque"]) for block in fact.blocks if "opaque" in block]
+        opaque = [as_text(block["opaque"]) for block in fact.blocks if "opaque" in block]
         for sealed in opaque:
             yield self._event(
                 "REASONING_ENCRYPTED_VALUE",
@@ -200,7 +200,7 @@ class EventStream:
         if call is None:
             yield from self._custom(fact)  # a copy: shown, not counted
             return
-        given = "" if fact.input is None else text_of(fact.input)
+        given = "" if fact.input is None else as_text(fact.input)
         self.speaking = self.speaking or name
         yield self._event(
             "TOOL_CALL_START",
@@ -218,8 +218,8 @@ class EventStream:
         if call is None:
             yield from self._custom(fact)  # a copy
             return
-        content = "" if fact.output is None else text_of(fact.output)
-        content = content or ("" if fact.error is None else text_of(fact.error))
+        content = "" if fact.output is None else as_text(fact.output)
+        content = content or ("" if fact.error is None else as_text(fact.error))
         yield self._event(
             "TOOL_CALL_RESULT", messageId=name, toolCallId=call, content=content, role="tool"
         )
@@ -279,10 +279,10 @@ class EventStream:
         fields = {"usage": usage or None}
         if ended.get("passed") is False:
             error = ended.get("error")
-            outcome = text_of(ended.get("outcome") or "failed")
-            message = text_of(error) if error is not None else ended.get("reason") or outcome
+            outcome = as_text(ended.get("outcome") or "failed")
+            message = as_text(error) if error is not None else ended.get("reason") or outcome
             yield self._close(
-                self._event("RUN_ERROR", message=text_of(message), code=outcome, **fields)
+                self._event("RUN_ERROR", message=as_text(message), code=outcome, **fields)
             )
             return
         keys = ("outcome", "passed", "score", "reason", "exit_code", "seconds", "winner")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tracklog.formats.exporters import ExportRecord, plain, text_of, words_of
+from tracklog.formats.exporters import ExportRecord, as_text, fact_fields, words_of
 from tracklog.formats.exporters.html.elements import (
     LONG,
     class_of,
@@ -63,19 +63,19 @@ def _block(block: Block) -> str:
 def side_note(fact: Fact, content: str, more: Any) -> str:
     who = " ".join(text(each) for each in (fact.agent, fact.step) if each)
     head = f'<span class="soft">{who}</span> ' if who else ""
-    rest = f' <span class="soft">{text(text_of(more))}</span>' if more else ""
+    rest = f' <span class="soft">{text(as_text(more))}</span>' if more else ""
     return f'<p class="fact small">{head}{content}{rest}</p>'
 
 
 def rest_of(fact: Fact) -> Mapping[str, Any]:
     done = ("agent", "step", "fidelity")
-    return {key: value for key, value in plain(fact).items() if key not in done}
+    return {key: value for key, value in fact_fields(fact).items() if key not in done}
 
 
 def listed(values: Mapping[str, Any]) -> str:
     """Names and values in a row; an object without its brackets."""
     return " · ".join(
-        f"{key} {listed(value) if isinstance(value, Mapping) else text_of(value)}"
+        f"{key} {listed(value) if isinstance(value, Mapping) else as_text(value)}"
         for key, value in values.items()
     )
 
@@ -112,7 +112,7 @@ TOKENS = {
 
 def spend(entry: ExportRecord, place: int, fact: Spent) -> str:
     usage = fact.usage if isinstance(fact.usage, Mapping) else {}
-    words = [f"{text_of(v)} {TOKENS.get(k, k)}" for k, v in usage.items() if k in TOKENS]
+    words = [f"{as_text(v)} {TOKENS.get(k, k)}" for k, v in usage.items() if k in TOKENS]
     if fact.cost_usd is not None:
         words.append(f"${fact.cost_usd:g}")
     words += filter(None, (fact.model, fact.provider))

@@ -8,12 +8,12 @@ from tracklog.formats.exporters import (
     ExportRecord,
     ExportRun,
     Options,
+    as_text,
     call_name,
     carried,
+    fact_fields,
     nanoseconds,
-    plain,
     span_of,
-    text_of,
 )
 from tracklog.formats.exporters._turns import VOICES, CallCopies
 from tracklog.formats.exporters.otel.spans import (
@@ -121,7 +121,7 @@ class SpansOf:
         keys = ("model", "software", "cwd", "git")
         for key in (*keys, *(("task",) if self.content else ())):
             if run.opening.get(key) is not None:
-                values[f"tracklog.{key}"] = text_of(run.opening[key])
+                values[f"tracklog.{key}"] = as_text(run.opening[key])
         title = f"{operation} {name}" if name else operation
         trace = run.own[0] if run.own else self.trace
         above = self.above or (run.own[2] if run.own else None)
@@ -228,7 +228,7 @@ class SpansOf:
         if passed is False and outcome not in UNSET_OUTCOMES:
             reason = None if isinstance(fact, Returned) else fact.reason
             span.code = ERROR
-            span.message = text_of(fact.error) if fact.error is not None else reason or outcome
+            span.message = as_text(fact.error) if fact.error is not None else reason or outcome
             span.values["error.type"] = str(_type_of(fact.error) or outcome or "_OTHER")
         elif passed is True:
             span.code = OK
@@ -238,7 +238,7 @@ class SpansOf:
     def _values(self, fact: Fact, done: str = "") -> Values:
         """The fields of a fact in our own namespace; content only on request."""
         hidden = set(done.split()) | (set() if self.content else CONTENT)
-        items = plain(fact).items()
+        items = fact_fields(fact).items()
         return {f"tracklog.{name}": value for name, value in items if name not in hidden}
 
     def _call(self, entry: ExportRecord, fact: Called) -> ExportSpan:
@@ -267,7 +267,7 @@ class SpansOf:
         )
         span.values |= _texts(self._values(fact, "tool call_id input"))
         if self.content and fact.input is not None:
-            span.values["gen_ai.tool.call.arguments"] = text_of(fact.input)
+            span.values["gen_ai.tool.call.arguments"] = as_text(fact.input)
         self.open[name] = span
         if fact.call_id in self.wanted:
             self.tools[fact.call_id] = span.id
@@ -299,7 +299,7 @@ class SpansOf:
             return self._note(entry, fact)
         self._judge(span, fact)
         if self.content and fact.output is not None:
-            span.values["gen_ai.tool.call.result"] = text_of(fact.output)
+            span.values["gen_ai.tool.call.result"] = as_text(fact.output)
         self._close(span, entry)
         return span
 
@@ -315,7 +315,7 @@ class SpansOf:
         if fact.score is not None:
             values["gen_ai.evaluation.score.value"] = float(fact.score)
         if fact.verdict is not None:
-            values["gen_ai.evaluation.score.label"] = text_of(fact.verdict)
+            values["gen_ai.evaluation.score.label"] = as_text(fact.verdict)
         if fact.reason is not None:
             values["gen_ai.evaluation.explanation"] = str(fact.reason)
         values |= self._values(fact, "name score verdict reason")
@@ -356,7 +356,7 @@ class SpansOf:
             span.values["tracklog.received"] = [first.record.received, last.record.received]
         if first.event is not None and first.event.at is None:
             span.values["tracklog.clock"] = "received"
-        span.values["tracklog.facts"] = list(map(text_of, span.facts))
+        span.values["tracklog.facts"] = list(map(as_text, span.facts))
         return span
 
     def _end(self) -> None:
@@ -381,7 +381,7 @@ class SpansOf:
 def _texts(values: Values) -> Values:
     """Values for a span: anything but a scalar is JSON text; on an event it is unchanged."""
     return {
-        name: text_of(value) if isinstance(value, Mapping | list | tuple) else value
+        name: as_text(value) if isinstance(value, Mapping | list | tuple) else value
         for name, value in values.items()
     }
 

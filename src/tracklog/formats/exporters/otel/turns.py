@@ -8,9 +8,9 @@ from tracklog.formats.exporters import (
     ExportRecord,
     ExportRun,
     Options,
+    as_text,
     blob_path,
     span_of,
-    text_of,
 )
 from tracklog.formats.exporters._turns import ModelTurns, Turn
 from tracklog.formats.exporters.otel.spans import (
@@ -108,9 +108,9 @@ class Chats:
         others = [each for each in messages if each["role"] != "system"]
         values: Values = {}
         if system:
-            values["gen_ai.system_instructions"] = text_of(system)
+            values["gen_ai.system_instructions"] = as_text(system)
         if others:
-            values["gen_ai.input.messages"] = text_of(others)
+            values["gen_ai.input.messages"] = as_text(others)
         return values
 
     def _add(self, role: str, parts: list[Message]) -> None:
@@ -188,7 +188,7 @@ class Chats:
         message: Message = {"role": "assistant", "parts": parts}
         if not self.newer:
             message["finish_reason"] = self.known("finish_reason", reasons[-1:])
-        return {"gen_ai.output.messages": text_of([message])}
+        return {"gen_ai.output.messages": as_text([message])}
 
 
 def is_priced(entry: ExportRecord, place: int, fact: Fact) -> bool:
@@ -223,4 +223,4 @@ def _part(block: Block, role: str = "") -> Message:
 def _words(kind: str, key: str, block: Block) -> Message:
     """A part with the text, and the other keys of the block, such as a signature."""
     rest = {name: each for name, each in block.items() if name not in ("type", key)}
-    return {"type": kind, "content": text_of(block.get(key, "")), **rest}
+    return {"type": kind, "content": as_text(block.get(key, "")), **rest}

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tracklog.formats.importers import count, remember, run_id, seconds, word
+from tracklog.formats.importers import count, in_seconds, remember, run_id, word
 from tracklog.formats.importers._fact_bodies import call_fact, message_fact, result_fact, spend_fact
 from tracklog.formats.importers.claude.files import NAME, digest
 from tracklog.formats.importers.claude.line import ClaudeRecord
@@ -103,7 +103,7 @@ def _returned(line: ClaudeRecord, part: ClaudeToolResult, n: int, whole: Any) ->
         ok=None if interrupted else not part.wrong,
         output=output,
         status="interrupted" if interrupted else None,
-        seconds=seconds(fields.get("totalDurationMs", fields.get("durationMs")), 1000),
+        seconds=in_seconds(fields.get("totalDurationMs", fields.get("durationMs")), 1000),
         synthetic_id=part.id is None,
     )
     line.write_fact(fact, extra=extra)

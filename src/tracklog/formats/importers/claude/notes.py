@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tracklog.formats.importers import seconds, word
+from tracklog.formats.importers import in_seconds, word
 from tracklog.formats.importers.claude.line import ClaudeRecord
 from tracklog.model.fact import Ended, Noted
 
@@ -100,7 +100,7 @@ def result(line: ClaudeRecord) -> None:
         what="run",
         outcome=word(body.get("subtype")),
         passed=not failed if isinstance(failed, bool) else None,
-        seconds=seconds(body.get("duration_ms"), 1000),
+        seconds=in_seconds(body.get("duration_ms"), 1000),
     )
     line.write_fact(ended)
     line.write_fact(Noted(label="totals", kind="result", data=rest))

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from tracklog.formats.importers import count, remember, run_id, seconds, word
+from tracklog.formats.importers import count, in_seconds, remember, run_id, word
 from tracklog.formats.importers._fact_bodies import spend_fact
 from tracklog.formats.importers.codex.copies import copy
 from tracklog.formats.importers.codex.items import COPIES, ITEMS, digest, duration, went
-from tracklog.formats.importers.codex.record import NAME, CodexRecord, text_of
+from tracklog.formats.importers.codex.record import NAME, CodexRecord, element_text
 from tracklog.formats.importers.codex.stream import completed_item
 from tracklog.formats.providers.codex import kind_of, snake
 from tracklog.model.event import Body
@@ -117,7 +117,7 @@ def task_complete(line: CodexRecord, event: Body) -> bool | None:
         step=word(event.get("turn_id")) or line.state.get("turn"),
         passed=False if error else None,
         error=error,
-        seconds=seconds(event.get("duration_ms"), 1000),
+        seconds=in_seconds(event.get("duration_ms"), 1000),
     )
     line.write_fact(ended, extra={k: v for k, v in rest.items() if v is not None})
     return None
@@ -126,7 +126,7 @@ def task_complete(line: CodexRecord, event: Body) -> bool | None:
 def turn_aborted(line: CodexRecord, event: Body) -> bool | None:
     turn = word(event.get("turn_id")) or line.state.get("turn")
     reason = word(event.get("reason"))
-    took = seconds(event.get("duration_ms"), 1000)
+    took = in_seconds(event.get("duration_ms"), 1000)
     line.write_fact(Ended(what="step", step=turn, outcome=reason, seconds=took))
     return None
 
@@ -148,11 +148,11 @@ def item_completed(line: CodexRecord, event: Body) -> bool | None:
 
 def _message_item(line: CodexRecord, item: Body, kind: str) -> bool | None:
     if kind == "reasoning":
-        text = text_of(item.get("summary_text") or item.get("summary") or item.get("text"))
+        text = element_text(item.get("summary_text") or item.get("summary") or item.get("text"))
         key = digest("reasoning", text or "")
     else:
         role = "user" if kind == "user_message" else "assistant"
-        text = text_of(item.get("content") or item.get("text"))
+        text = element_text(item.get("content") or item.get("text"))
         key = digest(role, text or "")
     if text is None or line.state.get("told", {}).pop(key, None):
         line.ignore("event_msg/item_completed (copy of a response item)")

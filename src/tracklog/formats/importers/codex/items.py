@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from tracklog.formats.importers import count, remember, seconds, word
+from tracklog.formats.importers import count, in_seconds, remember, word
 from tracklog.formats.importers.codex.copies import known
-from tracklog.formats.importers.codex.record import CodexRecord, text_of
+from tracklog.formats.importers.codex.record import CodexRecord, element_text
 from tracklog.formats.providers import foreign, input_of, is_text
 from tracklog.model.event import Body
 
@@ -116,7 +116,7 @@ def _written_before(line: CodexRecord, kind: str, key: str) -> bool:
 
 def reasoning(line: CodexRecord, item: Body) -> bool | None:
     parts = [item[key] for key in ("summary", "content", "text") if item.get(key)]
-    words = "\n\n".join(text for each in parts if (text := text_of(each)))
+    words = "\n\n".join(text for each in parts if (text := element_text(each)))
     known(line, [words, *(one.get("text") if isinstance(one, dict) else one
                           for each in parts for one in _elements(each)),
                  *(each for each in parts if _is_blob(each))])  # fmt: skip  # one list
@@ -203,8 +203,8 @@ def duration(value: Any) -> float | None:
     if isinstance(value, str):
         for unit, per in (("ms", 1000), ("s", 1)):
             if value.endswith(unit):
-                return seconds(value.removesuffix(unit), per)
-    return seconds(value)
+                return in_seconds(value.removesuffix(unit), per)
+    return in_seconds(value)
 
 
 def local_shell_call(line: CodexRecord, item: Body) -> bool | None:

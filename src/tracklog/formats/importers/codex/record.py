@@ -94,11 +94,13 @@ def link(kind: Any, **ends: Any) -> Linked:
     return Linked(kind=kind, **ends)
 
 
-def text_of(value: Any) -> str | None:
+def element_text(value: Any) -> str | None:
     """The text of a string, of a list of strings, or of elements with a text each."""
     if isinstance(value, str):
         return value or None
     if isinstance(value, list):
-        texts = [text_of(each.get("text") if isinstance(each, dict) else each) for each in value]
+        texts = [
+            element_text(each.get("text") if isinstance(each, dict) else each) for each in value
+        ]
         return "\n\n".join(each for each in texts if each) or None
     return word(value.get("text")) if isinstance(value, dict) else None

@@ -9,9 +9,9 @@ from tracklog.formats.importers import (
     Raw,
     Reader,
     count,
+    in_seconds,
     remember,
     run_id,
-    seconds,
     utc_time,
     word,
 )
@@ -349,7 +349,7 @@ class CopilotReader(Reader):
             passed=passed,
             outcome="completed" if passed else "failed",
             error=fields.get("error"),
-            seconds=seconds(fields.get("durationMs"), 1000),
+            seconds=in_seconds(fields.get("durationMs"), 1000),
         )
         self._write(ended, {key: each for key, each in fields.items() if key not in SUB}, run=child)
         totals = {key: fields[key] for key in ("totalTokens", "totalToolCalls") if key in fields}

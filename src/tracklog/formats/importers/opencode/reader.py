@@ -9,9 +9,9 @@ import orjson
 from tracklog.formats.importers import (
     LONG,
     count,
+    in_seconds,
     remember,
     run_id,
-    seconds,
     utc_time,
     word,
 )
@@ -240,7 +240,7 @@ class OpencodeReader(SnapshotReader):
         exit_code = meta.get("exit")
         wrong = status == "error" or tool == "invalid" or bool(meta.get("timeout"))
         wrong = wrong or (isinstance(exit_code, int) and exit_code != 0)
-        start, end = seconds(times.get("start"), 1000), seconds(times.get("end"), 1000)
+        start, end = in_seconds(times.get("start"), 1000), in_seconds(times.get("end"), 1000)
         took = max(0.0, end - start) if start is not None and end is not None else None
         back = Returned(
             call_id=id,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from tracklog.formats.importers import count, seconds
+from tracklog.formats.importers import count, in_seconds
 from tracklog.formats.importers.otlp.attrs import RUN_KEYS, text
 from tracklog.formats.importers.otlp.genai import parse
 from tracklog.formats.importers.otlp.item_writer import PRIVATE, ItemWriter
@@ -66,7 +66,7 @@ class AgentLogEvent:
 
     @property
     def seconds(self) -> float | None:
-        return seconds(self.attrs.get("duration_ms"), 1000)
+        return in_seconds(self.attrs.get("duration_ms"), 1000)
 
 
 def write_event(
@@ -160,7 +160,7 @@ def _claude_spent(event: AgentLogEvent) -> None:
         cache_write_tokens=written,
         output_tokens=event.count("output_tokens"),
     )
-    cost = seconds(event.attrs.get("cost_usd"))
+    cost = in_seconds(event.attrs.get("cost_usd"))
     _spent(event, tokens, cost, "anthropic", event.text("request_id", "message_id", "response_id"))
 
 

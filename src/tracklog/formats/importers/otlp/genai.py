@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from tracklog.formats.importers import count, seconds
+from tracklog.formats.importers import count, in_seconds
 from tracklog.formats.importers.otlp.attrs import Attrs, Names, text
 from tracklog.formats.importers.otlp.wire import DEEPEST
 
@@ -242,7 +242,7 @@ def usage(attrs: Attrs) -> Usage:
         forgot = f"{cached} cached tokens are more than the {given} of the input"
         found["input_tokens"] = given + cached
         found.pop("total_tokens", None)
-    cost = next((seconds(attrs[name]) for name in COSTS if name in attrs), None)
+    cost = next((in_seconds(attrs[name]) for name in COSTS if name in attrs), None)
     return Usage(found, cost, forgot)
 
 

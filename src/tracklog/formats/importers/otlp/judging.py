@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tracklog.formats.importers import seconds
+from tracklog.formats.importers import in_seconds
 from tracklog.formats.importers.otlp import genai, messages
 from tracklog.formats.importers.otlp.attrs import Names, text
 from tracklog.formats.importers.otlp.inference import USED
@@ -51,7 +51,7 @@ def decided(
 
 def _number(value: Any) -> float | None:
     if isinstance(value, str):
-        return seconds(value)
+        return in_seconds(value)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 

@@ -203,7 +203,7 @@ def _identify(body: Message, key: str, digits: int, where: str, *, needed: bool 
         raise BadItem(f"{where}/{key}", what, f"send {digits} hex digits, not all zero")
 
 
-def plain(value: Message | None) -> Any:
+def any_value(value: Message | None) -> Any:
     """An AnyValue as a JSON value; bytes stay base64, and NaN is a text."""
     if not value:
         return None
@@ -212,7 +212,7 @@ def plain(value: Message | None) -> Any:
         case "intValue":
             return int(found)
         case "arrayValue":
-            return [plain(each) for each in found.get("values", ())]
+            return [any_value(each) for each in found.get("values", ())]
         case "kvlistValue":
             return attributes(found.get("values", ()))
     return found
@@ -225,7 +225,7 @@ def attributes(pairs: Any) -> dict[str, Any]:
     """Attributes by key; of two with one key the last."""
     return {
         # Most are texts, and are read without a call.
-        pair.get("key", ""): value["stringValue"] if "stringValue" in value else plain(value)
+        pair.get("key", ""): value["stringValue"] if "stringValue" in value else any_value(value)
         for pair in pairs or ()
         for value in (pair.get("value") or _NO_VALUE,)
     }

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from tracklog.formats.importers.otlp.attrs import OS_THREAD, RUN_KEYS, Attrs, text
-from tracklog.formats.importers.otlp.wire import Item, attributes, plain
+from tracklog.formats.importers.otlp.wire import Item, any_value, attributes
 
 AGENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "claude": ("claude_code.", ("claude-code", "claude_code")),
@@ -174,7 +174,7 @@ class LogView(View):
         body = item.body
         super().__init__(item, resource, body.get("traceId", ""))
         time, observed = (int(body.get(key, 0)) for key in ("timeUnixNano", "observedTimeUnixNano"))
-        self.body = plain(body.get("body"))
+        self.body = any_value(body.get("body"))
         self.name = _event_name(body, self.attrs, self.body)
         """Its event name, from wherever it stands."""
         self.at = spelled(time or observed)

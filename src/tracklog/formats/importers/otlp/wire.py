@@ -21,19 +21,32 @@ from tracklog.formats.importers.otlp.shape import (
     RefusedItem,
     Signal,
     Undecodable,
+    any_value,
     attributes,
     checked,
     double,
     not_numbers,
-    plain,
     too_deep,
 )
 from tracklog.formats.protobuf_fields import bytes_field, integer_field, text_field
 
 __all__ = [
-    "DEEPEST", "KEYS", "Item", "RefusedItem", "Signal", "Undecodable", "advice", "attributes",
-    "from_document", "from_protobuf", "not_numbers", "parsed", "partial_success",
-    "plain", "points", "status",
+    "DEEPEST",
+    "KEYS",
+    "Item",
+    "RefusedItem",
+    "Signal",
+    "Undecodable",
+    "advice",
+    "any_value",
+    "attributes",
+    "from_document",
+    "from_protobuf",
+    "not_numbers",
+    "parsed",
+    "partial_success",
+    "points",
+    "status",
 ]  # fmt: skip  # what the others read by
 
 
