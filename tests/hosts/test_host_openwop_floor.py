@@ -1322,6 +1322,29 @@ def test_a_delivery_that_fails_is_tried_again_also_after_a_restart(tmp_path):
             assert eventually(lambda: json.loads(receiver.got[-1][1])["runId"] == other)
 
 
+def test_the_attempts_of_a_delivery_are_counted_on_after_a_kill(tmp_path):
+    config = tmp_path / "host.yaml"
+    config.write_text(
+        "webhook_hosts: ['127.0.0.1']\nwebhook_attempts: 4\nwebhook_backoff_ms: 400\n"
+    )
+    with Receiver(failures=10**6) as receiver:
+        with Process(tmp_path / "home", "--config", str(config)) as host:
+            body = {"url": receiver.url, "events": ["run.completed"]}
+            hook = host.http.post("/v1/webhooks", json=body).json()["webhookId"]
+            run = host.start("conformance-noop")
+            assert eventually(lambda: len(receiver.got) >= 3)
+            host.process.kill()
+            host.process.wait(60)
+        with Process(tmp_path / "home", "--config", str(config)) as host:
+            url = f"/webhooks/{hook}/dead-letters"
+            assert eventually(lambda: host.http.get(url).json()["deliveries"])
+            (letter,) = host.http.get(url).json()["deliveries"]
+            assert (letter["attempts"], letter["lastStatus"]) == (4, 500)
+            assert letter["runId"] == f"default/{run}"
+        # The result of the third attempt may not have been stored when the host was killed.
+        assert len(receiver.got) in (4, 5)
+
+
 def test_a_subscription_is_made_once_for_one_key_and_its_secret_is_stored_nowhere(tmp_path):
     with Host(tmp_path, **HOOKS) as host:
         body = {"url": "http://127.0.0.1:9/x", "events": ["run.completed"]}

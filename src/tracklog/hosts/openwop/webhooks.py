@@ -301,7 +301,7 @@ class Webhooks:
         journal, known = self._engine.journal, dict[str, RunLog]()
         self._forget_letters(name)
         while not self._stopping.is_set() and (data := self._load(name)) is not None:
-            position = self._position(data)
+            position = {"cursor": self._position(data)["cursor"]}
             for record in journal.read(position["cursor"]):
                 body = self._body(record, data, known)
                 if body is not None:
@@ -351,8 +351,11 @@ class Webhooks:
         body: bytes,
     ) -> bool:
         """Deliver one event, or add it to the dead letters; False if the host stops before."""
-        settings, status = self._engine.settings, 0
-        for attempt in range(settings.webhook_attempts):
+        settings = self._engine.settings
+        made, status = self._attempts(data, record)
+        for attempt in range(made, settings.webhook_attempts):
+            if attempt > made:
+                self._write_attempts(data, record, attempt, status)
             if attempt:
                 pause = min(LONGEST_PAUSE, settings.webhook_backoff_ms / 1000 * 2 ** (attempt - 1))
                 if self._stopping.wait(pause):
@@ -369,6 +372,23 @@ class Webhooks:
             logs.log("warning", "a delivery failed", webhook=data["id"], status=status)
         self._give_up(data, record, kind, status)
         return True
+
+    def _attempts(self, data: Mapping[str, Any], record: Record) -> tuple[int, int]:
+        """The attempts to deliver an event that failed before a restart, and the last status."""
+        failed = self._position(data).get("failed", {})
+        if failed.get("seq") != record.seq:
+            return 0, 0
+        return int(failed["attempts"]), int(failed["status"])
+
+    def _write_attempts(
+        self, data: Mapping[str, Any], record: Record, attempts: int, status: int
+    ) -> None:
+        """Remember how often the delivery of an event has failed: a restart counts on from there."""
+        position = self._position(data)
+        if self._load(data["id"]) is None:  # it was ended meanwhile
+            return
+        failed = {"seq": record.seq, "attempts": attempts, "status": status}
+        self._write(f"{data['id']}.position", {**position, "failed": failed})
 
     def _give_up(self, data: Mapping[str, Any], record: Record, kind: str, status: int) -> None:
         """Add a delivery to the dead letters: its event and run, and never its content."""
