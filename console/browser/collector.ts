@@ -37,16 +37,7 @@ export class Collector {
       env: { ...process.env, TRACKLOG_TOKEN: token, TRACKLOG_TOKEN_FILE: undefined, PYTHONUNBUFFERED: "1" },
     });
     this.child = child;
-    const port = await new Promise<number>((found, failed) => {
-      let text = "";
-      child.stdout?.on("data", (part: Buffer) => {
-        text += part.toString();
-        const said = /http:\/\/127\.0\.0\.1:(\d+)\D/.exec(text);
-        if (said) found(Number(said[1]));
-      });
-      child.once("exit", (code) => failed(new Error(`the collector ended with ${code}`)));
-    });
-    this.port = port;
+    this.port = Number(new URL(await addressOf(child)).port);
     for (;;) {
       const fine = await fetch(`${this.url}/healthz`)
         .then((r) => r.ok)
@@ -93,6 +84,44 @@ export class Collector {
     await this.kill("SIGTERM");
     rmSync(this.folder, { recursive: true, force: true });
   }
+}
+
+/** A real witness, which signs the checkpoints that it is sent. */
+export class Witness {
+  private child: ChildProcess | null = null;
+
+  constructor(private readonly folder: string) {}
+
+  /** Starts it for the journal with this key, and returns its address. */
+  async start(key: string): Promise<string> {
+    execFileSync(join(BIN, "tracklog"), ["witness", "trust", key, "--folder", join(this.folder, "w")]);
+    const child = spawn(
+      join(BIN, "tracklog"),
+      ["witness", "serve", "--folder", join(this.folder, "w"), "--port", "0"],
+      {
+        stdio: ["ignore", "pipe", "inherit"],
+      },
+    );
+    this.child = child;
+    return await addressOf(child);
+  }
+
+  stop(): void {
+    this.child?.kill();
+  }
+}
+
+/** The address that a server prints when it has begun. */
+function addressOf(child: ChildProcess): Promise<string> {
+  return new Promise((found, failed) => {
+    let text = "";
+    child.stdout?.on("data", (part: Buffer) => {
+      text += part.toString();
+      const said = /http:\/\/127\.0\.0\.1:\d+(?=\D)/.exec(text);
+      if (said) found(said[0]);
+    });
+    child.once("exit", (code) => failed(new Error(`the server ended with ${code}`)));
+  });
 }
 
 let told = 0;

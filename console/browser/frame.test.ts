@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { asks, Collector, expect, move, open, press, rowsOf, settled, start, test } from "./collector";
+import { asks, Collector, expect, move, open, press, rowsOf, settled, start, test, Witness } from "./collector";
 
 test("the palette opens runs, pages, records and agents by a few letters, and runs commands", async ({
   page,
@@ -207,4 +207,27 @@ test("the inbox shows one question at a time, and the keys go through the list",
   await page.keyboard.press("Escape");
   await page.keyboard.press("o");
   await expect(page).toHaveURL(/#\/run\/kahn\/s\?seq=/);
+});
+
+test("the recorder box says up to which record a witness vouches for the chain", async ({ page, collector }) => {
+  await collector.post("kahn-agent", [start("a")]);
+  await open(page, collector);
+  const recorder = page.getByRole("region", { name: "Recorder" });
+  await expect(recorder).toContainText("no witness");
+  const witness = new Witness(collector.folder);
+  try {
+    await collector.kill("SIGTERM");
+    const { key } = JSON.parse(collector.cli("checkpoint", "--json")) as { key: string };
+    await collector.start("serve", "--witness", await witness.start(key), "--checkpoint-every", "0.1");
+    await collector.post("kahn-agent", [start("b")]);
+    await expect
+      .poll(() =>
+        fetch(`${collector.url}/api/settings/checkpoints`).then(async (r) => (await r.json()).witnesses.length),
+      )
+      .toBe(1);
+    await page.reload();
+    await expect(recorder).toContainText(/witnessed to #[23]/);
+  } finally {
+    witness.stop();
+  }
 });

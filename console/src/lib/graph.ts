@@ -35,7 +35,7 @@ export function grouped({ nodes, edges }: GraphAnswer): { nodes: Drawn[]; edges:
   return { nodes: [...drawn.values()], edges: [...joined.values()] };
 }
 
-const [THIN, THICK] = [1, 7]; // pixels
+const [THIN, THICK] = [1, 5]; // pixels
 
 /** How thick an edge is drawn: by its tokens, against the edge with the most. */
 export function widthOf(edge: GraphEdge, edges: readonly GraphEdge[]): number {

@@ -1,12 +1,15 @@
 /** The frame around every page: where one can go, whether we are live, and the range of time. */
 
 import { type FormEvent, type ReactNode, type RefObject, useRef } from "react";
+import { address } from "../lib/api";
 import { useLive } from "../lib/live";
 import { href, useRoute } from "../lib/route";
+import { inert } from "../lib/text";
 import { count } from "../lib/time";
-import { useNow } from "../lib/use";
+import { useAnswer, useNow } from "../lib/use";
 import { Icon, Logo } from "./icons";
 import { SavedViews } from "./saved-views";
+import { Spark } from "./spark";
 import { ToolsPlace } from "./tools";
 
 const PAGES = [
@@ -66,27 +69,46 @@ export function TabBar({ page, waiting, more }: { page: string; waiting: number;
 /** How far the journal goes, and how fast it grows. */
 function Recorder() {
   const { mark, last } = useLive();
-  const rate = useRate(last);
+  const { rate, growth } = useRate(last);
   return (
     <section className="recorder" aria-label="Recorder">
       <span className={`rec ${mark}`}>{mark === "live" ? "Recording" : mark === "away" ? "Away" : "Connecting"}</span>
       <span className="soft">{rate === null ? "" : `${count(rate)} a minute`}</span>
       <span className="soft num">#{count(last)}</span>
-      <span className="soft" title="No witness outside this collector vouches for the chain of hashes.">
-        <Icon name="shield" size={13} /> no witness
-      </span>
+      <Spark values={growth} shape="area" colour="--c2" />
+      <Witnessed last={last} />
     </section>
   );
 }
 
-/** Records in the last minute; null until one was watched. */
-function useRate(last: number): number | null {
+/** Up to which record somebody outside this collector vouches for the chain of hashes. */
+function Witnessed({ last }: { last: number }) {
+  const { data } = useAnswer(address("/api/settings/checkpoints"), "seldom");
+  const names = data?.witnesses.map((each) => each.name) ?? [];
+  const title = names.length
+    ? `${inert(names.join(", "))} vouches for records 1 to ${data?.records}; ${Math.max(last - (data?.records ?? 0), 0)} are newer.`
+    : "No witness outside this collector vouches for the chain of hashes.";
+  return (
+    <a className={names.length ? "" : "soft"} href={href(["settings", "witnesses"])} title={title}>
+      <Icon name="shield" size={13} /> {names.length ? `witnessed to #${count(data?.records ?? 0)}` : "no witness"}
+    </a>
+  );
+}
+
+const LOOK = 5_000; // milliseconds
+
+/** Records in the last minute, null until one was watched; and how many came between two looks. */
+function useRate(last: number): { rate: number | null; growth: number[] } {
   const seen = useRef<[number, number][]>([]);
-  const now = useNow(5_000);
-  if (last > 0) seen.current.push([now, last]);
-  while ((seen.current[1]?.[0] ?? now) < now - 60_000) seen.current.shift();
-  const [at, first] = seen.current[0] ?? [now, last];
-  return now - at < 55_000 ? null : Math.round(((last - first) * 60_000) / (now - at));
+  const now = useNow(LOOK);
+  const looks = seen.current;
+  if (last > 0 && looks.at(-1)?.[0] !== now) looks.push([now, last]);
+  while ((looks[1]?.[0] ?? now) < now - 60_000) looks.shift();
+  const [at, first] = looks[0] ?? [now, last];
+  return {
+    rate: now - at < 55_000 ? null : Math.round(((last - first) * 60_000) / (now - at)),
+    growth: looks.slice(1).map(([, end], n) => end - (looks[n]?.[1] ?? end)),
+  };
 }
 
 /** Whether we are live, and since when not. */

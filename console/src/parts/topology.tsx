@@ -41,13 +41,14 @@ function labelOf({ kind, count: times, tokens_there, tokens_back }: GraphEdge): 
     ["brief", tokens_there],
     ["back", tokens_back],
   ].flatMap(([name, amount]) => (typeof amount === "number" ? [`${name} ${short(amount)}`] : []));
-  return [VERBS[kind] ?? kind, times > 1 ? `×${count(times)}` : "", tokens.join(" / ")].filter(Boolean).join(" ");
+  const verb = tokens.length && kind === "sub-run" ? "" : (VERBS[kind] ?? kind);
+  return [verb, times > 1 ? `×${count(times)}` : "", tokens.join(" / ")].filter(Boolean).join(" ");
 }
 
 /** Left to right, without crossings where possible. */
 function placed(nodes: readonly Drawn[], edges: readonly GraphEdge[]): Map<string, { x: number; y: number }> {
   const graph = new dagre.graphlib.Graph();
-  graph.setGraph({ rankdir: "LR", nodesep: 26, ranksep: 110 });
+  graph.setGraph({ rankdir: "LR", nodesep: 26, ranksep: 170 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const node of nodes) graph.setNode(node.id, { width: WIDE, height: HIGH });
   for (const edge of edges) graph.setEdge(edge.source, edge.target);
