@@ -109,7 +109,6 @@ PROGRAMS = {
         not_carried={
             ("hooks", "tokens"): NO_TOKENS,
             ("hooks", "cached"): NO_TOKENS,
-            ("otlp", "words"): "only inside of the raw response of the model, as one text",
             ("otlp", "end"): NO_END,
             ("import", "end"): NO_END,
         },

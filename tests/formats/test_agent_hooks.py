@@ -25,7 +25,10 @@ from tracklog.model.errors import NotAnswered
 from tracklog.web.trouble import Trouble
 
 SAMPLES = Path(__file__).parents[1] / "samples/hooks"
-"""Recorded from the real programs, which a fake model told to run one good and one bad command."""
+"""Recorded from the real programs, which a fake model told to run one good and one bad command.
+
+The texts of Gemini's responses were removed, and are written here in the form that it sends.
+"""
 IN_TERMINAL = "answered in the terminal"
 NOW = "2026-11-18T09:00:00.000Z"
 AGENTS = {
@@ -148,7 +151,7 @@ def channels(tmp_path):
 
 
 PROMPT, ANSWER = "Say hello, then fail, then stop.", "All done: one command worked, one failed."
-WITHOUT_ANSWER = {("codex", "otlp"), ("gemini", "otlp"), ("copilot", "hooks")}
+WITHOUT_ANSWER = {("codex", "otlp"), ("copilot", "hooks")}
 """The channels that do not carry what the agent answered."""
 
 
@@ -274,6 +277,29 @@ def test_the_next_call_or_the_end_of_the_session_closes_the_question(
     channels.send("claude", "", hook_event_name=event, **common, **more)
     (question,) = channels.questions()
     assert (question.state, question.answer) == (state, answer)
+
+
+@pytest.mark.parametrize(
+    ("event", "more"),
+    [
+        ("Stop", {"last_assistant_message": "I may not."}),
+        ("PermissionDenied", {"tool_name": "Bash", "tool_use_id": "t1"}),
+        ("UserPromptSubmit", {"prompt": "then not"}),
+        ("SessionEnd", {"reason": "other"}),
+    ],
+)
+def test_a_call_that_was_denied_is_closed_and_a_later_result_still_counts(channels, event, more):
+    """Claude Code reports no result of a call that it denies by itself."""
+    common = {"session_id": "11111111-2222-4333-8444-555555555555"}
+    tool = {"tool_name": "Bash", "tool_input": {"command": "rm -r build"}, "tool_use_id": "t1"}
+    channels.send("claude", "", hook_event_name="PreToolUse", **common, **tool)
+    assert channels.rows()[0]["open_calls"] == 1
+    channels.send("claude", "", hook_event_name=event, **common, **more)
+    (row,) = channels.rows()
+    assert (row["tool_calls"], row["open_calls"], row["tool_failures"]) == (1, 0, 0)
+    channels.send("claude", "", hook_event_name="PostToolUseFailure", error="x", **common, **tool)
+    (row,) = channels.rows()
+    assert (row["tool_calls"], row["open_calls"], row["tool_failures"]) == (1, 0, 1)
 
 
 def test_a_subagent_is_a_run_of_its_own_below_the_session(channels):

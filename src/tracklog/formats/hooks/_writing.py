@@ -31,6 +31,8 @@ ROOM = 4096
 """How many calls and messages of a run are remembered."""
 UNKNOWN = "answered in the terminal"
 """The answer to a question of which it is only known that the agent went on."""
+NO_RESULT = "no result"
+"""The status of a call of which no event reported a result, although the agent went on."""
 TERMINAL = "terminal"
 """Who answered a question that was asked in the agent's own terminal."""
 
@@ -51,7 +53,7 @@ class HookedRun:
         self.named = False
         self.ended = False
         self.calls: dict[str, str] = {}
-        """By id of a call: `called`, then `returned`."""
+        """By id of a call: `called`, then `returned`, or `closed` where no event reported a result."""
         self.counts: dict[str, int] = {}
         """How many calls without an id had the same tool and input."""
         self.open: dict[str, str] = {}
@@ -82,7 +84,8 @@ class HookedRun:
                     remember(self.counts, equal, self.counts.get(equal, 0) + 1, ROOM)
                     remember(self.open, id, equal, ROOM)
             case "Returned":
-                remember(self.calls, body["call_id"], "returned", ROOM)
+                state = "closed" if body.get("status") == NO_RESULT else "returned"
+                remember(self.calls, body["call_id"], state, ROOM)
                 self.open.pop(body["call_id"], None)
             case "Asked":
                 self.asked += 1
@@ -259,6 +262,17 @@ class HookWriter:
         for question, call in list(self.past.asking.items()):
             is_allowed = returned is not None and call == returned
             self.answer(question, "allowed" if is_allowed else UNKNOWN)
+
+    def close_calls(self, call: str | None = None) -> None:
+        """No result of a call will come, or of any: it was denied, or stopped.
+
+        Any report that knows how the call went counts instead.
+        """
+        for each in [id for id, state in self.past.calls.items() if state == "called"]:
+            if call is None or call == each:
+                unnamed = each in self.past.open
+                fact = Returned(call_id=each, status=NO_RESULT, synthetic_id=unnamed)
+                self.write(fact, fidelity="inferred")
 
     def answer(self, question: str, answer: str) -> None:
         """An answer that was given in the terminal."""

@@ -31,6 +31,8 @@ def write(out: HookWriter, event: str, body: Body) -> None:
         case "UserPromptSubmit":
             text = word(body.get("prompt"))
             out.close_questions()
+            if not (text and text.lstrip().startswith(INJECTED)):
+                out.close_calls()
             out.say("user", text, rest, injected=bool(text and text.lstrip().startswith(INJECTED)))
         case "PreToolUse":
             out.call(tool, given, id, rest)
@@ -41,19 +43,24 @@ def write(out: HookWriter, event: str, body: Body) -> None:
         case "PermissionDenied":
             out.close_questions()
             out.note("permission-denied", rest_of(body), kind=event)
+            if id:
+                out.close_calls(id)
         case "Notification":
             _notified(out, body)
         case "SubagentStart":
             out.begin("claude-code", rest, cwd=word(body.get("cwd")))
         case "SubagentStop":
             out.say("assistant", word(body.get("last_assistant_message")))
+            out.close_calls()
             out.end("stopped", rest)
         case "Stop" | "StopFailure":
             out.close_questions()
+            out.close_calls()
             out.say("assistant", word(body.get("last_assistant_message")), rest)
             if event == "StopFailure":
                 out.note("error", rest_of(body), kind=event, text=word(body.get("error")))
         case "SessionEnd":
+            out.close_calls()
             out.end(word(body.get("reason")), rest)
         case _ if event not in IGNORED:
             out.note(event, rest_of(body))

@@ -4,7 +4,7 @@ Their numbers and booleans may be text; withheld values are marked as withheld.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,6 +12,7 @@ from tracklog.formats.importers import count, in_seconds
 from tracklog.formats.importers.otlp.attrs import RUN_KEYS, text
 from tracklog.formats.importers.otlp.genai import parse
 from tracklog.formats.importers.otlp.item_writer import PRIVATE, ItemWriter
+from tracklog.formats.importers.otlp.messages import ModelMessage
 from tracklog.formats.importers.otlp.view import AGENTS
 from tracklog.model.fact import Began, Called, Decided, Fact, Noted, Returned, Said, Spent
 
@@ -192,6 +193,32 @@ def _gemini_spent(event: AgentLogEvent) -> None:
     )
     key = event.text("response_id", "request_id") or gemini_key(event.attrs)
     _spent(event, tokens, None, "gcp.gemini", key, GEMINI)
+    if event.text("role") in (None, "main"):  # the others are calls of the program itself
+        _gemini_message(event)
+
+
+def _gemini_message(event: AgentLogEvent) -> None:
+    """The words of a response: its text is the JSON of one response, or of the chunks of a stream."""
+    given = parse(event.attrs.get("response_text"))
+    chunks = [each for each in (given if isinstance(given, list) else [given]) if each]
+    words = "".join(word for each in chunks for word in _gemini_words(each))
+    if words:
+        writer, attrs = event.writer, event.attrs
+        ids = (text(each.get("responseId")) for each in chunks if isinstance(each, dict))
+        key = next(filter(None, ids), None) or gemini_key(attrs) or writer.answer()
+        message = ModelMessage("assistant", [{"type": "text", "content": words}])
+        writer.output([message], key, event.at, None, event.text("model"), clock=event.clock)
+
+
+def _gemini_words(response: Any) -> Iterator[str]:
+    """The texts of the first candidate of a response; thoughts are left out."""
+    candidates = response.get("candidates") if isinstance(response, dict) else None
+    first = candidates[0] if isinstance(candidates, list) and candidates else None
+    content = first.get("content") if isinstance(first, dict) else None
+    parts = content.get("parts") if isinstance(content, dict) else None
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, dict) and part.get("thought") is not True:
+            yield text(part.get("text")) or ""
 
 
 def gemini_key(attrs: Attrs) -> str | None:
@@ -224,7 +251,7 @@ def _spent(
         whole=group is not None,
         step=event.text("prompt.id", "prompt_id"),
     )
-    event.write(fact, "model", "cost_usd", *_COUNTS)
+    event.write(fact, "model", "cost_usd", "response_text", *_COUNTS)
 
 
 _COUNTS = (

@@ -94,18 +94,19 @@ def write_details(
 ) -> None:
     """Map a complete model call that was sent as an event."""
     talk = messages.talk(attrs)
-    key = genai.pick(attrs, "response") or writer.answer()
+    gemini = writer.view.tool == "gemini"
+    known = gemini_key(attrs) if gemini else None
+    key = genai.pick(attrs, "response") or known or writer.answer()
     model = genai.model(attrs)
     writer.again(talk.system, at, "system")
     last = writer.input(talk.input, at)
     reasons = genai.finish_reasons(attrs)
     writer.output(talk.output, key, at, last, model, reasons, clock)
-    gemini = writer.view.tool == "gemini"
     spent(
         writer,
         attrs,
         genai.usage(attrs),
-        (gemini_key(attrs) if gemini else None) or key,
+        known or key,
         model,
         at=at,
         clock=clock,
