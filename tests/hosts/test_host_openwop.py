@@ -382,8 +382,12 @@ def test_a_fork_is_refused_where_it_makes_no_sense(host):
     assert beyond["details"] == {"field": "fromSeq", "events": len(host.events(source))}
     assert host.fork("run-nobody", mode="replay").status_code == 404
     branch = host.fork(source, mode="branch", fromSeq=2, runOptionsOverlay={})
-    assert branch.json()["fromSeq"] == 1  # back to where the node began
-    host.until(branch.json()["runId"], "completed")
+    name = branch.json()["runId"]
+    assert branch.json()["fromSeq"] == 2
+    host.until(name, "completed")
+    assert pairs(host.events(name)[:2]) == pairs(host.events(source)[:2])  # fixed history
+    again = [(e["type"], e["payload"].get("attempt")) for e in host.events(name)[2:4]]
+    assert again == [("node.retried", 1), ("node.started", 1)]
 
 
 def test_the_tool_hooks_seam_shows_what_would_be_written(host):

@@ -843,7 +843,8 @@ def test_a_replay_of_an_answered_run_asks_nobody_and_calls_no_model(tmp_path):
                            runOptionsOverlay={"configurable": {"escalationThreshold": 0.1}})  # fmt: skip
         name = branch.json()["runId"]
         host.until(name, "completed")
-        assert (branch.json()["fromSeq"], asked) == (1, 1)
+        assert (branch.json()["fromSeq"], asked) == (3, 1)
+        assert pairs(host.events(name)[1:3]) == pairs(host.events(run)[1:3])
 
 
 def test_replays_of_runs_that_failed_or_were_cancelled_end_as_they_did(tmp_path, host):

@@ -259,6 +259,39 @@ def test_a_run_whose_child_waits_is_not_paused(tmp_path):
         host.until(run, "completed")
 
 
+# Branches.
+
+
+def test_a_branch_keeps_every_event_before_the_one_that_it_is_cut_at(tmp_path):
+    call = {**CALL, "config": {"toolId": "openwop.echo:echo"}}
+    nodes = [{"id": "a", "typeId": "core.noop"}, call, GATE]
+    made = flow("long", nodes, [("a", "call"), ("call", "gate")])
+    with Host(tmp_path / "home", workflows=put(tmp_path / "flows", made)) as host:
+        run = host.start("long")
+        host.until(run, "waiting-approval")
+        host.answer(run, "gate", {"action": "accept"})
+        host.until(run, "completed")
+        events = host.events(run)
+        for start in range(len(events)):
+            fork = host.fork(run, mode="branch", fromSeq=start)
+            assert (fork.status_code, fork.json()["fromSeq"]) == (201, start), fork.text
+            name = fork.json()["runId"]
+            if host.until(name, "waiting-approval", "completed")["status"] != "completed":
+                assert host.answer(name, "gate", {"action": "accept"}).status_code == 200
+            host.until(name, "completed")
+            assert pairs(host.events(name)[:start]) == pairs(events[:start])
+
+
+def test_a_branch_does_not_begin_while_an_agent_waits_for_an_answer(tmp_path):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-agent-low-confidence")
+        host.until(run, "waiting-approval")
+        count = len(host.events(run))
+        refused = host.fork(run, mode="branch", fromSeq=count - 1)
+        assert (refused.status_code, refused.json()["error"]) == (422, "fork_out_of_range")
+        assert host.fork(run, mode="branch", fromSeq=1).status_code == 201
+
+
 # Retries.
 
 

@@ -23,6 +23,7 @@ from tracklog.hosts.openwop.run_limits import CAPS, Limit, nearest_limit
 from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.step import NodeStep
 from tracklog.hosts.openwop.stoppable import StoppableWriter
+from tracklog.hosts.openwop.tools import unknown_end
 
 if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
@@ -316,6 +317,8 @@ class Execution(StoppableWriter):
         recorded = self._recorded_end(node)
         if recorded is not None:
             return self._repeat_all(step, recorded)
+        if self._is_cut_here(step):
+            raise Again(self._begin_again(step))
         self.faithful = self.tape is not None and not is_pure(node)
         outputs = await KINDS[node.type].run(step)
         self.faithful = False
@@ -329,6 +332,28 @@ class Execution(StoppableWriter):
         if failed.is_final:
             return True
         return failures >= int(self.definition.source["settings"].get("maxRetries", 0))
+
+    def _is_cut_here(self, step: NodeStep) -> bool:
+        """Whether a branch was cut off inside this attempt, and has not gone on yet."""
+        fork = self.host.get("fork", {})
+        start = int(fork.get("fromSeq", 0)) if fork.get("mode") == "branch" else 0
+        is_inside = step.started["sequence"] < start == len(self.history)
+        return is_inside and not KINDS[step.node.type].only_asks
+
+    def _begin_again(self, step: NodeStep) -> Body:
+        """Leave the attempt in which a branch was cut off; the node begins again, with its options."""
+        while not self.is_live:
+            self.consume(None)
+        events = self.history[step.started["sequence"] :]
+        ended = {e["payload"]["callId"] for e in events if e["type"] == "agent.toolReturned"}
+        for event in [e for e in events if e["type"] == "agent.toolCalled"]:
+            payload = event["payload"]
+            if payload["callId"] not in ended:
+                place = payload["agentId"], payload["toolId"], payload["callId"]
+                step.returned(*place, unknown_end(payload["toolId"]), None, event)
+        retried = step.emit("node.retried", {"nodeId": step.node.id, "attempt": self.attempt + 1})
+        assert retried is not None
+        return retried
 
     def _over_limit(self, step: NodeStep, failed: NodeFailed) -> NodeFailed:
         """The failure of a node that would be tried again if the run might execute more nodes."""

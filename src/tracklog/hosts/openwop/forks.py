@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tracklog import Body
-from tracklog.hosts.openwop.runlog import new_event
+from tracklog.hosts.openwop.runlog import Snapshot, new_event
 
 
 def started(name: str, event: Body) -> dict[str, Any]:
@@ -24,15 +24,12 @@ def forked(name: str, source: str, start: int, mode: str, status: str) -> dict[s
     return {**data, "status": status, "eventsUrl": f"/runs/{name}/events"}
 
 
-def node_start(events: list[Body], start: int) -> int:
-    """The position of a fork; one inside a node is moved back to the start of that node."""
-    begun: int | None = None
+def open_question(events: list[Body], start: int) -> Body | None:
+    """The question that is open before an event of a run; None if there is none."""
+    snapshot = Snapshot()
     for event in events[:start]:
-        if event["type"] == "node.started" and begun is None:
-            begun = event["sequence"]
-        elif event["type"] in ("node.completed", "node.failed", "node.cancelled"):
-            begun = None
-    return start if begun is None else begun
+        snapshot.apply(event)
+    return snapshot.question
 
 
 def beginning(run: str, events: list[Body], at: str, about: Mapping[str, Any]) -> list[Body]:

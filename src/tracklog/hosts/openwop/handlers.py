@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
+from tracklog import Body
 from tracklog.dialects.openwop.catalog import TYPES
 from tracklog.hosts.openwop.calls import WHOLE_BODY, HostCall, number, text_member, without_null
 from tracklog.hosts.openwop.control import AlreadyResolved, Conflict
@@ -25,7 +26,8 @@ from tracklog.hosts.openwop.exceptions import (
     Unknown,
 )
 from tracklog.hosts.openwop.failures import Failure
-from tracklog.hosts.openwop.forks import forked, started
+from tracklog.hosts.openwop.forks import forked, open_question, started
+from tracklog.hosts.openwop.kinds import KINDS
 from tracklog.hosts.openwop.mock_provider import OPTION, check_provider
 from tracklog.hosts.openwop.options import BODY, OVERLAY, read_options, refuse_unknown
 from tracklog.hosts.openwop.routes import openapi
@@ -157,6 +159,10 @@ class Handlers:
             raise Failure(
                 "fork_out_of_range", f"the source has only {len(source.events)} events", details
             )
+        asked = open_question(source.events, start) if mode == "branch" else None
+        if asked is not None and not self._only_asks(source, asked):
+            text = f"an agent of {asked['nodeId']} waits for an answer there: begin before it asks"
+            raise Failure("fork_out_of_range", text, {"field": "fromSeq"})
         try:
             log, start = await self.engine.starter.fork(
                 source, mode, start, options, call.caller, call.request
@@ -164,6 +170,11 @@ class Handlers:
         except Newer:
             raise Failure("engine_version_mismatch", "this run cannot be executed here") from None
         return call.json(forked(log.name, source.name, start, mode, log.snapshot.status), 201)
+
+    def _only_asks(self, source: RunLog, asked: Body) -> bool:
+        definition = self.engine.workflows.known.get(source.snapshot.workflow)
+        node = definition.nodes.get(asked["nodeId"]) if definition else None
+        return node is not None and KINDS[node.type].only_asks
 
     # Runs are looked at.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracklog.hosts.openwop.definitions import Definition
 from tracklog.hosts.openwop.exceptions import Newer
-from tracklog.hosts.openwop.forks import beginning, forked, node_start, started
+from tracklog.hosts.openwop.forks import beginning, forked, started
 from tracklog.hosts.openwop.kinds import supervisor
 from tracklog.hosts.openwop.options import RunOptions, inherited
 from tracklog.hosts.openwop.requests import Request
@@ -112,8 +112,6 @@ class Starter:
         if definition is None or int(old.get("engine", 0)) > ENGINE:
             raise Newer
         events = list(source.events)
-        if mode == "branch":
-            start = node_start(events, start)
         name = f"run-{uuid.uuid4()}"
         log = RunLog(name)
         engine.leases.take(log.run)

@@ -78,6 +78,8 @@ class NodeKind:
     """Called with the recorded outputs when an execution is repeated from the log."""
     is_pure: bool = False
     """Whether a replay executes it again: its result depends on no person, model or tool."""
+    only_asks: bool = False
+    """Whether it only asks a question, by its configuration alone: a branch goes on inside it."""
     requires: tuple[str, ...] = ()
     """Runtime capabilities without which it is not executed; this host provides none."""
 

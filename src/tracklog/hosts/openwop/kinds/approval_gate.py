@@ -152,4 +152,5 @@ kind = NodeKind(
     run=run,
     config=frozenset({"title", "description", "actions", "timeoutMs", *ASKED}),
     check=check,
+    only_asks=True,
 )

@@ -79,4 +79,5 @@ kind = NodeKind(
     run=run,
     config=frozenset({"questions", "timeoutMs"}),
     check=check,
+    only_asks=True,
 )

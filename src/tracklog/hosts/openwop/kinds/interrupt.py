@@ -68,4 +68,5 @@ kind = NodeKind(
     run=run,
     config=frozenset({"kind", "data", "resumeSchema", "timeoutMs", *DATA}),
     check=check,
+    only_asks=True,
 )
