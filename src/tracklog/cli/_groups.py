@@ -38,6 +38,7 @@ GROUPS = (
         "answer an agent that waits for a person, and mark runs",
         ("inbox", "answer", "mark", "marks"),
     ),
+    VerbSection("Details", "the answers behind single panels of the console", ()),
     VerbSection("Check", "check lines against the formats", ("check", "dialects", "schema")),
     VerbSection("Export", "take runs and large values out", ("export", "convert", "blob")),
     VerbSection(
@@ -52,7 +53,7 @@ GROUPS = (
 )  # fmt: skip  # a table
 
 
-QUESTIONS = "Look"
+QUESTIONS = "Details"
 """The group of a question's verb that is not in the table."""
 
 
