@@ -535,6 +535,15 @@ def test_a_member_of_a_request_that_nobody_knows_is_refused(tmp_path, prefix, pa
         assert len(runs) == 1  # no run was begun
 
 
+@pytest.mark.parametrize("path", ["/v1/runs", "/runs"])
+def test_a_member_that_is_there_twice_is_refused(tmp_path, path):
+    twice = b'{"workflowId": "conformance-noop", "workflowId": "conformance-failure"}'
+    with Host(tmp_path) as host:
+        response = host.http.post(path, content=twice)
+        assert (response.status_code, response.json()["error"]) == (400, "validation_error")
+        assert response.json()["details"] == {"field": "workflowId"}
+
+
 def test_a_webhook_of_version_2_is_of_the_tenant_of_its_key(tmp_path):
     body = {"url": "https://93.184.216.34/x", "events": ["run.failed"], "tenantId": "t"}
     with Host(tmp_path) as host:

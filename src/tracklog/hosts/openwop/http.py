@@ -46,8 +46,8 @@ DISCOVERY = "/.well-known/openwop"
 LONGEST_KEY = 256
 KEY_OF_V2 = re.compile(r"[A-Za-z0-9._~-]{22,128}")
 _LATER = {"Retry-After": "5"}
-LONG_NUMBER, LONGEST_INTEGER = re.compile(rb"[0-9]{19}"), 20
-"""Digits that may be a number of more than 64 bits, and the digits of the longest that is not."""
+LONGEST_INTEGER = 20
+"""The digits of the longest number of 64 bits."""
 Endpoint = Callable[[HostCall], Awaitable[Response | None]]
 
 
@@ -340,9 +340,19 @@ def _body(raw: bytes) -> dict[str, Any]:
     if raw.count(b"[") + raw.count(b"{") > DEEPEST and is_deep(body):
         text = f"the body has more than {DEEPEST} levels of objects and lists"
         raise Failure("validation_error", text, WHOLE_BODY)
-    if LONG_NUMBER.search(raw):
-        json.loads(raw, parse_int=_integer)  # orjson makes a float of such a number
+    # orjson makes a float of a long number, and takes the last of two members with one name.
+    json.loads(raw.strip() or b"{}", parse_int=_integer, object_pairs_hook=_members)
     return body
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        name = next(each for each in names if names.count(each) > 1)
+        text = f"the body has the member {name[:50]!r} twice"
+        raise Failure("validation_error", text, {"field": name})
+    return found
 
 
 def _integer(text: str) -> int:
