@@ -167,7 +167,7 @@ def test_an_error_reaches_the_model_with_its_reason_and_what_to_do(home, mode):
         "runs: `status` cannot be 'happy'; allowed are: waiting, failed, lost, working, done"
     )
     assert texts[3][1] == "why: `seq` is missing"
-    assert texts[4][1].startswith("search: `limit` should be a integer"), texts[4]
+    assert texts[4][1].startswith("search: `limit` should be an integer"), texts[4]
     assert texts[5][1] == "runs: `limit` should be greater than or equal to 1; it is 0"
 
 

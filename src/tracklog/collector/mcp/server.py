@@ -163,7 +163,8 @@ def _faults(tool: str, error: ValidationError) -> str:
             allowed = limits["expected"].replace(" or ", ", ").replace("'", "")
             words[name] = f"`{name}` cannot be {each['input']!r}; allowed are: {allowed}"
         else:
-            reason = each["msg"].removeprefix("Input ").replace("valid ", "")
+            reason = each["msg"].removeprefix("Input ")
+            reason = reason.replace("a valid integer", "an integer").replace("valid ", "")
             words[name] = f"`{name}` {reason}; it is {each['input']!r}"
     return f"{tool}: {'; '.join(words.values())}"
 
