@@ -7,6 +7,7 @@ leases, a folder, transcripts and tapes here. The questions of the command line 
 """
 
 import builtins
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from io import BytesIO
@@ -234,7 +235,7 @@ class Log:
         from tracklog.answers.costs import costs  # noqa: PLC0415
 
         self._catch_up()
-        return costs(self.home, by)
+        return costs(self.home, by, newest=sys.maxsize, limit=sys.maxsize)
 
     def why(self, run: str, seq: int) -> "WhyAnswer":
         """What led to a record, from the prompt on, and what it caused."""

@@ -4,7 +4,7 @@ import tempfile
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, permutations
 from zoneinfo import ZoneInfo
 
 import orjson
@@ -21,7 +21,10 @@ from tracklog.answers._series_query import METRICS
 from tracklog.answers.buckets import BUCKETS, cut, minute_of, time_of
 from tracklog.answers.buckets import zone as zone_of
 from tracklog.answers.costs import costs
+from tracklog.answers.duplicates import same_conversation
+from tracklog.answers.spends import price_by
 from tracklog.dialects import tracklog as native
+from tracklog.folds import costs as costs_fold
 from tracklog.folds import series as series_fold
 from tracklog.home.home import Home
 from tracklog.journal.frame import stamp
@@ -155,6 +158,66 @@ def test_an_hour_has_what_its_spends_come_to(journal):
             [quick] = ask(home, "hours", count=1, now=now)
             spent = {name: getattr(row, name) for name in names}
             assert {name: quick[name] for name in names} == pytest.approx(spent), now
+
+
+WAYS = ("all", "agent", "model", "provider", "project")
+
+
+@settings(max_examples=15, deadline=None)
+@given(journals())
+def test_costs_from_the_sums_of_the_index_are_those_of_every_spend(journal):
+    """By any one or two names, and in every field, however many runs record a spend."""
+    with tempfile.TemporaryDirectory() as folder, made(folder, journal) as home:
+        home.index.catch_up()
+        every = [state for _, state in home.index.states("costs")]
+        projects = {key: state.cwd for key, state in home.index.states("runs")}
+        left, price = same_conversation(home.index), price_by(prices.load(home.path))
+        for names in [*([way] for way in WAYS), *map(list, permutations(WAYS[1:], 2))]:
+            slow = costs_fold.answer(every, *names, price=price, duplicates=left, projects=projects)
+            assert ask(home, "costs", by=names) == slow, names
+
+
+def test_costs_of_a_run_with_several_models_agents_and_providers_count_it_once_each(tmp_path):
+    facts = [
+        ("r", "03T10:00:00", Spent(model="a", cost_usd=1.0, agent="x", provider="p")),
+        ("r", "03T11:00:00", Spent(model="b", cost_usd=1.0, agent="x", provider="p")),
+        ("r", "04T10:00:00", Spent(model="a", cost_usd=1.0, agent="y", provider="q")),
+        ("s", "04T10:00:00", Spent(model="a", cost_usd=1.0, agent="x", provider="q")),
+    ]
+    with recorded(tmp_path, facts) as home:
+
+        def runs(*by, **more):
+            rows = ask(home, "costs", by=by, tz="UTC", **more)
+            return {(row["begin"], row["of"], row["also_of"]): row["runs"] for row in rows}
+
+        assert runs("all") == {(None, None, None): 2}
+        assert runs("model") == {(None, "a", None): 2, (None, "b", None): 1}
+        assert runs("agent", "provider") == {
+            (None, "x", "p"): 1, (None, "x", "q"): 1, (None, "y", "q"): 1
+        }  # fmt: skip  # one table
+        assert runs("day") == {("2026-05-03", None, None): 1, ("2026-05-04", None, None): 1}
+        assert runs("all", since="2026-05-04") == {(None, None, None): 1}
+        assert runs("all", limit=0) == {}
+        assert [row["of"] for row in ask(home, "costs", by="model", after=1)] == ["b"]
+        assert [row["of"] for row in ask(home, "costs", newest=1)] == ["tracklog:s"]
+
+
+def test_a_spend_that_two_runs_record_is_in_the_sums_once(tmp_path):
+    told = [("r", "k", 1), ("s", "k", 7), ("s", "own", 1), ("t", "k", 1)]
+    with Home(tmp_path, durability="os") as home:
+        lines = [
+            line(n, Spent(model="m", agent=run, key=key, usage={"output_tokens": tokens}), run)
+            for n, (run, key, tokens) in enumerate(told)
+        ]
+        for each in lines:  # one by one: what was added is taken out again later
+            home.intake.admit([each], "tracklog")
+            home.index.catch_up()
+        rows = {row["of"]: row for row in ask(home, "costs", by="agent")}
+        assert {of: (row["runs"], row["output_tokens"]) for of, row in rows.items()} == {
+            "r": (1, 7), "s": (1, 1)
+        }  # fmt: skip  # one table
+        [row] = ask(home, "costs", by="model")
+        assert (row["runs"], row["spends"], row["output_tokens"]) == (2, 2, 8)
 
 
 def test_an_hour_with_spends_of_every_kind(tmp_path):

@@ -59,13 +59,20 @@ class SeriesQuery:
     def label(self) -> str:
         """The field of a cell that is the name of a row; a checkpoint stands where tools do."""
         by = "tool" if self.by == "checkpoint" else self.by
+        if by == "tool" and self.kind == "spends":
+            return ""  # a provider stands where tools do
         return by if by in LABELS else ""
 
     @property
     def bands(self) -> tuple[int, ...] | None:
         """The classes of input that are priced apart, where a home's own prices have others."""
-        thresholds = self.prices.thresholds if self.metric == "cost" else set()
-        return None if thresholds.issubset(series_fold.BANDS) else tuple(sorted(thresholds))
+        return bands_of(self.prices) if self.metric == "cost" else None
+
+
+def bands_of(prices: Prices) -> tuple[int, ...] | None:
+    """The classes of input that are priced apart; None where they are those of the index."""
+    thresholds = prices.thresholds
+    return None if thresholds.issubset(series_fold.BANDS) else tuple(sorted(thresholds))
 
 
 class CellSum:

@@ -1,13 +1,13 @@
 """What was spent, in the cells of a series: tokens by kind, and costs by the list of prices."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
 from tracklog.answers._series_query import TOKEN_KINDS, CellSum, SeriesQuery
 from tracklog.answers.buckets import minute_of
-from tracklog.answers.prices import Prices, total
+from tracklog.answers.prices import Cost, Prices, total
 from tracklog.answers.totals import Spans, Where, totals
 from tracklog.folds import series as series_fold
 from tracklog.index.indexes import Total
@@ -17,9 +17,9 @@ _COLUMN = {name: n for n, name in enumerate(series_fold.SPENDS)}
 
 def spends(query: SeriesQuery, spans: Spans, where: Where) -> Iterator[tuple[int, str, CellSum]]:
     """What was spent, with its price: the names of the rows are models wherever prices are needed."""
-    if query.where.get("outcome"):
-        return
-    parts, days, places = _by_price(spans, query.prices)
+    if query.where.get("outcome") or query.where.get("tool"):
+        return  # no spend has either
+    parts, days, places = by_price(spans, query.prices)
     by = query.label
     for model, rows in _by_model(query, parts, by, where):
         for row in rows:
@@ -51,7 +51,7 @@ def _hull(spans: Spans) -> tuple[int, int]:
     return spans[0][0], spans[-1][1]
 
 
-def _by_price(spans: Spans, prices: Prices) -> tuple[list[tuple[int, int]], list[str], list[int]]:
+def by_price(spans: Spans, prices: Prices) -> tuple[list[tuple[int, int]], list[str], list[int]]:
     """Spans cut where a price changes; the day of each; and the number of the span it is a part of."""
     changes = sorted(_midnight(day) for day in prices.days)
     parts, days, places = [], [], []
@@ -76,14 +76,26 @@ def _price(each: CellSum, query: SeriesQuery, model: str | None, day: str, row: 
     if flags & series_fold.COST:
         each.priced = True
         return
-    price = query.prices.at(model, day)
-    if price is None or not flags & (series_fold.INPUT | series_fold.OUTPUT):
+    cost = listed_cost(query.prices, query.bands, model, day, row)
+    if cost is None:
         each.bounded = True
         return
-    bands = query.bands or series_fold.BANDS
-    if price.above and series_fold.band(price.above[0] + 1, bands) <= flags >> 4:
+    each.computed, each.priced = cost.amount, True
+    each.bounded |= not cost.complete
+
+
+def listed_cost(
+    prices: Prices, bands: Sequence[int] | None, model: str | None, day: str, row: Total
+) -> Cost | None:
+    """What spends without a reported cost come to by the list; None where it has no price."""
+    amounts, flags = row.amounts, row.part
+    price = prices.at(model, day)
+    if price is None or not flags & (series_fold.INPUT | series_fold.OUTPUT):
+        return None
+    number = flags >> series_fold.BAND
+    if price.above and (series_fold.band(price.above[0] + 1, bands or series_fold.BANDS) <= number):
         price = price.above[1]
-    cost = total(
+    return total(
         price,
         fresh=amounts[_COLUMN["fresh"]],
         fresh_and_written=amounts[_COLUMN["fresh_and_written"]],
@@ -93,8 +105,6 @@ def _price(each: CellSum, query: SeriesQuery, model: str | None, day: str, row: 
         output=amounts[_COLUMN["output_tokens"]],
         complete=flags & 3 == series_fold.INPUT | series_fold.OUTPUT,
     )
-    each.computed, each.priced = cost.amount, True
-    each.bounded |= not cost.complete
 
 
 def _kinds(query: SeriesQuery, row: Total, each: CellSum) -> Iterator[tuple[str, CellSum]]:

@@ -1,11 +1,13 @@
 """Costs: tokens and money per run, project, agent, model or provider."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import islice
 
-from tracklog.answers import Question, key_of, now_of, one_of, text
+from tracklog.answers import Question, after, key_of, limit, newest, now_of, one_of, text
+from tracklog.answers._cost_sums import LABELS, Begin, cost_sums
 from tracklog.answers.buckets import time_of, zone
 from tracklog.answers.duplicates import same_conversation
 from tracklog.answers.prices import load
@@ -18,6 +20,10 @@ from tracklog.index.indexer import Indexer
 from tracklog.model.errors import BadQuery
 
 BY = ("run", "project", "agent", "model", "provider", "day", "week", "month", "all")
+NEWEST = 500
+"""The runs whose costs are listed by run unless asked otherwise: those that were recorded last."""
+LIMIT = 2000
+"""The rows that are listed unless asked otherwise."""
 BUCKETS = ("day", "week", "month")
 """What costs can be added up by beside a name."""
 
@@ -33,6 +39,7 @@ class CostRow:
     also_of: str | None
     """The second name, where costs are by two."""
     runs: int
+    """The runs that spent it. Within a time, those that did so first within it; by run, it is 1."""
     spends: int
     calls: int
     input_tokens: int | None
@@ -59,6 +66,9 @@ def costs(
     until: str = "now",
     tz: str | None = None,
     run: str | None = None,
+    newest: int = NEWEST,
+    after: int = 0,
+    limit: int = LIMIT,
     *,
     now: str | None = None,
     in_time: bool = False,
@@ -66,34 +76,74 @@ def costs(
     """What was spent, the most expensive first; from list prices where no cost was reported.
 
     By day, week or month the first of them comes first. With `run`, only what that run itself spent.
-    With `in_time`, without what was recorded more than an hour after it was spent.
+    By run, only what so many runs spent that were recorded last. With `in_time`, without what was
+    recorded more than an hour after it was spent.
     """
     names, bucket = _names(by)
     asked_at = datetime.fromtimestamp((epoch_ms(now_of(home, now)) or 0) / 1000, zone(tz))
+    first = None if since is None else time_of(since, asked_at).timestamp() * 1000
+    last = None if until == "now" else time_of(until, asked_at).timestamp() * 1000
+    begin = _begin(bucket, asked_at)
     with gc_paused():
-        price = price_by(load(home.path))
-        within = None if run is None else {key_of(home, run)}
-        spends = _all_spends(home.index) if within is None else spends_of(home.index, within)
-        projects = None
-        if "project" in names:
-            projects = {key: state.cwd for key, state in home.index.states("runs")}
-        begin = _begin(since, until, bucket, asked_at)
-        rows = costs_fold.answer(
-            spends.states,
-            by=names[0],
-            then=names[1] if len(names) > 1 else None,
-            within=within,
-            price=price,
-            duplicates=spends.duplicates,
-            projects=projects,
-            begin=begin,
-            in_time=in_time,
-        )
-    return [CostRow(**row) for row in rows]
+        prices = load(home.path)
+        if run is None and {*names} <= {*LABELS, "all"} and not (in_time and since):
+            sums = cost_sums(home.index, prices, names, first, last, begin, in_time=in_time)
+            rows = costs_fold.in_order(
+                {"begin": of or None, "of": one, "also_of": other, **each.row()}
+                for (of, one, other), each in sums.items()
+            )
+        else:
+            spends, within = _spends(home, names, run, newest, first if in_time else None)
+            rows = costs_fold.answer(
+                spends.states,
+                by=names[0],
+                then=names[1] if len(names) > 1 else None,
+                within=within,
+                price=price_by(prices),
+                duplicates=spends.duplicates,
+                projects=_projects(home.index, spends) if "project" in names else None,
+                begin=_within(first, last, begin),
+                in_time=in_time,
+            )
+    return [CostRow(**row) for row in islice(islice(rows, after, None), limit)]
 
 
-def _all_spends(index: Indexer) -> Spends:
-    return Spends([state for _, state in index.states("costs")], same_conversation(index))
+def _spends(
+    home: Home, names: Sequence[str], run: str | None, newest: int, since: float | None
+) -> tuple[Spends, Collection[str] | None]:
+    """The spends to be added up one by one, and the runs of which they are; None for all runs."""
+    index = home.index
+    if run is not None:
+        within = {key_of(home, run)}
+        return spends_of(index, within), within
+    if since is not None:
+        runs = _recorded_since(index, since)
+    elif "run" in names:
+        runs = {key for key, _ in index.newest_stored("runs", newest)}
+        runs = runs if len(runs) == newest else None
+    else:
+        runs = None
+    if runs is None:
+        return Spends([state for _, state in index.states("costs")], same_conversation(index)), None
+    spends = spends_of(index, runs, runs)
+    return spends, runs - spends.duplicates.keys()
+
+
+def _recorded_since(index: Indexer, since: float) -> set[str] | None:
+    """The runs with a record since a time; None for all runs."""
+    count = 1000
+    while True:
+        runs = index.newest("runs", count)
+        if len(runs) < count:
+            return None
+        if (epoch_ms(runs[-1][1].last_received) or 0) < since:
+            return {key for key, state in runs if (epoch_ms(state.last_received) or 0) >= since}
+        count *= 4
+
+
+def _projects(index: Indexer, spends: Spends) -> dict[str, str | None]:
+    runs = {f"{each.family}:{each.run}" for each in spends.states}
+    return {key: state.cwd for key, state in index.load("runs", runs).items()}
 
 
 def _names(by: str | Sequence[str]) -> tuple[list[str], str | None]:
@@ -109,12 +159,10 @@ def _names(by: str | Sequence[str]) -> tuple[list[str], str | None]:
     return names or ["all"], times[0] if times else None
 
 
-def _begin(
-    since: str | None, until: str, bucket: str | None, now: datetime
-) -> Callable[[int], str | None]:
-    """When the day, week or month of a time began; None for a time that was not asked for."""
-    first = None if since is None else time_of(since, now).timestamp() * 1000
-    last = None if until == "now" else time_of(until, now).timestamp() * 1000
+def _begin(bucket: str | None, now: datetime) -> Begin | None:
+    """When the day, week or month of a time began, where costs are by one."""
+    if bucket is None:
+        return None
 
     @cache
     def begun(quarter: int) -> str:
@@ -124,12 +172,20 @@ def _begin(
             day -= timedelta(days=day.weekday())
         return (day.replace(day=1) if bucket == "month" else day).isoformat()
 
-    def begin(at_ms: int) -> str | None:
+    return lambda at_ms: begun(at_ms // QUARTER)
+
+
+def _within(
+    first: float | None, last: float | None, begin: Begin | None
+) -> Callable[[int], str | None]:
+    """The same for a time that was asked for, else None."""
+
+    def within(at_ms: int) -> str | None:
         if (first is not None and at_ms < first) or (last is not None and at_ms >= last):
             return None
-        return begun(at_ms // QUARTER) if bucket else ""
+        return begin(at_ms) if begin else ""
 
-    return begin
+    return within
 
 
 QUARTER = 900_000
@@ -155,6 +211,9 @@ question = Question(
         text("until", "Until when: `now`, `today`, a day or a time.", default="now"),
         text("tz", "The time zone in which days begin, such as Europe/Zurich; else the local one."),
         text("run", "Only what this run itself spent."),
+        replace(newest(NEWEST), about="By run, only what this many runs spent, recorded last."),
+        after("rows"),
+        limit(LIMIT),
     ),
     refusals={404: "There is no such run."},
     examples=(
@@ -165,5 +224,6 @@ question = Question(
         "costs --by day,model --since -7d",
         "costs --by model,project --since yesterday --until today",
         "costs --run agent-coder-1 --by model",
+        "costs --all                      (every run that was ever recorded)",
     ),
 )

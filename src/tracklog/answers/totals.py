@@ -7,10 +7,11 @@ counted are taken out of them, and a spend that several runs record is left in t
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
+from typing import Any
 
 from tracklog.answers.duplicates import same_conversation
 from tracklog.answers.related import read_spends
-from tracklog.folds import MARK, costs, series
+from tracklog.folds import MARK, MINUTE, costs, series
 from tracklog.folds._cells import Cell, RunNames, cell_of
 from tracklog.index.indexer import Indexer
 from tracklog.index.indexes import NO_FILTER, Total
@@ -33,18 +34,20 @@ def totals(
 ) -> list[Total]:
     """The sums of the cells of a kind, for each span of minutes, name and part.
 
-    One name and part may have several rows in a span, some of them negative. With `bands`, the parts
+    `by` may be several fields with commas between them; then the name is several, with `MARK`
+    between them. One name and part may have several rows in a span, some of them negative. With `bands`, the parts
     of spends are of these; the index has sums for its own bands only, so every spend is read.
     """
     if bands is not None and kind == "spends":
         rows, cells = [], _all_spends(index, bands)
     else:
         rows, cells = index.totals(kind, spans, by=by, where=where), _corrections(index, kind)
+    fields = by.split(",") if by else []
     for cell, amounts in cells:
         if all(getattr(cell, name) in wanted for name, wanted in where.items()):
             span = _span(spans, cell.minute)
             if span is not None:
-                name = str(getattr(cell, by)) if by else ""
+                name = MARK.join(getattr(cell, each) for each in fields)
                 rows.append(Total(span, name, cell.part, tuple(amounts)))
     return rows
 
@@ -73,7 +76,7 @@ def _corrections(index: Indexer, kind: str) -> Iterator[tuple[Cell, Sequence[int
         return  # a verdict counts in every run that records it
     left = same_conversation(index)
     runs = set(left)
-    if kind in ("spends", "unreported"):
+    if kind in ("spends", "spenders", "unreported"):
         runs |= {run for row in index.shared("costs") for run in row}
     known = {run: index.cells(_FOLDS.get(kind, "series"), run) for run in runs}
     for run, cells in known.items():
@@ -81,10 +84,32 @@ def _corrections(index: Indexer, kind: str) -> Iterator[tuple[Cell, Sequence[int
             for key, amounts in cells.amounts.items():
                 if key.startswith(f"{kind}{MARK}"):
                     yield cell_of(key, cells.names), [-amount for amount in amounts]
-    if kind == "spends":
-        spends = costs.counted(read_spends(index, runs), left)
-        for spend in spends:
-            run = f"{spend.family}:{spend.run}"
-            if run in runs and run not in left:
-                key, amounts = series.spend_cell(_FIELDS(spend))
-                yield cell_of(key, known[run].names), amounts
+    if kind in ("spends", "spenders"):
+        counted = [
+            (f"{spend.family}:{spend.run}", _FIELDS(spend))
+            for spend in costs.counted(read_spends(index, runs), left)
+        ]
+        own = [(run, spend) for run, spend in counted if run in runs and run not in left]
+        again = _spend_cells(own) if kind == "spends" else _spender_cells(own)
+        for run, key, added in again:
+            yield cell_of(key, known[run].names), added
+
+
+Spends = Sequence[tuple[str, Sequence[Any]]]
+"""By run, the fields of its spends."""
+
+
+def _spend_cells(spends: Spends) -> Iterator[tuple[str, str, Sequence[int]]]:
+    for run, spend in spends:
+        yield run, *series.spend_cell(spend)
+
+
+def _spender_cells(spends: Spends) -> Iterator[tuple[str, str, Sequence[int]]]:
+    firsts: dict[str, dict[tuple[str, ...], int]] = {}
+    for run, spend in spends:
+        names, minute = series.spender_names(spend), spend[0] // MINUTE
+        known = firsts.setdefault(run, {})
+        known[names] = min(known.get(names, minute), minute)
+    for run, of in firsts.items():
+        for key, amounts in series.spender_cells(of).items():
+            yield run, key, amounts

@@ -1,5 +1,6 @@
 """`tracklog costs`: tokens and money by model, day, agent or run."""
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -32,6 +33,7 @@ def _show(rows: "list[CostRow]", call: _question.QuestionCall) -> None:
         *(_of(each, nth, call.names) for nth, each in enumerate(dict.fromkeys(names))),
     ]
     _table.put(rows, columns, "no spend was recorded; `tracklog runs` shows what was recorded")
+    _put_more(rows, call)
     if any(row.computed_usd is not None for row in rows):
         own = call.path / prices.OWN
         before = f"the prices in {terminal.printable(str(own))}, else by " if own.exists() else ""
@@ -42,6 +44,16 @@ def _show(rows: "list[CostRow]", call: _question.QuestionCall) -> None:
         some = ", ".join(map(terminal.printable, unpriced))
         place = terminal.printable(str(call.path / prices.OWN))
         click.echo(f"no price is known for {some}; set one in {place}", err=True)
+
+
+def _put_more(rows: "list[CostRow]", call: _question.QuestionCall) -> None:
+    newest, by = call.parameters["newest"], call.parameters["by"] or ("run",)
+    is_bounded = "run" in by and not (call.parameters["all"] or call.parameters["run"])
+    if is_bounded and len(call.home.index.newest_stored("runs", newest)) == newest:
+        sys.stdout.flush()
+        click.echo(f"of the {newest:,} runs recorded last; --all adds up all of them", err=True)
+    else:
+        _question.put_more(rows, call)
 
 
 def _spent(row: "CostRow") -> float:
@@ -71,4 +83,4 @@ def _of(by: str, nth: int, names: _table.RunNames) -> _table.Column:
 
 
 _NOTES = f"{_table.MONEY}\n\n\b\nYour own prices go into prices.json in the home: see docs/how-to/see-what-it-cost.md."
-command = _question.verb("costs", _show, notes=_NOTES)
+command = _question.verb("costs", _show, _question.all_option, notes=_NOTES)

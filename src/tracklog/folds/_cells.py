@@ -38,7 +38,7 @@ class Cells(NamedTuple):
     """By `cell_key`; a list is replaced, never changed, so that two of these can be compared."""
 
 
-MOST_AMOUNTS = 14
+MOST_AMOUNTS = 15
 """A cell has so many amounts at most."""
 AMOUNTS = {"calls": 3, "spends": MOST_AMOUNTS}
 """How many amounts the cells of a kind have; all others have one."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tracklog.folds import Position, add, integer, text_of
+from tracklog.folds import LATE, Position, add, epoch_ms, integer, text_of
 from tracklog.model.fact import Spent
 
 TOKENS = (
@@ -47,6 +47,11 @@ def greater(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
 def spend_name(position: Position, fact: Spent) -> str:
     """Spends with one key are one spend; without a key it is the record's own."""
     return f"#{position.seq}" if fact.key is None else f"={text_of(fact.key)}"
+
+
+def is_late(position: Position, at_ms: int) -> bool:
+    """Whether a spend was recorded long after it was made, as by an import."""
+    return (epoch_ms(position.received) or 0) - at_ms > LATE * 1000
 
 
 def sum_of(spent: Iterable[list[Any]], loose: Mapping[str, int]) -> Mapping[str, int]:

@@ -5,20 +5,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracklog.folds import (
-    LATE,
     MOST,
     Fold,
     Position,
     Sums,
     add,
-    epoch_ms,
     integer,
     name_text,
     number,
     row_key,
     when,
 )
-from tracklog.folds._spends import DOLLAR, TOKENS, amounts, greater, spend_name
+from tracklog.folds._spends import DOLLAR, TOKENS, amounts, greater, is_late, spend_name
 from tracklog.model.errors import UnknownName
 from tracklog.model.fact import Spent
 
@@ -57,7 +55,7 @@ def step(state: State, position: Position, fact: Spent) -> State:
         state.family, state.run, state.seq = position.family, position.run, position.seq
         state.key, state.at_ms = spend_name(position, fact), when(position)
         state.writer = position.writer
-        state.late = (epoch_ms(position.received) or 0) - state.at_ms > LATE * 1000
+        state.late = is_late(position, state.at_ms)
     elif not greater(known, state.amounts):
         return state
     state.agent, state.model = (
@@ -125,12 +123,16 @@ def answer(
             if (row := rows.get(of)) is None:
                 row = rows[of] = _empty()
             _add(row, state, price)
-    costs = [
+    return in_order(
         {"begin": since or None, "of": of, "also_of": second, **_row(row)}
         for (since, of, second), row in rows.items()
-    ]
+    )
+
+
+def in_order(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of costs, the most expensive first; by time, the first of them first."""
     return sorted(
-        costs,
+        rows,
         key=lambda row: (
             row["begin"] or "",
             -(row["cost_usd"] or 0) - (row["computed_usd"] or 0),

@@ -14,6 +14,7 @@ from typing import Any
 
 from tracklog.folds import (
     MARK,
+    MINUTE,
     Fold,
     Position,
     add,
@@ -30,7 +31,7 @@ from tracklog.folds import (
 )
 from tracklog.folds._calls import Call, join_call
 from tracklog.folds._cells import Cells, cell_key
-from tracklog.folds._spends import amounts, greater, spend_name
+from tracklog.folds._spends import amounts, greater, is_late, spend_name
 from tracklog.model.fact import (
     Answered,
     Asked,
@@ -49,9 +50,9 @@ CALLS = ("calls", "failures", "open")
 SPENDS = (
     "spends", "calls", "input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens",
     "reasoning_tokens", "total_tokens", "cost", "fresh", "fresh_and_written", "longer", "lower",
-    "upper",
+    "upper", "tool_tokens",
 )  # fmt: skip  # one row
-"""The amounts of a cell of the kind `spends`: `fresh` is input that no cache had, `longer` what is
+"""The amounts of a cell of the kind `spends`, whose tool is the provider: `fresh` is input that no cache had, `longer` what is
 written to a cache for an hour; `lower` and `upper` count the spends that are only a bound."""
 RESULTS = ("pass", "fail", "warn")
 BANDS = (0, 32_000, 64_000, 100_000, 128_000, 200_000, 256_000, 272_000, 512_000, 1_000_000)
@@ -59,8 +60,20 @@ BANDS = (0, 32_000, 64_000, 100_000, 128_000, 200_000, 256_000, 272_000, 512_000
 on it."""
 NEXT = "\n"
 """Stands between the models whose costs a run does not report: the tool of its cell `unreported`."""
-INPUT, OUTPUT, COST, READ = 1, 2, 4, 8
-"""In the part of a spend: that its input, its output, its cost are known, and that a cache was read."""
+KNOWN = (
+    "input_tokens", "output_tokens", "cost", "cached_tokens", "cache_write_tokens",
+    "reasoning_tokens", "tool_tokens", "total_tokens",
+)  # fmt: skip  # one row
+"""The part of a spend has a bit for each of these that is known,"""
+INPUT, OUTPUT, COST = 1, 2, 4
+READ, LATE = 1 << len(KNOWN), 2 << len(KNOWN)
+"""one for a cache that was read, and one for a spend that was recorded long after it was made,"""
+BAND = len(KNOWN) + 2
+"""and above these bits the number of its band."""
+SPENDERS: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2))
+"""A run has a cell of the kind `spenders` for each agent, model and provider that it spent under,
+at the first time. Its part has a bit for each of these choices of the three names: whether the
+run spent nothing before under the chosen ones, so that runs can be counted by any of them."""
 
 
 @dataclass(slots=True)
@@ -84,6 +97,9 @@ class State:
     """The last spend that has neither key nor group: only its own record can repeat it."""
     writers: dict[str, list[int]] = field(default_factory=dict)
     """By writer, what the spends without a group come to."""
+    spenders: dict[str, list[int]] = field(default_factory=dict)
+    """By agent, model and provider, how many spends without a group there are, and the first
+    minute."""
     unreported: dict[str, int] = field(default_factory=dict)
     """By model, how many spends have no reported cost."""
     spent_ms: int | None = None
@@ -239,9 +255,14 @@ def _answer(state: State, position: Position, fact: Answered) -> None:
         _count(state, "waits", position, agent, bucket(took * 1000))
 
 
-SPEND = ("at_ms", "agent", "model", "bound", "calls", "amounts", "group", "whole", "writer")
+SPEND = (
+    "at_ms", "agent", "model", "bound", "calls", "amounts", "group", "whole", "writer", "provider",
+    "late",
+)  # fmt: skip  # one row
 """The fields of a spend."""
-_AT, _AGENT, _MODEL, _BOUND, _CALLS, _AMOUNTS, _GROUP, _REPLACES, _WRITER = range(len(SPEND))
+(
+    _AT, _AGENT, _MODEL, _BOUND, _CALLS, _AMOUNTS, _GROUP, _REPLACES, _WRITER, _PROVIDER, _LATE,
+) = range(len(SPEND))  # fmt: skip  # one row
 
 
 def _spend(state: State, position: Position, fact: Spent) -> None:
@@ -250,18 +271,20 @@ def _spend(state: State, position: Position, fact: Spent) -> None:
     before = state.spent.get(name)
     if before is not None and not greater(known, before[_AMOUNTS]):
         return
-    agent, model = name_text(fact.agent), name_text(fact.model)
+    agent, model, provider = name_text(fact.agent), name_text(fact.model), name_text(fact.provider)
     at, writer = when(position), position.writer
+    late = is_late(position, at)
     if before is not None:
         at, agent, model = before[_AT], agent or before[_AGENT], model or before[_MODEL]
-        writer = before[_WRITER]
+        writer, provider, late = before[_WRITER], provider or before[_PROVIDER], before[_LATE]
         if before[_GROUP] is None:
             _add_spend(state, before, -1)
     else:
         state.spent_ms = at if state.spent_ms is None else min(at, state.spent_ms)
     _note_model(state, before, -1)
     bound, group = name_text(fact.bound), name_text(fact.group)
-    spend = [at, agent, model, bound, integer(fact.calls), known, group, fact.whole is True, writer]
+    calls, replaces = integer(fact.calls), fact.whole is True
+    spend = [at, agent, model, bound, calls, known, group, replaces, writer, provider, late]
     if fact.key is None and group is None and name != state.last_spent:
         state.spent.pop(state.last_spent, None)
         state.last_spent = name
@@ -277,6 +300,33 @@ def _add_spend(state: State, spend: list[Any], one: int) -> None:
     state.writers[spend[_WRITER]] = [
         total + one * amount for total, amount in zip(totals, _compared(spend), strict=True)
     ]
+    names, minute = MARK.join(spender_names(spend)), spend[_AT] // MINUTE
+    count, first = state.spenders.get(names, (0, minute))
+    if count + one:
+        state.spenders[names] = [count + one, min(first, minute)]
+    else:
+        del state.spenders[names]
+
+
+def spender_names(spend: Sequence[Any]) -> tuple[str, str, str]:
+    """The agent, the model and the provider of a spend."""
+    agent, model, provider = (
+        (spend[name] or "").replace(MARK, " ") for name in (_AGENT, _MODEL, _PROVIDER)
+    )
+    return agent, model, provider
+
+
+def spender_cells(firsts: Mapping[tuple[str, ...], int]) -> dict[str, list[int]]:
+    """What a run adds to the number of runs that spent, by the first minute under each names."""
+    counts: dict[str, list[int]] = {}
+    seen: set[tuple[int, tuple[str, ...]]] = set()
+    for names, minute in sorted(firsts.items(), key=lambda each: (each[1], each[0])):
+        chosen = {(n, tuple(names[each] for each in of)) for n, of in enumerate(SPENDERS)}
+        part = sum(1 << n for n, _ in chosen - seen)
+        seen |= chosen
+        agent, model, provider = names
+        counts[cell_key("spenders", minute * MINUTE, agent, model, provider, part)] = [1]
+    return counts
 
 
 def _note_model(state: State, spend: list[Any] | None, one: int) -> None:
@@ -297,10 +347,13 @@ def _compared(spend: list[Any]) -> list[int]:
 
 def _spend_key(spend: Sequence[Any], bands: Sequence[int] = BANDS) -> str:
     known = spend[_AMOUNTS]
-    flags = INPUT * ("input_tokens" in known) | OUTPUT * ("output_tokens" in known)
-    flags |= COST * ("cost" in known) | READ * bool(known.get("cached_tokens"))
-    part = band(known.get("input_tokens", 0), bands) << 4 | flags
-    return cell_key("spends", spend[_AT], spend[_AGENT], spend[_MODEL], "", part, spend[_WRITER])
+    flags = READ * bool(known.get("cached_tokens")) | LATE * spend[_LATE]
+    for n, name in enumerate(KNOWN):
+        if name in known:
+            flags |= 1 << n
+    part = band(known.get("input_tokens", 0), bands) << BAND | flags
+    names = (spend[_AGENT], spend[_MODEL], spend[_PROVIDER])
+    return cell_key("spends", spend[_AT], *names, part, spend[_WRITER])
 
 
 def band(tokens: int, bands: Sequence[int] = BANDS) -> int:
@@ -321,6 +374,7 @@ def _spend_amounts(spend: Sequence[Any]) -> list[int]:
         min(written, known.get("cache_write_1h_tokens", 0)),
         spend[_BOUND] == "lower",
         spend[_BOUND] == "upper",
+        known.get("tool_tokens", 0),
     ]
 
 
@@ -340,7 +394,8 @@ def cells(state: State) -> Cells:
         models = NEXT.join(sorted(state.unreported))
         counts[cell_key("unreported", state.spent_ms, None, None, models)] = [1]
     if not grouped and len(state.writers) < 2:
-        return Cells(names, counts)
+        firsts = {tuple(of.split(MARK)): first for of, (_, first) in state.spenders.items()}
+        return Cells(names, counts | spender_cells(firsts))
     replaced = {each[_GROUP] for each in grouped if each[_REPLACES]}
     counted = [each for each in grouped if each[_REPLACES] or each[_GROUP] not in replaced]
     totals = {writer: list(known) for writer, known in state.writers.items()}
@@ -354,7 +409,18 @@ def cells(state: State) -> Cells:
     for each in counted:
         if each[_WRITER] == best:
             _add(apart, _spend_key(each), _spend_amounts(each))
-    return Cells(names, apart.cells)
+    return Cells(names, apart.cells | spender_cells(_firsts(apart.cells)))
+
+
+def _firsts(cells: Mapping[str, list[int]]) -> dict[tuple[str, ...], int]:
+    """By agent, model and provider, the first minute in which something was spent."""
+    firsts: dict[tuple[str, ...], int] = {}
+    for key in cells:
+        kind, minute, *rest = key.split(MARK, 6)
+        if kind == "spends":
+            of = tuple(rest[:3])
+            firsts[of] = min(firsts.get(of, int(minute)), int(minute))
+    return firsts
 
 
 def _is_by(key: str, writer: str) -> bool:

@@ -65,6 +65,8 @@ class IndexSuite(ABC):
             (2, "bob", 2, (2, 1, 0)),
         ]
         assert [each.amounts[0] for each in index.totals("calls", [(0, 99)])] == [5, 2]
+        both = index.totals("calls", [(0, 99)], by="agent,project")
+        assert [each.name for each in both] == ["ann\x1fp", "bob\x1fp"]
         assert index.totals("calls", [(0, 99)], where={"agent": ["eve"]}) == []
         (total,) = index.totals("calls", [(0, 99)], where={"tool": ["a", "Bash"], "agent": ["bob"]})
         assert total.amounts[:2] == (2, 1)

@@ -1,5 +1,6 @@
 """The tables that rules look at: rows made from the answers, each with a key and its fields."""
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -98,7 +99,17 @@ def _spent(
     home: Home, by: str, now: float, begin: float | None, end: float, *, in_time: bool = True
 ) -> list[CostRow]:
     since = None if begin is None else stamp(begin)
-    return costs(home, by, since, stamp(end), "UTC", now=stamp(now), in_time=in_time)
+    return costs(
+        home,
+        by,
+        since,
+        stamp(end),
+        "UTC",
+        newest=sys.maxsize,
+        limit=sys.maxsize,
+        now=stamp(now),
+        in_time=in_time,
+    )
 
 
 def _costs(home: Home, rule: Rule, now: float) -> list[Row]:

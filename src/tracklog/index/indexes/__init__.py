@@ -151,8 +151,8 @@ class Index(Protocol):
     ) -> list[Total]:
         """The sums of the cells of a kind, for each span of minutes, name and part.
 
-        A span ends before its second minute. `by` is the field of a cell that is the name; `where`
-        has, by field, the values of which a cell must have one. Of the amounts, the first
+        A span ends before its second minute. `by` is the field of a cell that is the name, or
+        several with commas between them: then a unit separator is between their values. `where` has, by field, the values of which a cell must have one. Of the amounts, the first
         `amounts` are added up.
         """
 

@@ -123,7 +123,8 @@ def statements(
 
 def totals(by: str, where: Mapping[str, Collection[str]], amounts: int) -> str:
     """The sums of the cells of a kind, for spans of minutes."""
-    name = by if by in LABELS else "''::bytea"
+    names = [each for each in by.split(",") if each in LABELS]
+    name = " || '\\x1f'::bytea || ".join(names) or "''::bytea"
     sums = ", ".join(f"sum({each})::bigint" for each in AMOUNTS[:amounts])
     matched = "".join(f" AND {field} = ANY(%s::bytea[])" for field in where)
     return (

@@ -44,7 +44,7 @@ from tracklog.index.indexes.sqlite.schema import (
 from tracklog.model.errors import BadQuery, IndexDamaged, IndexOvertaken
 from tracklog.model.event import Finding
 
-_FORMAT = 5  # in user_version: 0 is an empty file
+_FORMAT = 6  # in user_version: 0 is an empty file
 _AT_ONCE = 250  # keys that are asked for in one statement
 _IDLE = 4  # connections for readers that stay open
 

@@ -50,7 +50,8 @@ DROP_CELL = "DELETE FROM cells WHERE kind = ? AND minute = ? AND label = ? AND p
 
 def totals(by: str, where: Mapping[str, Collection[str]], amounts: int) -> str:
     """The sums of cells, for spans of minutes that are given as JSON, and the values to be matched."""
-    name = f"labels.{by}" if by in LABELS else "''"
+    names = [f"labels.{each}" for each in by.split(",") if each in LABELS]
+    name = " || char(31) || ".join(names) or "''"
     sums = ", ".join(f"sum({each})" for each in AMOUNTS[:amounts])
     matched = [f"labels.{field} IN ({', '.join('?' * len(where[field]))})" for field in where]
     return " ".join(
