@@ -53,6 +53,10 @@ PRIVATE |= {"moment"}
 """Parts of names that mean nothing to a reader. Write instead what the value is: text, fields, row,
 event, record, match, stored, repaired, intake.
 """
+IN_CONSOLE = re.compile(r"\b(?:Book|useBook|book|Shaping|shaping|Sorry)\b")
+"""Names that the console does not use. Write instead RunRecords, RunStructure, ErrorCard."""
+FILES_OF_CONSOLE = {"book", "line", "shape", "sorry"}
+"""Names of files that say nothing of their content: run-records, stream-worker, run-structure."""
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 NOT_IN_TESTS = PRIVATE | {"neediest", "whole"}
 """Parts of names of tests that mean nothing to a reader."""
@@ -123,6 +127,12 @@ def test_a_page_uses_ordinary_words(page):
 def test_the_console_shows_ordinary_words(source):
     """Comments of the sources count as well: they are read by whoever changes it next."""
     assert found(source.read_text()) == []
+
+
+@for_each([path for path in CONSOLE if path.is_relative_to(ROOT / "console")])
+def test_the_names_in_the_console_are_ordinary_words(source):
+    assert IN_CONSOLE.findall(source.read_text()) == []
+    assert source.name.split(".")[0] not in FILES_OF_CONSOLE
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ function useHealth(): Health | undefined {
 
 /** What one must know wherever one is. */
 function Notices() {
-  const { mark, first, last, rejected } = useLive();
+  const { connection, first, last, rejected } = useLive();
   const health = useHealth();
   return (
     <section className="notices" aria-label="Notices">
@@ -197,7 +197,7 @@ function Notices() {
           away.
         </p>
       )}
-      {mark === "away" && (
+      {connection === "away" && (
         <p className="notice away" role="alert">
           The collector does not answer. This page shows the state at record {count(last)}; it continues by itself.
         </p>

@@ -7,8 +7,8 @@ vi.stubGlobal("window", { addEventListener: () => undefined });
 const { address, ask } = await import("../src/lib/api");
 const { rest } = await import("../src/lib/use");
 const { parse, href, runHref } = await import("../src/lib/route");
-const { Book, lowerBound } = await import("../src/lib/book");
-const { Shaping } = await import("../src/lib/shape");
+const { RunRecords, lowerBound } = await import("../src/lib/run-records");
+const { RunStructure } = await import("../src/lib/run-structure");
 const { inert, start } = await import("../src/lib/text");
 const { ago, cost, count, duration, exact, money, percent, short } = await import("../src/lib/time");
 const { extent, lanes, nearest, pressable, streaks, zoomed } = await import("../src/parts/timeline");
@@ -33,9 +33,9 @@ const record = (at: number, ...facts: object[]): StoryRecord =>
   }) as unknown as StoryRecord;
 
 function shaped(records: readonly StoryRecord[]) {
-  const shaping = new Shaping();
-  const beside = records.map((each) => shaping.add(each));
-  return { shaping, beside };
+  const structure = new RunStructure();
+  const beside = records.map((each) => structure.add(each));
+  return { structure, beside };
 }
 
 describe("the shape of a run", () => {
@@ -45,15 +45,15 @@ describe("the shape of a run", () => {
       record(1000, { fact: "Returned", call_id: "1", ok: false }),
       record(2000, { fact: "Called", tool: "B", call_id: "1" }),
     ];
-    const { shaping, beside } = shaped(records);
+    const { structure, beside } = shaped(records);
     const [first, , third] = records.map((each) => each.seq);
-    expect(records.map((each) => each.facts[0] && shaping.call(each.facts[0], each.seq)?.tool)).toEqual([
+    expect(records.map((each) => each.facts[0] && structure.call(each.facts[0], each.seq)?.tool)).toEqual([
       "A",
       undefined,
       "B",
     ]);
-    expect(shaping.call(records[0]!.facts[0]!, first!)).toMatchObject({ ok: false, returned: first! + 1 });
-    expect(shaping.call(records[2]!.facts[0]!, third!)?.returned).toBeUndefined();
+    expect(structure.call(records[0]!.facts[0]!, first!)).toMatchObject({ ok: false, returned: first! + 1 });
+    expect(structure.call(records[2]!.facts[0]!, third!)?.returned).toBeUndefined();
     expect(beside).toEqual([null, first, null]);
   });
 
@@ -63,8 +63,8 @@ describe("the shape of a run", () => {
       { fact: "Returned", call_id: "s", synthetic_id: true, ok },
     ];
     const records = [record(0, ...both(true)), record(1, ...both(false))];
-    const { shaping, beside } = shaped(records);
-    expect(records.map((each) => shaping.call(each.facts[0]!, each.seq)?.ok)).toEqual([true, false]);
+    const { structure, beside } = shaped(records);
+    expect(records.map((each) => structure.call(each.facts[0]!, each.seq)?.ok)).toEqual([true, false]);
     expect(beside).toEqual([null, null]);
   });
 
@@ -75,22 +75,22 @@ describe("the shape of a run", () => {
       record(2, { fact: "Returned", call_id: "1", ok: true }),
       record(3, { fact: "Returned", call_id: "1", ok: false }),
     ];
-    const { shaping, beside } = shaped(records);
-    expect(shaping.call(records[0]!.facts[0]!, records[0]!.seq)?.ok).toBe(true);
-    expect(shaping.call(records[1]!.facts[0]!, records[1]!.seq)).toBeUndefined();
-    expect(shaping.failures).toEqual([records[3]?.seq]);
+    const { structure, beside } = shaped(records);
+    expect(structure.call(records[0]!.facts[0]!, records[0]!.seq)?.ok).toBe(true);
+    expect(structure.call(records[1]!.facts[0]!, records[1]!.seq)).toBeUndefined();
+    expect(structure.failures).toEqual([records[3]?.seq]);
     expect(beside).toEqual([null, null, records[0]?.seq, null]);
   });
 
   test("moves are counted, and the illegal ones among them", () => {
     const move = { fact: "Moved", from: "a", to: "b", phase: "working" };
     const records = [record(0, move), record(1, move)];
-    const { shaping } = shaped(records);
-    expect(shaping.moves(new Set([records[1]?.seq ?? 0]))).toMatchObject([
+    const { structure } = shaped(records);
+    expect(structure.moves(new Set([records[1]?.seq ?? 0]))).toMatchObject([
       { from: "a", to: "b", count: 2, illegal: 1 },
     ]);
-    expect(shaping.moves(new Set(), records[0]?.seq)).toMatchObject([{ from: "a", to: "b", count: 1, illegal: 0 }]);
-    expect(shaping.moves(new Set(), 0)).toEqual([]);
+    expect(structure.moves(new Set(), records[0]?.seq)).toMatchObject([{ from: "a", to: "b", count: 1, illegal: 0 }]);
+    expect(structure.moves(new Set(), 0)).toEqual([]);
   });
 });
 
@@ -103,42 +103,42 @@ describe("a long run", () => {
     const all = records(20_000);
     const asked: number[] = [];
     let changed = 0;
-    const book = new Book(
+    const runRecords = new RunRecords(
       (after, limit) => {
         asked.push(after);
         return Promise.resolve(page(all.filter((each) => each.seq > after).slice(0, limit)));
       },
       () => changed++,
     );
-    for (let n = 0; n < all.length; n += 2000) book.add(all.slice(n, n + 2000));
-    expect(book.seqs).toHaveLength(20_000);
-    const held = () => all.filter((each) => book.held(each.seq)).length;
+    for (let n = 0; n < all.length; n += 2000) runRecords.add(all.slice(n, n + 2000));
+    expect(runRecords.seqs).toHaveLength(20_000);
+    const held = () => all.filter((each) => runRecords.held(each.seq)).length;
     expect(held()).toBe(6_000);
-    expect(book.record(19_999)?.seq).toBe(60_000);
-    expect(book.record(10)).toBeUndefined();
-    expect(book.record(11)).toBeUndefined();
+    expect(runRecords.record(19_999)?.seq).toBe(60_000);
+    expect(runRecords.record(10)).toBeUndefined();
+    expect(runRecords.record(11)).toBeUndefined();
     await Promise.resolve();
     await Promise.resolve();
     expect(asked).toEqual([2]);
     expect(changed).toBe(1);
-    expect(book.record(10)?.seq).toBe(33);
+    expect(runRecords.record(10)?.seq).toBe(33);
     expect(held()).toBe(6_000);
   });
 
   test("a page that could not be had is asked for again", async () => {
     const all = records(7_000);
     let tries = 0;
-    const book = new Book(() =>
+    const runRecords = new RunRecords(() =>
       ++tries === 1 ? Promise.reject(new Error("away")) : Promise.resolve(page(all.slice(0, 250))),
     );
-    book.add(all);
-    expect(book.record(0)).toBeUndefined();
-    await vi.waitFor(() => expect(book.record(0)?.seq).toBe(3));
+    runRecords.add(all);
+    expect(runRecords.record(0)).toBeUndefined();
+    await vi.waitFor(() => expect(runRecords.record(0)?.seq).toBe(3));
     expect(tries).toBe(2);
   });
 
   test("a result is shown with its call, and its number leads there", () => {
-    const book = new Book(() => Promise.reject(new Error("nothing is missing")));
+    const runRecords = new RunRecords(() => Promise.reject(new Error("nothing is missing")));
     const run = [
       record(0, { fact: "Said", role: "user" }),
       record(1, { fact: "Called", tool: "A", call_id: "1" }),
@@ -146,9 +146,9 @@ describe("a long run", () => {
       record(3, { fact: "Returned", call_id: "1", ok: true }),
       record(4, { fact: "Said", role: "assistant" }),
     ];
-    book.add(run);
-    expect(book.rows).toEqual([0, 1, 2, 4]);
-    expect(run.map((each) => book.row(each.seq))).toEqual([0, 1, 2, 1, 3]);
+    runRecords.add(run);
+    expect(runRecords.rows).toEqual([0, 1, 2, 4]);
+    expect(run.map((each) => runRecords.row(each.seq))).toEqual([0, 1, 2, 1, 3]);
   });
 
   test("the place of a number among rising ones", () => {

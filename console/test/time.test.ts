@@ -2,10 +2,10 @@ import { describe, expect, test } from "vitest";
 import { tick, ticks, timeTicks } from "../src/charts/scale";
 import type { GraphEdge, GraphNode, StoryRecord, TurnRow } from "../src/lib/answers";
 import { axisOf, gapsOf } from "../src/lib/axis";
-import { Book } from "../src/lib/book";
 import { figuresOf, linesOf } from "../src/lib/compared";
 import { grouped, widthOf } from "../src/lib/graph";
 import { rowsOf as kindRows } from "../src/lib/kinds";
+import { RunRecords } from "../src/lib/run-records";
 import { tokensOf, turnOf } from "../src/lib/turns";
 import { timed, unfolded } from "../src/lib/waterfall";
 
@@ -84,10 +84,10 @@ const record = (at: number, facts: object[]): StoryRecord =>
   }) as unknown as StoryRecord;
 const said = (role: string, text = "x") => ({ fact: "Said", role, blocks: [{ type: "text", text }] });
 
-/** A book of a run: a question, two turns with a call each, the second fails, and a move between states. */
-function book(): Book {
+/** A runRecords of a run: a question, two turns with a call each, the second fails, and a move between states. */
+function runRecords(): RunRecords {
   seq = 0;
-  const made = new Book(() => Promise.reject(new Error("nothing to read")));
+  const made = new RunRecords(() => Promise.reject(new Error("nothing to read")));
   made.add([
     record(0, [said("user")]),
     record(3_000, [said("assistant", "I look\nat it")]),
@@ -117,7 +117,7 @@ describe("a run", () => {
   });
 
   test("hides moves between states unless they are asked for, and shows a failure with its call", () => {
-    const made = book();
+    const made = runRecords();
     const seqs = (places: readonly number[]) => places.map((place) => made.seqs[place]);
     expect(seqs(kindRows(made, "all", false))).toEqual([1, 2, 3, 6]);
     expect(seqs(kindRows(made, "all", true))).toEqual([1, 2, 3, 5, 6]);

@@ -1,7 +1,7 @@
 /** Which rows of a transcript are shown: all of them, or those of one kind. */
 
-import { type Book, lowerBound } from "./book";
-import { KINDS, type Kind } from "./shape";
+import { lowerBound, type RunRecords } from "./run-records";
+import { KINDS, type Kind } from "./run-structure";
 
 export type Shown = "all" | Kind;
 export const LABELS: Record<Shown, string> = {
@@ -16,27 +16,29 @@ export const LABELS: Record<Shown, string> = {
 export const CHIPS = ["all", ...KINDS] as const satisfies readonly Shown[];
 
 /** Where a run says or calls anything, its moves between states are no rows. */
-export function hidesMoves(book: Book): boolean {
-  const { said, tools } = book.kinds;
+export function hidesMoves(runRecords: RunRecords): boolean {
+  const { said, tools } = runRecords.kinds;
   return said.length + tools.length > 0;
 }
 
 /** The places of the rows; `moves` brings back those that only move between states. */
-export function rowsOf(book: Book, shown: Shown, moves: boolean): readonly number[] {
-  const { kinds } = book;
+export function rowsOf(runRecords: RunRecords, shown: Shown, moves: boolean): readonly number[] {
+  const { kinds } = runRecords;
   if (shown === "all") {
-    if (moves || !kinds.moves.length || !hidesMoves(book)) return book.rows;
+    if (moves || !kinds.moves.length || !hidesMoves(runRecords)) return runRecords.rows;
     const gone = new Set(kinds.moves);
-    return book.rows.filter((place) => !gone.has(place));
+    return runRecords.rows.filter((place) => !gone.has(place));
   }
   // A result stands with its call.
-  const rows = new Set(kinds[shown].map((place) => book.rows[book.row(book.seqs[place] ?? 0)] ?? place));
+  const rows = new Set(
+    kinds[shown].map((place) => runRecords.rows[runRecords.row(runRecords.seqs[place] ?? 0)] ?? place),
+  );
   return [...rows].sort((a, b) => a - b);
 }
 
 /** How many records of a kind there are before a place; of all, the rows that are shown. */
-export function countOf(book: Book, shown: Shown, until: number): number {
-  if (shown !== "all") return lowerBound(book.kinds[shown], until);
-  const hidden = hidesMoves(book) ? lowerBound(book.kinds.moves, until) : 0;
-  return lowerBound(book.rows, until) - hidden;
+export function countOf(runRecords: RunRecords, shown: Shown, until: number): number {
+  if (shown !== "all") return lowerBound(runRecords.kinds[shown], until);
+  const hidden = hidesMoves(runRecords) ? lowerBound(runRecords.kinds.moves, until) : 0;
+  return lowerBound(runRecords.rows, until) - hidden;
 }

@@ -1,11 +1,11 @@
-/** What the live line says: whether it stands, how far the journal goes, and which runs had news. */
+/** The state of the event stream: whether it is connected, how far the journal goes, and which runs had news. */
 
 import { useSyncExternalStore } from "react";
 
-export type Mark = "connecting" | "live" | "away";
+export type ConnectionState = "connecting" | "live" | "away";
 
 export interface LiveState {
-  readonly mark: Mark;
+  readonly connection: ConnectionState;
   /** The journal's last record, as far as it was told. */
   readonly last: number;
   /** The first record that is still kept. */
@@ -22,7 +22,7 @@ export interface Said {
   readonly run: string;
 }
 
-/** What the line hands over; what is not there has not changed. */
+/** What the worker sends; what is not there has not changed. */
 export interface News extends Partial<LiveState> {
   readonly said?: readonly Said[];
   /** Another journal stands there now: nothing that is shown holds. */
@@ -31,25 +31,25 @@ export interface News extends Partial<LiveState> {
 
 type Listener = (said: readonly Said[]) => void;
 
-const LOOK = 5_000; // milliseconds between two looks at whether the line is alive
-const SILENT = 40_000; // even a line that is away says so: after that its thread is gone
+const LOOK = 5_000; // milliseconds between two looks at whether the worker is alive
+const SILENT = 40_000; // even without a connection it says so: after that the worker is gone
 
 export class Live {
-  private state: LiveState = { mark: "connecting", first: 1, last: 0, ahead: 0, rejected: null };
+  private state: LiveState = { connection: "connecting", first: 1, last: 0, ahead: 0, rejected: null };
   private readonly watchers = new Set<() => void>();
   private readonly listeners = new Set<Listener>();
 
   start(open: (failed: () => void) => MessagePort | Worker): void {
-    let [line, heard] = [null as MessagePort | Worker | null, 0];
+    let [worker, heard] = [null as MessagePort | Worker | null, 0];
     const begin = () => {
-      if (line && "terminate" in line) line.terminate();
-      else line?.close();
+      if (worker && "terminate" in worker) worker.terminate();
+      else worker?.close();
       heard = Date.now();
-      line = open(() => {
-        this.take({ mark: "away" });
+      worker = open(() => {
+        this.take({ connection: "away" });
         heard = 0; // it is opened again at the next look
       });
-      line.onmessage = ({ data }: MessageEvent<News>) => {
+      worker.onmessage = ({ data }: MessageEvent<News>) => {
         heard = Date.now();
         this.take(data);
       };
@@ -58,7 +58,7 @@ export class Live {
     const look = () => {
       if (document.hidden) return;
       if (Date.now() - heard > SILENT) begin();
-      line?.postMessage("look");
+      worker?.postMessage("look");
     };
     setInterval(look, LOOK);
     document.addEventListener("visibilitychange", look);
@@ -78,26 +78,26 @@ export class Live {
     return () => this.listeners.delete(listener);
   }
 
-  /** Calls back whenever the line comes to stand: what was asked before may have missed something. */
+  /** Calls back whenever the stream is connected again: what was asked before may have missed something. */
   stands(call: () => void): () => void {
-    let { mark } = this.state;
+    let { connection } = this.state;
     return this.subscribe(() => {
-      const now = this.state.mark;
-      if (now === "live" && mark !== "live") call();
-      mark = now;
+      const now = this.state.connection;
+      if (now === "live" && connection !== "live") call();
+      connection = now;
     });
   }
 
-  private take({ mark, first, last, ahead, rejected, said, reset }: News): void {
+  private take({ connection, first, last, ahead, rejected, said, reset }: News): void {
     if (reset) location.reload();
     const old = this.state;
-    const turned = rejected && { ...rejected, count: rejected.count + (old.rejected?.count ?? 0) };
+    const total = rejected && { ...rejected, count: rejected.count + (old.rejected?.count ?? 0) };
     const next: LiveState = {
-      mark: mark ?? old.mark,
+      connection: connection ?? old.connection,
       first: Math.max(first ?? 1, old.first),
       last: Math.max(last ?? 0, old.last),
       ahead: ahead ?? old.ahead,
-      rejected: turned ?? old.rejected,
+      rejected: total ?? old.rejected,
     };
     if ((Object.keys(next) as (keyof LiveState)[]).some((key) => next[key] !== old[key])) {
       this.state = next;

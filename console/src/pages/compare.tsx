@@ -8,7 +8,7 @@ import { go, href, runHref, setQuery, useRoute } from "../lib/route";
 import { inert, start } from "../lib/text";
 import { count, exact } from "../lib/time";
 import { useAnswer, useKeys } from "../lib/use";
-import { Empty, outcomeOf, placeOf, Sorry, Text } from "../parts/bits";
+import { Empty, ErrorCard, outcomeOf, placeOf, Text } from "../parts/bits";
 import { plain } from "../parts/blocks";
 import { Icon, StatusGlyph } from "../parts/icons";
 import { RunPicker } from "../parts/run-picker";
@@ -63,7 +63,7 @@ export default function Compare() {
       {!(a && b) && (
         <Empty title="Choose two runs: here, or by their boxes in Fleet." run="tracklog diff RUN_A RUN_B" />
       )}
-      {trouble && <Sorry trouble={trouble} again={again} />}
+      {trouble && <ErrorCard trouble={trouble} again={again} />}
       {data && (
         <div className="compared">
           <div className="compared-left">

@@ -21,7 +21,7 @@ import { href, setQuery, useRoute } from "../lib/route";
 import { markSeen } from "../lib/seen";
 import { count } from "../lib/time";
 import { useAnswer, useKeys, useLast } from "../lib/use";
-import { Sorry } from "../parts/bits";
+import { ErrorCard } from "../parts/bits";
 import { Facets } from "../parts/facets";
 import { Begin, useOffers } from "../parts/hosts";
 import { Icon } from "../parts/icons";
@@ -57,7 +57,7 @@ export function Fleet() {
       }),
     [by],
   );
-  if (trouble && !board) return <Sorry trouble={trouble} again={again} />;
+  if (trouble && !board) return <ErrorCard trouble={trouble} again={again} />;
   return (
     <>
       <WaitStrip questions={waiting} />
@@ -65,7 +65,7 @@ export function Fleet() {
       <Tools>
         <RangePicker />
       </Tools>
-      {trouble instanceof Trouble && <Sorry trouble={trouble} again={again} />}
+      {trouble instanceof Trouble && <ErrorCard trouble={trouble} again={again} />}
       {board && board.all > 0 && <KpiStrip view={view} />}
       {!board && <Skeleton />}
       {board && board.all === 0 ? (

@@ -8,7 +8,7 @@ import { go, href, runHref, setQuery, useRoute } from "../lib/route";
 import { start } from "../lib/text";
 import { clock, cost, count, duration, exact } from "../lib/time";
 import { useAnswer, useKeys, useNow } from "../lib/use";
-import { Empty, Pairs, Sorry, Text } from "../parts/bits";
+import { Empty, ErrorCard, Pairs, Text } from "../parts/bits";
 import { StatusGlyph } from "../parts/icons";
 import { NotifyMe } from "../parts/notify";
 import { Asked, inWords, lapse, useWaiting } from "../parts/question";
@@ -48,7 +48,7 @@ export default function Inbox() {
     z: () => chosen && setLater((old) => [...old.filter((each) => each !== keyOf(chosen)), keyOf(chosen)]),
     ...Object.fromEntries(Array.from({ length: 9 }, (_, n) => [String(n + 1), () => press(n)])),
   });
-  if (trouble && !data) return <Sorry trouble={trouble} again={again} />;
+  if (trouble && !data) return <ErrorCard trouble={trouble} again={again} />;
   const open = all.filter(isOpen).length;
   return (
     <div className="inbox">

@@ -9,7 +9,7 @@ import { href, type Query, setQuery, useRoute } from "../lib/route";
 import { type Bucket, type By, filtersIn, type Metric, seriesOf, totalOf, useSeries } from "../lib/series";
 import { count, money } from "../lib/time";
 import { useAnswer, useKeys, useLast } from "../lib/use";
-import { Empty, Sorry } from "../parts/bits";
+import { Empty, ErrorCard } from "../parts/bits";
 import { Facets } from "../parts/facets";
 import { Icon } from "../parts/icons";
 import { AuditsCard, CostDays, Dearest, LatencyHeat } from "../parts/insight-cards";
@@ -76,7 +76,7 @@ export default function Insights() {
     [view],
   );
   useKeys({ t: () => setTabled((old) => !old) });
-  if (board.trouble && !dearest) return <Sorry trouble={board.trouble} again={board.again} />;
+  if (board.trouble && !dearest) return <ErrorCard trouble={board.trouble} again={board.again} />;
   if (dearest?.all === 0) return <Empty title="Nothing was recorded yet." run="tracklog import" />;
   const [first] = main.series ?? [];
   const card = { tabled, link };
@@ -101,7 +101,7 @@ export default function Insights() {
       </Tools>
       <div className="insights">
         {main.trouble && !first ? (
-          <Sorry trouble={main.trouble} again={main.again} />
+          <ErrorCard trouble={main.trouble} again={main.again} />
         ) : (
           <MainChart title={MAIN[metric] ?? metric} series={main.series ?? []} view={view} {...card} />
         )}
@@ -148,7 +148,7 @@ const LOW = 150; // pixels
 
 function Small({ title, about, metric, by, legend, scope, tabled, link }: SmallProps) {
   const { series, trouble, again } = useChart(scope, metric, by);
-  if (trouble && !series) return <Sorry trouble={trouble} again={again} />;
+  if (trouble && !series) return <ErrorCard trouble={trouble} again={again} />;
   return (
     <SeriesChart
       title={title}
@@ -168,7 +168,7 @@ function Small({ title, about, metric, by, legend, scope, tabled, link }: SmallP
 function FailedCalls({ scope, tabled, link }: Card & { scope: Scope }) {
   const failed = useChart(scope, ["failures"], "tool");
   const share = useChart(scope, ["failure_share"]);
-  if (failed.trouble && !failed.series) return <Sorry trouble={failed.trouble} again={failed.again} />;
+  if (failed.trouble && !failed.series) return <ErrorCard trouble={failed.trouble} again={failed.again} />;
   const all = seriesOf(share.series, "failure_share");
   return (
     <SeriesChart

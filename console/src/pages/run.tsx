@@ -3,13 +3,13 @@
 import { lazy, Suspense, useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import type { FindingRow } from "../lib/answers";
 import { address, Trouble } from "../lib/api";
-import { type Book, lowerBound, useBook } from "../lib/book";
 import { keyOf, useLooked } from "../lib/inbox";
 import { go, href, setQuery, useRoute } from "../lib/route";
+import { lowerBound, type RunRecords, useRunRecords } from "../lib/run-records";
 import { inert } from "../lib/text";
 import { cost, count } from "../lib/time";
 import { useAnswer, useKeys, useLast } from "../lib/use";
-import { Sorry } from "../parts/bits";
+import { ErrorCard } from "../parts/bits";
 import { Detail } from "../parts/detail";
 import { Findings } from "../parts/findings";
 import { Icon } from "../parts/icons";
@@ -73,18 +73,21 @@ export default function RunPage() {
   const opened = useRef<number | null>(seq ? 0 : null);
   const patient = usePatience();
   if (shown || !patient) opened.current ??= !shown || shown.ended || at ? 0 : shown.last_seq;
-  const read = useBook(family, run, opened.current === null ? null : seq || opened.current);
-  const { book, version, reading, trouble } = read;
+  const read = useRunRecords(family, run, opened.current === null ? null : seq || opened.current);
+  const { runRecords, version, reading, trouble } = read;
   const place = useRef<number | null>(null);
   const asked = useLooked().filter((each) => !at && each.family === family && each.run === run);
-  const told = read.glimpse ?? book;
-  const where = useMemo(() => ({ family, run, book: told, choose }), [family, run, told]);
-  const moves = book.kinds.moves.length > 0 || book.shaping.moves(new Set()).length > 0;
+  const told = read.glimpse ?? runRecords;
+  const where = useMemo(() => ({ family, run, runRecords: told, choose }), [family, run, told]);
+  const moves = runRecords.kinds.moves.length > 0 || runRecords.structure.moves(new Set()).length > 0;
   const views = VIEWS.filter((name) => {
-    if (name === "stage") return shown?.stage || STAGED.some((role) => book.shaping.roles.has(role));
+    if (name === "stage") return shown?.stage || STAGED.some((role) => runRecords.structure.roles.has(role));
     return name !== "lifecycle" || moves || view === "lifecycle";
   });
-  const failures = book.shaping.failures.slice(0, at ? lowerBound(book.shaping.failures, at + 1) : undefined);
+  const failures = runRecords.structure.failures.slice(
+    0,
+    at ? lowerBound(runRecords.structure.failures, at + 1) : undefined,
+  );
   const fail = () => choose(failures[lowerBound(failures, seq + 1)] ?? failures[0] ?? 0);
   const show = useCallback(
     (next: View) => {
@@ -107,7 +110,7 @@ export default function RunPage() {
     if (explains) close();
     else
       setQuery({
-        seq: String(seq || (failures.at(-1) ?? book.seqs.at(-1) ?? "")),
+        seq: String(seq || (failures.at(-1) ?? runRecords.seqs.at(-1) ?? "")),
         why: view === "waterfall" ? "1" : "",
       });
   };
@@ -122,7 +125,7 @@ export default function RunPage() {
     return (
       <>
         <h1 className="unseen">{inert(run)}</h1>
-        <Sorry trouble={summary.trouble} again={summary.again} />
+        <ErrorCard trouble={summary.trouble} again={summary.again} />
       </>
     );
   const rowsBy = (
@@ -142,7 +145,7 @@ export default function RunPage() {
     topology: subRuns ? count(subRuns + 1) : "",
     cost: shown && (shown.cost_usd !== null || shown.computed_usd !== null) ? cost(shown) : "",
     findings: findings.length ? count(findings.length) : "",
-    records: reading ? "" : count(book.seqs.length),
+    records: reading ? "" : count(runRecords.seqs.length),
   };
   return (
     <div className="run-page">
@@ -158,12 +161,18 @@ export default function RunPage() {
       ))}
       {shown && <RunCrumbs run={shown} />}
       {shown && (
-        <RunHeader run={shown} at={at} records={reading ? null : book.seqs.length} turns={turns} subRuns={subRuns} />
+        <RunHeader
+          run={shown}
+          at={at}
+          records={reading ? null : runRecords.seqs.length}
+          turns={turns}
+          subRuns={subRuns}
+        />
       )}
       <div className="tabs">
         <Tabs views={views} view={view} counts={counts} show={show} />
         <span className="soft small records-read" role="status">
-          {count(book.seqs.length)} {book.seqs.length === 1 ? "record" : "records"}
+          {count(runRecords.seqs.length)} {runRecords.seqs.length === 1 ? "record" : "records"}
           {reading ? ", loading …" : ""}
         </span>
         {failures.length > 0 && (
@@ -179,7 +188,7 @@ export default function RunPage() {
         <Scrubber
           family={family}
           run={run}
-          book={book}
+          runRecords={runRecords}
           shown={shown}
           reading={reading}
           at={at}
@@ -187,7 +196,7 @@ export default function RunPage() {
           choose={choose}
         />
       )}
-      {trouble instanceof Trouble && <Sorry trouble={trouble} />}
+      {trouble instanceof Trouble && <ErrorCard trouble={trouble} />}
       <div className={explains ? "view split" : "view"}>
         <div id="view" role="tabpanel" aria-labelledby={`tab-${drawn}`}>
           {drawn === "transcript" && opened.current !== null && (
@@ -211,7 +220,7 @@ export default function RunPage() {
                     key={key}
                     family={family}
                     run={run}
-                    book={book}
+                    runRecords={runRecords}
                     chosen={seq}
                     reading={place.current ?? opened.current ?? 0}
                     at={at}
@@ -223,7 +232,7 @@ export default function RunPage() {
                   key={key}
                   family={family}
                   run={run}
-                  book={book}
+                  runRecords={runRecords}
                   shown={shown}
                   seq={seq}
                   at={at}
@@ -234,9 +243,13 @@ export default function RunPage() {
             </div>
           )}
           {drawn === "stage" && <Stage read={read} shown={shown} at={at} choose={choose} />}
-          {drawn === "lifecycle" && <LifecycleView book={book} version={version} findings={findings} at={at} />}
+          {drawn === "lifecycle" && (
+            <LifecycleView runRecords={runRecords} version={version} findings={findings} at={at} />
+          )}
           {drawn === "findings" && <Findings findings={findings} choose={choose} />}
-          {drawn === "records" && <Records book={book} version={version} at={at} seq={seq} choose={choose} />}
+          {drawn === "records" && (
+            <Records runRecords={runRecords} version={version} at={at} seq={seq} choose={choose} />
+          )}
           <Suspense fallback={<p className="soft pad">Loading …</p>}>
             {drawn === "topology" && <Topology family={family} run={run} />}
             {drawn === "cost" && <CostTab spends={spends?.filter((each) => !at || each.seq <= at)} run={shown} />}
@@ -315,13 +328,18 @@ function Tabs({ views, view, counts, show }: TabsProps) {
   );
 }
 
-function LifecycleView(props: { book: Book; version: number; findings: readonly FindingRow[]; at: number }) {
-  const { book, version, findings, at } = props;
+function LifecycleView(props: {
+  runRecords: RunRecords;
+  version: number;
+  findings: readonly FindingRow[];
+  at: number;
+}) {
+  const { runRecords, version, findings, at } = props;
   const illegal = useMemo(
     () => new Set(findings.filter((each) => each.name === ILLEGAL).map((each) => each.seq)),
     [findings],
   );
-  // The version is named because the book grows.
-  const moves = useMemo(() => book.shaping.moves(illegal, at || Infinity), [book, version, illegal, at]);
+  // The version is named because the set of records grows.
+  const moves = useMemo(() => runRecords.structure.moves(illegal, at || Infinity), [runRecords, version, illegal, at]);
   return <Lifecycle moves={moves} choose={choose} />;
 }

@@ -11,7 +11,7 @@ import { sums } from "../lib/series";
 import { inert, start } from "../lib/text";
 import { ago, clock, cost, count, exact } from "../lib/time";
 import { useAnswer, useKeys, useLast, useNow } from "../lib/use";
-import { Empty, Model, Sorry, Text } from "../parts/bits";
+import { Empty, ErrorCard, Model, Text } from "../parts/bits";
 import { Icon, StatusGlyph } from "../parts/icons";
 import { RangePicker } from "../parts/range-picker";
 import { SaveView } from "../parts/saved-views";
@@ -151,7 +151,7 @@ export default function Search() {
         />
       </form>
       {!asks && <Empty title="Type some words into the box above." run={'tracklog search "connection refused"'} />}
-      {trouble && <Sorry trouble={trouble} again={again} />}
+      {trouble && <ErrorCard trouble={trouble} again={again} />}
       {asks && !trouble && (
         <div className={`search-body${loading && answer ? " dim" : ""}`}>
           <aside className="facets open" aria-label="Filter the results">

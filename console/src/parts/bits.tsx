@@ -50,7 +50,7 @@ export function Text({ children }: { children: string | null | undefined }) {
   return <bdi>{inert(children ?? "")}</bdi>;
 }
 
-export function Sorry({ trouble, again }: { trouble: Trouble | Error; again?: (() => void) | undefined }) {
+export function ErrorCard({ trouble, again }: { trouble: Trouble | Error; again?: (() => void) | undefined }) {
   const hint = "hint" in trouble ? trouble.hint : "";
   return (
     <div className="card stack" role="alert">
@@ -76,7 +76,7 @@ export class Caught extends Component<{ children: ReactNode }, { error: Error | 
   override render() {
     const { error } = this.state;
     if (!error) return this.props.children;
-    return <Sorry trouble={error} again={() => location.reload()} />;
+    return <ErrorCard trouble={error} again={() => location.reload()} />;
   }
 }
 

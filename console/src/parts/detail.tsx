@@ -7,7 +7,7 @@ import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { exact } from "../lib/time";
 import { useAnswer } from "../lib/use";
-import { Sorry } from "./bits";
+import { ErrorCard } from "./bits";
 import { Icon } from "./icons";
 
 const MOST = 100_000; // characters that are shown; copying takes all of them
@@ -55,7 +55,7 @@ export function Detail({ family, run, seq, close }: { family: string; run: strin
         </button>
       </header>
       {why.data && <p className="soft small">{exact(why.data.record.at ?? why.data.record.received)}</p>}
-      {why.trouble && <Sorry trouble={why.trouble} again={why.again} />}
+      {why.trouble && <ErrorCard trouble={why.trouble} again={why.again} />}
       {why.data && (
         <>
           <Chain title="Causes" steps={[...why.data.back].reverse()} left={why.data.left_out.back ?? 0} />
@@ -77,7 +77,7 @@ export function Detail({ family, run, seq, close }: { family: string; run: strin
         )}
       </div>
       {raw?.trouble ? (
-        <Sorry trouble={raw.trouble} />
+        <ErrorCard trouble={raw.trouble} />
       ) : (
         <pre className="code raw" data-testid="raw" tabIndex={0}>
           {raw === null ? "…" : inert(raw.text.length > MOST ? `${raw.text.slice(0, MOST)}…` : raw.text)}

@@ -3,9 +3,9 @@
 import { memo, useState } from "react";
 import type { FindingRow, StoryFact, StoryRecord, TurnRow } from "../lib/answers";
 import { address } from "../lib/api";
-import type { Book } from "../lib/book";
 import { runHref } from "../lib/route";
-import { type Call, kindsOf } from "../lib/shape";
+import type { RunRecords } from "../lib/run-records";
+import { type Call, kindsOf } from "../lib/run-structure";
 import { inert } from "../lib/text";
 import { clock, duration, exact } from "../lib/time";
 import { costOf, tokensOf } from "../lib/turns";
@@ -15,11 +15,11 @@ import { type Block, Blocks, plain, Value } from "./blocks";
 import { Icon, StatusGlyph } from "./icons";
 import { Preview } from "./preview";
 
-/** The run of a record, and the book that holds it. */
+/** The run of a record, and the set of records that holds it. */
 export interface Where {
   readonly family: string;
   readonly run: string;
-  readonly book: Book;
+  readonly runRecords: RunRecords;
   readonly choose: (seq: number) => void;
 }
 
@@ -36,9 +36,9 @@ interface Props {
   readonly ends: boolean;
 }
 
-export function returns(record: StoryRecord, book: Book): number {
+export function returns(record: StoryRecord, runRecords: RunRecords): number {
   return record.facts.filter(
-    (fact) => fact.fact === "Called" && book.shaping.call(fact, record.seq)?.returned !== undefined,
+    (fact) => fact.fact === "Called" && runRecords.structure.call(fact, record.seq)?.returned !== undefined,
   ).length;
 }
 
@@ -95,7 +95,7 @@ export const Entry = memo(function Entry(props: Props) {
 function railOf(record: StoryRecord, where: Where): string {
   const kinds = kindsOf(record);
   const failed = record.facts.some(
-    (fact) => fact.fact === "Called" && where.book.shaping.call(fact, record.seq)?.ok === false,
+    (fact) => fact.fact === "Called" && where.runRecords.structure.call(fact, record.seq)?.ok === false,
   );
   if (failed || kinds.includes("failed")) return "k-fail";
   if (kinds.includes("waits")) return "k-wait";
@@ -147,7 +147,8 @@ function FactView({ fact, record, where, inTurn }: FactProps) {
       return <CallView fact={fact} record={record} agent={agent} where={where} />;
     case "Returned": {
       const here = record.facts.some(
-        (each) => each.fact === "Called" && each.call_id === fact.call_id && where.book.shaping.call(each, record.seq),
+        (each) =>
+          each.fact === "Called" && each.call_id === fact.call_id && where.runRecords.structure.call(each, record.seq),
       );
       return here ? null : <Line mark="←" fact={fact} className={fact.ok === false ? "failed" : ""} />;
     }
@@ -244,9 +245,9 @@ function CallView({
   where: Where;
 }) {
   const [open, setOpen] = useState(false);
-  const call = where.book.shaping.call(fact, record.seq);
+  const call = where.runRecords.structure.call(fact, record.seq);
   const failed = call?.ok === false;
-  const result = call?.returned === undefined ? undefined : where.book.held(call.returned);
+  const result = call?.returned === undefined ? undefined : where.runRecords.held(call.returned);
   return (
     <>
       <details className={failed ? "call bad" : "call"} onToggle={(event) => setOpen(event.currentTarget.open)}>
@@ -286,7 +287,7 @@ function CallView({
 /** The result of a call; its record may be far away, and is then requested. */
 function Result({ call, fact, record, where }: { call: Call; fact: StoryFact; record: StoryRecord; where: Where }) {
   const returned = call.returned ?? 0;
-  const known = returned === record.seq ? record : where.book.held(returned);
+  const known = returned === record.seq ? record : where.runRecords.held(returned);
   const { data } = useStoryOf(where, known && !known.cut ? null : returned);
   const result = (data?.records[0] ?? known)?.facts.find(
     (each) => each.fact === "Returned" && each.call_id === fact.call_id,

@@ -68,11 +68,13 @@ export function TabBar({ page, waiting, more }: { page: string; waiting: number;
 
 /** How far the journal goes, and how fast it grows. */
 function Recorder() {
-  const { mark, last } = useLive();
+  const { connection, last } = useLive();
   const { rate, growth } = useRate(last);
   return (
     <section className="recorder" aria-label="Recorder">
-      <span className={`rec ${mark}`}>{mark === "live" ? "Recording" : mark === "away" ? "Away" : "Connecting"}</span>
+      <span className={`rec ${connection}`}>
+        {connection === "live" ? "Recording" : connection === "away" ? "Away" : "Connecting"}
+      </span>
       <span className="soft">{rate === null ? "" : `${count(rate)} a minute`}</span>
       <span className="soft num">#{count(last)}</span>
       <Spark values={growth} shape="area" colour="--c2" />
@@ -113,15 +115,15 @@ function useRate(last: number): { rate: number | null; growth: number[] } {
 
 /** Whether we are live, and since when not. */
 function Pulse() {
-  const { mark, last } = useLive();
+  const { connection, last } = useLive();
   const now = useNow();
   const heard = useRef(now);
-  if (mark === "live") heard.current = now;
+  if (connection === "live") heard.current = now;
   return (
-    <span className={`pulse ${mark}`} title={`the journal's last record is ${last}`}>
+    <span className={`pulse ${connection}`} title={`the journal's last record is ${last}`}>
       <span role="status">
-        {mark === "away" ? "trying again" : mark}
-        {mark === "away" && (
+        {connection === "away" ? "trying again" : connection}
+        {connection === "away" && (
           <span aria-hidden="true">, last heard {Math.round((now - heard.current) / 1000)} s ago</span>
         )}
       </span>

@@ -14,7 +14,7 @@ import { amount, type Bucket, filtersIn, sums, useSeries } from "../lib/series";
 import { inert } from "../lib/text";
 import { cost, count, money, percent, spentBy } from "../lib/time";
 import { useAnswer, useLast } from "../lib/use";
-import { Sorry, Text } from "./bits";
+import { ErrorCard, Text } from "./bits";
 import { StatusGlyph } from "./icons";
 
 const RUNS = 7;
@@ -106,7 +106,7 @@ export function LatencyHeat({ view, bucket, tabled, link }: Card & { bucket: Buc
     }),
     [edges, rows],
   );
-  if (trouble && !series) return <Sorry trouble={trouble} again={again} />;
+  if (trouble && !series) return <ErrorCard trouble={trouble} again={again} />;
   const most = great(rows.flatMap((row) => row.values.map((each) => each ?? 0)));
   return (
     <ChartCard
@@ -146,7 +146,7 @@ export function CostDays({ view, tabled, link }: Card) {
   const series = useLast(data)?.[0];
   const edges = useMemo(() => (series ? edgesOf(series) : [0, 1]), [series]);
   const values = useMemo(() => (series ? sums(series) : []), [series]);
-  if (trouble && !series) return <Sorry trouble={trouble} again={again} />;
+  if (trouble && !series) return <ErrorCard trouble={trouble} again={again} />;
   const say = (value: number | null) =>
     value === null ? "no record" : amount("usd", value, series?.computed ? { computed: value } : {});
   const days = edges.slice(0, -1);
@@ -204,7 +204,7 @@ export function AuditsCard({ since }: { since: string }) {
   const { data, trouble, again } = useAnswer(address("/api/audits", { window }));
   const [sort, setSort] = useState<Column>("flakiness");
   const audits = useLast(data);
-  if (trouble && !audits) return <Sorry trouble={trouble} again={again} />;
+  if (trouble && !audits) return <ErrorCard trouble={trouble} again={again} />;
   const heads: [Column, string][] = [
     ["total", "Ran"],
     ["failed", "Fail"],

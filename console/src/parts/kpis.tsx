@@ -8,7 +8,7 @@ import { href } from "../lib/route";
 import { amount, changeOf, filtersIn, type Metric, seriesOf, sums, totalOf, useSeries } from "../lib/series";
 import { count, money, percent } from "../lib/time";
 import { useLast } from "../lib/use";
-import { Sorry } from "./bits";
+import { ErrorCard } from "./bits";
 import { Spark } from "./spark";
 
 const PLAIN: readonly Metric[] = [
@@ -60,7 +60,7 @@ export function KpiStrip({ view }: { view: FleetView }) {
   const [plain, outcomes, kinds] = [useLast(asked[0].data), useLast(asked[1].data)?.[0], useLast(asked[2].data)?.[0]];
   const open = (useContext(InboxContext).data ?? []).filter(isOpen).length;
   const broken = asked.find((each) => each.trouble);
-  if (broken?.trouble && !plain) return <Sorry trouble={broken.trouble} again={broken.again} />;
+  if (broken?.trouble && !plain) return <ErrorCard trouble={broken.trouble} again={broken.again} />;
   const one = (metric: Metric) => seriesOf(plain, metric);
   const total = (metric: Metric) => {
     const series = one(metric);

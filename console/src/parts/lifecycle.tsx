@@ -1,6 +1,6 @@
 /** The lifecycle as it was lived: states, moves with their counts, and the illegal ones marked. */
 
-import type { Move } from "../lib/shape";
+import type { Move } from "../lib/run-structure";
 import { inert, start } from "../lib/text";
 
 export function Lifecycle({ moves, choose }: { moves: readonly Move[]; choose: (seq: number) => void }) {

@@ -2,7 +2,7 @@
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useRef } from "react";
-import type { Book } from "../lib/book";
+import type { RunRecords } from "../lib/run-records";
 import { inert } from "../lib/text";
 import { clock, count, exact } from "../lib/time";
 import { Text } from "./bits";
@@ -10,16 +10,16 @@ import { Text } from "./bits";
 const HIGH = 28;
 
 interface Props {
-  readonly book: Book;
+  readonly runRecords: RunRecords;
   readonly version: number;
   readonly at: number;
   readonly seq: number;
   readonly choose: (seq: number) => void;
 }
 
-export function Records({ book, at, seq, choose }: Props) {
+export function Records({ runRecords, at, seq, choose }: Props) {
   const box = useRef<HTMLDivElement>(null);
-  const length = at ? book.place(at + 1) : book.seqs.length;
+  const length = at ? runRecords.place(at + 1) : runRecords.seqs.length;
   const list = useVirtualizer({
     count: length,
     getScrollElement: () => box.current,
@@ -27,7 +27,7 @@ export function Records({ book, at, seq, choose }: Props) {
     overscan: 10,
     useFlushSync: false,
   });
-  const chosen = seq ? book.place(seq) : -1;
+  const chosen = seq ? runRecords.place(seq) : -1;
   useEffect(() => {
     if (chosen >= 0) list.scrollToIndex(chosen);
   }, [chosen, list]);
@@ -35,17 +35,17 @@ export function Records({ book, at, seq, choose }: Props) {
     <div className="records" ref={box} role="feed" aria-label="Records" tabIndex={0}>
       <div style={{ height: list.getTotalSize(), position: "relative" }}>
         {list.getVirtualItems().map((item) => {
-          const record = book.record(item.index);
+          const record = runRecords.record(item.index);
           const when = record && (record.at ?? record.received);
           return (
             <article
               key={item.key}
               className={`record-line${item.index === chosen ? " chosen" : ""}${record?.withdrawn || record?.superseded ? " over" : ""}`}
               style={{ transform: `translateY(${item.start}px)` }}
-              aria-label={`record ${book.seqs[item.index]}`}
+              aria-label={`record ${runRecords.seqs[item.index]}`}
             >
-              <button className="quiet num" onClick={() => choose(book.seqs[item.index] ?? 0)}>
-                #{book.seqs[item.index]}
+              <button className="quiet num" onClick={() => choose(runRecords.seqs[item.index] ?? 0)}>
+                #{runRecords.seqs[item.index]}
               </button>
               <time className="soft" title={exact(when)}>
                 {clock(when)}

@@ -1,8 +1,8 @@
 /** Below the waterfall: the details of the chosen row, and where it leads. */
 
 import { address } from "../lib/api";
-import type { Book } from "../lib/book";
 import { href, setQuery } from "../lib/route";
+import type { RunRecords } from "../lib/run-records";
 import { clock, cost, duration, percent } from "../lib/time";
 import { useAnswer, useLast } from "../lib/use";
 import type { Row } from "../lib/waterfall";
@@ -13,7 +13,7 @@ import { Preview } from "./preview";
 interface Props {
   readonly family: string;
   readonly run: string;
-  readonly book: Book;
+  readonly runRecords: RunRecords;
   readonly row: Row;
   readonly name: string;
   readonly detail: string;
@@ -28,7 +28,7 @@ function quantile(sorted: readonly number[], share: number): number {
   return sorted[Math.max(Math.ceil(sorted.length * share) - 1, 0)] ?? 0;
 }
 
-export function RowDock({ family, run, book, row, name, detail, path, alike }: Props) {
+export function RowDock({ family, run, runRecords, row, name, detail, path, alike }: Props) {
   const sorted = [...alike].sort((a, b) => a - b);
   const facts: [string, string][] = [
     ["Took", duration(row.seconds) + (row.own < row.seconds ? `, own ${duration(row.own)}` : "")],
@@ -76,7 +76,7 @@ export function RowDock({ family, run, book, row, name, detail, path, alike }: P
             </div>
           ))}
       </dl>
-      {row.kind === "tool" && <Outcome family={family} run={run} book={book} row={row} />}
+      {row.kind === "tool" && <Outcome family={family} run={run} runRecords={runRecords} row={row} />}
       <button className="quiet" aria-label="Close the details" onClick={() => setQuery({ seq: "", why: "" })}>
         <Icon name="close" size={13} />
       </button>
@@ -85,12 +85,12 @@ export function RowDock({ family, run, book, row, name, detail, path, alike }: P
 }
 
 /** The first lines of what a call returned. */
-function Outcome({ family, run, book, row }: Pick<Props, "family" | "run" | "book" | "row">) {
+function Outcome({ family, run, runRecords, row }: Pick<Props, "family" | "run" | "runRecords" | "row">) {
   const asked = { family, run, limit: 1, whole: true };
   const story = (seq: number) => address("/api/runs/{family}/{run}/story", { ...asked, after: seq - 1 });
   const called = useLast(useAnswer(story(row.seq), "never").data)?.records[0];
   const fact = called?.facts.find((each) => each.fact === "Called");
-  const returned = fact && called && book.shaping.call(fact, called.seq)?.returned;
+  const returned = fact && called && runRecords.structure.call(fact, called.seq)?.returned;
   const other = useAnswer(returned && returned !== row.seq ? story(returned) : null, "never").data?.records[0];
   const result = (returned === row.seq ? called : other)?.facts.find(
     (each) => each.fact === "Returned" && each.call_id === fact?.call_id,

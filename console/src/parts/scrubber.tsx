@@ -4,9 +4,9 @@ import { type PointerEvent, useEffect, useMemo, useRef, useState } from "react";
 import type { DensityAnswer, ShowAnswer } from "../lib/answers";
 import { address, ask } from "../lib/api";
 import { type Axis, axisOf } from "../lib/axis";
-import { type Book, lowerBound } from "../lib/book";
 import { useReading } from "../lib/reading";
 import { setQuery } from "../lib/route";
+import { lowerBound, type RunRecords } from "../lib/run-records";
 import { clock, count, duration, exact } from "../lib/time";
 import { useAnswer, useKeys, useLast } from "../lib/use";
 import { Icon } from "./icons";
@@ -20,7 +20,7 @@ const HIGH = 34;
 interface Props {
   readonly family: string;
   readonly run: string;
-  readonly book: Book;
+  readonly runRecords: RunRecords;
   readonly shown: ShowAnswer | undefined;
   readonly reading: boolean;
   /** Everything is shown as it was at this record; 0 for now. */
@@ -56,12 +56,12 @@ function pictureOf(density: DensityAnswer | undefined, axis: Axis) {
 
 const NOTHING = { at: [], model: [], tool: [], failed: [], failed_steps: [] };
 
-export function Scrubber({ family, run, book, shown, reading, at, seq, choose }: Props) {
-  const [first = 0] = book.seqs;
+export function Scrubber({ family, run, runRecords, shown, reading, at, seq, choose }: Props) {
+  const [first = 0] = runRecords.seqs;
   const end = reading ? (shown?.last_seq ?? 0) : 0;
-  const loading = end > (book.seqs.at(-1) ?? 0);
-  const last = loading ? end : book.seqs.length - 1;
-  const seqOf = (place: number) => (loading ? place : (book.seqs[place] ?? 0));
+  const loading = end > (runRecords.seqs.at(-1) ?? 0);
+  const last = loading ? end : runRecords.seqs.length - 1;
+  const seqOf = (place: number) => (loading ? place : (runRecords.seqs[place] ?? 0));
   const [drawn, draw] = useState<number | null>(null);
   const [playing, play] = useState(false);
   const newest = useRef("");
@@ -69,8 +69,8 @@ export function Scrubber({ family, run, book, shown, reading, at, seq, choose }:
   const track = useRef<HTMLDivElement>(null);
   useEffect(() => () => clearTimeout(timer.current), []);
   const [begin, until] = [
-    Date.parse(shown?.first_at ?? shown?.first_received ?? "") || (book.moments[0] ?? 0),
-    Date.parse(shown?.last_at ?? shown?.last_received ?? "") || (book.moments.at(-1) ?? 1),
+    Date.parse(shown?.first_at ?? shown?.first_received ?? "") || (runRecords.moments[0] ?? 0),
+    Date.parse(shown?.last_at ?? shown?.last_received ?? "") || (runRecords.moments.at(-1) ?? 1),
   ];
   const density = useLast(
     useAnswer(address("/api/runs/{family}/{run}/density", { family, run, slices: SLICES }), { family, run }).data,
@@ -90,15 +90,20 @@ export function Scrubber({ family, run, book, shown, reading, at, seq, choose }:
     timer.current ??= setTimeout(settle, STEADY);
     draw(place);
   };
-  const place = drawn ?? (at ? Math.min(loading ? at : book.place(at), last) : last);
-  const known = book.moments[loading ? book.place(place) : place];
+  const place = drawn ?? (at ? Math.min(loading ? at : runRecords.place(at), last) : last);
+  const known = runRecords.moments[loading ? runRecords.place(place) : place];
   const when = known === undefined ? null : new Date(known).toISOString();
-  const head = drawn !== null || at ? axis.x(known ?? until) : seq ? axis.x(book.moments[book.place(seq)] ?? until) : 1;
+  const head =
+    drawn !== null || at
+      ? axis.x(known ?? until)
+      : seq
+        ? axis.x(runRecords.moments[runRecords.place(seq)] ?? until)
+        : 1;
   const label = `${when ? `${clock(when)} ` : ""}#${seqOf(place)}`;
   const shownLabel = drawn !== null || at ? label : seq ? `#${seq}` : "";
   const step = (by: number) => {
-    const from = seq ? book.place(seq) : by < 0 ? book.seqs.length : -1;
-    choose(book.seqs[Math.min(Math.max(from + by, 0), book.seqs.length - 1)] ?? 0);
+    const from = seq ? runRecords.place(seq) : by < 0 ? runRecords.seqs.length : -1;
+    choose(runRecords.seqs[Math.min(Math.max(from + by, 0), runRecords.seqs.length - 1)] ?? 0);
   };
   const turn = async (by: number) => {
     const turns = (part: { at?: number; after?: number }) =>
@@ -108,7 +113,7 @@ export function Scrubber({ family, run, book, shown, reading, at, seq, choose }:
     if (next) choose(next.seq);
   };
   const fail = (by: 1 | -1) => {
-    const all = book.shaping.failures;
+    const all = runRecords.structure.failures;
     const here = lowerBound(all, by > 0 ? seq + 1 : seq || Infinity);
     choose((by > 0 ? (all[here] ?? all[0]) : (all[here - 1] ?? all.at(-1))) ?? 0);
   };
@@ -137,7 +142,7 @@ export function Scrubber({ family, run, book, shown, reading, at, seq, choose }:
     const box = track.current?.getBoundingClientRect();
     if (!box || event.buttons !== 1) return;
     const x = Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
-    const found = loading ? 0 : nearest(book.moments, axis.time(x));
+    const found = loading ? 0 : nearest(runRecords.moments, axis.time(x));
     to(x > 0.995 ? last : loading ? seqAt(density, axis.time(x), first) : found);
   };
   return (

@@ -6,7 +6,7 @@ import { operator } from "../lib/operator";
 import { href, runHref } from "../lib/route";
 import { ago, clock, duration } from "../lib/time";
 import { useAnswer, useNow } from "../lib/use";
-import { Sorry, Text } from "./bits";
+import { ErrorCard, Text } from "./bits";
 import { Icon } from "./icons";
 import { NotifyMe } from "./notify";
 import { Command, Field, SettingCard, SettingForm } from "./setting-card";
@@ -59,7 +59,7 @@ export function AlertSettings({ whole }: { whole: boolean }) {
         <span className="grow">A run fails, or is lost, while this page is not looked at.</span>
         <NotifyMe of="failures" label="Notify me of failures" />
       </p>
-      {trouble && <Sorry trouble={trouble} again={again} />}
+      {trouble && <ErrorCard trouble={trouble} again={again} />}
       {(firing.length > 0 || pending.length > 0) && (
         <table>
           <caption className="unseen">Alerts that fire or are about to</caption>

@@ -6,7 +6,7 @@ import { href } from "../lib/route";
 import { inert } from "../lib/text";
 import { ago, count } from "../lib/time";
 import { useAnswer, useNow } from "../lib/use";
-import { Pairs, Sorry, Text } from "./bits";
+import { ErrorCard, Pairs, Text } from "./bits";
 import { StatusGlyph } from "./icons";
 import { Command, SettingCard } from "./setting-card";
 
@@ -33,7 +33,7 @@ export function StorageSettings() {
   const used = parts.reduce((sum, [, size]) => sum + size, 0);
   return (
     <SettingCard id="storage" title="Storage" about={data?.local ? `${bytes(used)} in this home` : "of this collector"}>
-      {trouble && <Sorry trouble={trouble} again={again} />}
+      {trouble && <ErrorCard trouble={trouble} again={again} />}
       {data && (
         <>
           <span className="bars" aria-hidden="true">

@@ -3,7 +3,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useRef } from "react";
 import type { ShowAnswer, StoryFact, StoryRecord } from "../lib/answers";
-import { lowerBound, type Reading } from "../lib/book";
+import { lowerBound, type Reading } from "../lib/run-records";
 import { inert } from "../lib/text";
 import { Text } from "./bits";
 import { type Block, Blocks } from "./blocks";
@@ -26,9 +26,9 @@ interface Props {
 }
 
 export function Stage({ read, shown, at, choose }: Props) {
-  const { book } = read;
-  const { said, scenes, verdicts, cast } = book.staged;
-  const end = at ? book.place(at + 1) : book.seqs.length;
+  const { runRecords } = read;
+  const { said, scenes, verdicts, cast } = runRecords.staged;
+  const end = at ? runRecords.place(at + 1) : runRecords.seqs.length;
   const length = lowerBound(said, end);
   const box = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({
@@ -41,7 +41,7 @@ export function Stage({ read, shown, at, choose }: Props) {
   });
   const latest = (places: readonly number[]) => {
     const place = places[lowerBound(places, end) - 1];
-    return place === undefined ? undefined : book.record(place);
+    return place === undefined ? undefined : runRecords.record(place);
   };
   const scene = latest(scenes)
     ?.facts.filter((fact) => fact.role === "world")
@@ -89,7 +89,7 @@ export function Stage({ read, shown, at, choose }: Props) {
       <div ref={box} className="transcript" tabIndex={0} role="feed" aria-label="What was said">
         <div style={{ height: list.getTotalSize(), position: "relative" }}>
           {list.getVirtualItems().map((item) => {
-            const record = book.record(said[item.index] ?? 0);
+            const record = runRecords.record(said[item.index] ?? 0);
             return (
               <div
                 key={item.key}

@@ -1,7 +1,7 @@
 /** When things happened: one lane per agent, steps, calls, waits and sub-runs as bars of time. */
 
 import { useEffect, useMemo, useRef, useState } from "react";
-import type { Book } from "../lib/book";
+import type { RunRecords } from "../lib/run-records";
 import { inert, start } from "../lib/text";
 import { clock, duration } from "../lib/time";
 import { useKeys } from "../lib/use";
@@ -142,14 +142,14 @@ const CLOSEST = 4096;
 export function Timeline(props: {
   family: string;
   run: string;
-  book: Book;
+  runRecords: RunRecords;
   /** The record that is chosen, and the one that was being read; 0 for none. */
   chosen: number;
   reading: number;
   at: number;
   choose: (seq: number) => void;
 }) {
-  const { family, run, book, chosen, reading, at, choose } = props;
+  const { family, run, runRecords, chosen, reading, at, choose } = props;
   const answer = useSpans(family, run, at);
   const spans = useMemo(
     () => (answer?.rows ?? []).filter((row) => KINDS.some((kind) => kind === row.kind)).sort((a, b) => a.seq - b.seq),
@@ -157,7 +157,7 @@ export function Timeline(props: {
   );
   const [times, setTimes] = useState(1);
   const whole = useMemo(() => extent(spans), [spans]);
-  const cursor = book.moments[book.place(chosen || reading)] ?? whole.begin;
+  const cursor = runRecords.moments[runRecords.place(chosen || reading)] ?? whole.begin;
   const held = useRef(cursor);
   const view = useMemo(() => {
     const now = zoomed(whole, times, held.current);

@@ -22,7 +22,7 @@ import { runHref, setQuery, useRoute } from "../lib/route";
 import { inert } from "../lib/text";
 import { briefly, cost, count, duration, percent, short } from "../lib/time";
 import { useAnswer, useKeys, useLast } from "../lib/use";
-import { Model, Pairs, Sorry, Text } from "./bits";
+import { ErrorCard, Model, Pairs, Text } from "./bits";
 import { Icon, StatusGlyph } from "./icons";
 import { Segmented } from "./tools";
 import { Tree } from "./tree";
@@ -139,7 +139,7 @@ export default function Topology({ family, run }: { family: string; run: string 
     };
   }, [graph, key]);
   const failed = listed ? tree.trouble : trouble;
-  if (failed && !(listed ? rows : graph)) return <Sorry trouble={failed} again={listed ? tree.again : again} />;
+  if (failed && !(listed ? rows : graph)) return <ErrorCard trouble={failed} again={listed ? tree.again : again} />;
   if (!(listed ? rows : graph)) return <p className="soft pad">Loading …</p>;
   const node = drawn.nodes.find((each) => each.id === (chosen ?? key))?.data;
   return (

@@ -21,13 +21,13 @@ interface Props {
 }
 
 export function TranscriptBar({ where, kind, withMoves, at, seq }: Props) {
-  const { book } = where;
-  const until = at ? book.place(at + 1) : Infinity;
-  const chips = CHIPS.filter((each) => each === "all" || countOf(book, each, until) > 0);
+  const { runRecords } = where;
+  const until = at ? runRecords.place(at + 1) : Infinity;
+  const chips = CHIPS.filter((each) => each === "all" || countOf(runRecords, each, until) > 0);
   return (
     <div className="transcript-bar">
       {chips.map((each) => {
-        const isMoves = each === "moves" && hidesMoves(book);
+        const isMoves = each === "moves" && hidesMoves(runRecords);
         const on = isMoves ? withMoves : kind === each;
         return (
           <button
@@ -42,7 +42,7 @@ export function TranscriptBar({ where, kind, withMoves, at, seq }: Props) {
               )
             }
           >
-            {LABELS[each]} <span className="num">{count(countOf(book, each, until))}</span>
+            {LABELS[each]} <span className="num">{count(countOf(runRecords, each, until))}</span>
           </button>
         );
       })}

@@ -3,10 +3,10 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type RefObject, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { FindingRow } from "../lib/answers";
-import { lowerBound, type Reading } from "../lib/book";
 import { CHIPS, rowsOf, type Shown as ShownKind } from "../lib/kinds";
 import { reads } from "../lib/reading";
 import { useRoute } from "../lib/route";
+import { lowerBound, type Reading } from "../lib/run-records";
 import { count } from "../lib/time";
 import { turnOf, useTurns } from "../lib/turns";
 import { useKeys } from "../lib/use";
@@ -35,15 +35,18 @@ interface Props {
 
 export function Transcript({ where, read, findings, seq, at, opened, place }: Props) {
   const { version, reading } = read;
-  const { book } = where;
+  const { runRecords } = where;
   const { query } = useRoute();
   const kind: ShownKind = CHIPS.find((each) => each === query.get("kind")) ?? "all";
   const withMoves = query.get("moves") === "1";
   const box = useRef<HTMLDivElement>(null);
-  // The version is named because the book grows.
-  const rows = useMemo(() => rowsOf(book, kind, withMoves), [book, version, kind, withMoves]);
-  const rowOf = useCallback((of: number) => lowerBound(rows, book.rows[book.row(of)] ?? Infinity), [book, rows]);
-  const length = at ? lowerBound(rows, book.place(at + 1)) : rows.length;
+  // The version is named because the set of records grows.
+  const rows = useMemo(() => rowsOf(runRecords, kind, withMoves), [runRecords, version, kind, withMoves]);
+  const rowOf = useCallback(
+    (of: number) => lowerBound(rows, runRecords.rows[runRecords.row(of)] ?? Infinity),
+    [runRecords, rows],
+  );
+  const length = at ? lowerBound(rows, runRecords.place(at + 1)) : rows.length;
   const findingsOf = useMemo(() => bySeq(findings), [findings]);
   // Rows that were not drawn are taken to be as high as those that were.
   const mean = useRef(GUESS);
@@ -53,7 +56,7 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
     estimateSize: () => mean.current,
     overscan: 4,
     useFlushSync: false,
-    getItemKey: useCallback((row: number) => book.seqs[rows[row] ?? -1] ?? -1, [book, rows]),
+    getItemKey: useCallback((row: number) => runRecords.seqs[rows[row] ?? -1] ?? -1, [runRecords, rows]),
   });
   const fresh = useFresh(reading, length, box);
   const toEnd = () => {
@@ -71,22 +74,22 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
   useEffect(() => {
     if (seq === shownFor.current && !arrived.current) return;
     const to = seq || arrived.current;
-    if (to > (book.seqs.at(-1) ?? 0)) return; // it was not read yet
+    if (to > (runRecords.seqs.at(-1) ?? 0)) return; // it was not read yet
     [shownFor.current, arrived.current] = [seq, 0];
     if (!to) return;
     const row = rowOf(to);
     const there = list.getVirtualItems().some((item) => item.index === row);
     list.scrollToIndex(row, { align: !seq ? came : there ? "auto" : "center" });
-  }, [seq, version, book, list, came, rowOf]);
+  }, [seq, version, runRecords, list, came, rowOf]);
 
   // When all was read, what stood before the eyes stays there.
-  const eyes = useRef({ book, seq: 0, above: 0 });
+  const eyes = useRef({ runRecords, seq: 0, above: 0 });
   useLayoutEffect(() => {
-    if (eyes.current.book === book) return;
-    eyes.current.book = book;
+    if (eyes.current.runRecords === runRecords) return;
+    eyes.current.runRecords = runRecords;
     const row = list.measurementsCache[rowOf(eyes.current.seq)];
     if (eyes.current.seq && row) list.scrollToOffset(row.start + eyes.current.above);
-  }, [book, list, rowOf]);
+  }, [runRecords, list, rowOf]);
 
   const step = (by: number) => {
     // Who has chosen nothing begins with what is seen first.
@@ -94,7 +97,7 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
       ? rowOf(seq) + by
       : list.getVirtualItems().find((item) => item.end > (list.scrollOffset ?? 0))?.index;
     const next = rows[Math.min(Math.max(row ?? 0, 0), length - 1)];
-    if (next !== undefined) where.choose(book.seqs[next] ?? 0);
+    if (next !== undefined) where.choose(runRecords.seqs[next] ?? 0);
   };
   useKeys({ j: () => step(1), k: () => step(-1), ArrowDown: () => step(1), ArrowUp: () => step(-1), n: toEnd });
 
@@ -109,23 +112,24 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
   useEffect(() => {
     const [item] = inView;
     if (!item) return;
-    place.current = book.seqs[first] ?? 0;
-    eyes.current = { book, seq: place.current, above: top - item.start };
-    reads({ from: book.moments[first] ?? 0, to: book.moments[placeOf(inView.at(-1)?.index)] ?? 0 });
+    place.current = runRecords.seqs[first] ?? 0;
+    eyes.current = { runRecords, seq: place.current, above: top - item.start };
+    reads({ from: runRecords.moments[first] ?? 0, to: runRecords.moments[placeOf(inView.at(-1)?.index)] ?? 0 });
   });
   useEffect(() => () => reads(null), []);
   const nearby = rows.slice(near(shown[0]?.index ?? 0, -1), near(shown.at(-1)?.index ?? 0, 1));
   const turns = useTurns(
     where.family,
     where.run,
-    nearby.map((of) => book.seqs[of] ?? 0),
+    nearby.map((of) => runRecords.seqs[of] ?? 0),
   );
   const turnAt = (row: number) => {
-    const record = rows[row] === undefined ? undefined : book.held(book.seqs[rows[row]] ?? 0);
+    const record = rows[row] === undefined ? undefined : runRecords.held(runRecords.seqs[rows[row]] ?? 0);
     return record && turnOf(turns, record);
   };
   const chosen = seq ? rowOf(seq) : -1;
-  if (!book.seqs.length) return reading ? <p className="soft">Loading …</p> : <Empty title="Nothing yet." run="" />;
+  if (!runRecords.seqs.length)
+    return reading ? <p className="soft">Loading …</p> : <Empty title="Nothing yet." run="" />;
   return (
     <div className="reader">
       <TranscriptBar where={where} kind={kind} withMoves={withMoves} at={at} seq={seq} />
@@ -141,7 +145,7 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
         <div style={{ height: list.getTotalSize(), position: "relative" }}>
           {shown.map((item) => {
             const of = placeOf(item.index);
-            const record = book.record(of);
+            const record = runRecords.record(of);
             const turn = turnAt(item.index);
             const begins = turn && turnAt(item.index - 1) !== turn;
             const goesOn = turn && item.index + 1 < length && turnAt(item.index + 1) === turn;
@@ -157,7 +161,7 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
                   <Entry
                     where={where}
                     record={record}
-                    returned={returns(record, book)}
+                    returned={returns(record, runRecords)}
                     findings={findingsOf.get(record.seq) ?? NONE}
                     chosen={item.index === chosen}
                     turn={turn}

@@ -5,8 +5,8 @@ import { type CSSProperties, type ReactNode, useMemo, useRef, useState } from "r
 import type { Shares, ShowAnswer, TurnRow } from "../lib/answers";
 import { address } from "../lib/api";
 import { type Axis, axisOf, gapsOf } from "../lib/axis";
-import type { Book } from "../lib/book";
 import { setQuery, useRoute } from "../lib/route";
+import type { RunRecords } from "../lib/run-records";
 import { inert } from "../lib/text";
 import { clock, cost, duration, percent } from "../lib/time";
 import { tokensOf, useTurns } from "../lib/turns";
@@ -24,7 +24,7 @@ const MOST = 20_000; // rows that are asked for at once
 interface Props {
   readonly family: string;
   readonly run: string;
-  readonly book: Book;
+  readonly runRecords: RunRecords;
   readonly shown: ShowAnswer | undefined;
   readonly seq: number;
   readonly at: number;
@@ -50,7 +50,7 @@ export function useSpans(family: string, run: string, at: number, range?: readon
   return useMemo(() => answer && { ...answer, rows: timed(answer.rows) }, [answer]);
 }
 
-export function Waterfall({ family, run, book, shown, seq, at, choose, rowsBy }: Props) {
+export function Waterfall({ family, run, runRecords, shown, seq, at, choose, rowsBy }: Props) {
   const { query } = useRoute();
   const [t0, t1] = [Date.parse(query.get("t0") ?? ""), Date.parse(query.get("t1") ?? "")];
   const range = useMemo((): readonly [number, number] | undefined => (t1 > t0 ? [t0, t1] : undefined), [t0, t1]);
@@ -77,7 +77,7 @@ export function Waterfall({ family, run, book, shown, seq, at, choose, rowsBy }:
   /** What is behind the name of a row: of a turn, what was said in it. */
   const detailOf = (row: Row): string => {
     if (row.kind !== "turn") return row.depth === 1 ? (row.agent ?? "") : "";
-    const record = book.held(row.seq);
+    const record = runRecords.held(row.seq);
     return record?.facts.some((fact) => fact.fact === "Said") ? record.words : "";
   };
   const wanted = (row: Row) =>
@@ -256,7 +256,7 @@ export function Waterfall({ family, run, book, shown, seq, at, choose, rowsBy }:
         <RowDock
           family={family}
           run={run}
-          book={book}
+          runRecords={runRecords}
           row={chosen}
           name={nameOf(chosen)}
           detail={chosen.kind === "model" ? wordsOf(turns, chosen) : detailOf(chosen)}

@@ -1,13 +1,13 @@
-/** The live line, in a thread that all tabs share: follows the journal by number, checks each frame, comes back by itself. */
+/** The event stream, in a worker that all tabs share: follows the journal by number, checks each frame, reconnects by itself. */
 
 import { parseFrame } from "./frames";
-import type { Mark, News, Said } from "./live";
+import type { ConnectionState, News, Said } from "./live";
 
 type Tab = Pick<MessagePort, "postMessage" | "onmessage">;
 
-const QUIET = 20_000; // the server speaks every few seconds: a longer silence is a dead line
+const QUIET = 20_000; // the server speaks every few seconds: a longer silence is a dead stream
 const AGAIN = 1_000;
-const EXACT = 2_000; // milliseconds by which two clocks may differ, or a line be late
+const EXACT = 2_000; // milliseconds by which two clocks may differ, or a stream be late
 const TOGETHER = 100; // milliseconds: what comes within them is handed on at once
 
 let source: EventSource | null = null;
@@ -24,7 +24,7 @@ function at(id: string): { id: string; count: number } {
 
 /** The tabs that listen, and what one that joins them must know; to tell those that are gone costs nothing. */
 const tabs: Tab[] = [];
-let known: News = { mark: "connecting" };
+let known: News = { connection: "connecting" };
 
 function tell(news: News): void {
   const { said, rejected, reset, ...state } = news;
@@ -32,39 +32,39 @@ function tell(news: News): void {
   for (const tab of tabs) tab.postMessage(news);
 }
 
-const marked = (mark: Mark) => tell({ mark });
+const report = (connection: ConnectionState) => tell({ connection });
 
 function connect(): void {
   source?.close();
   const after = cursor === null ? "" : `?${cursor.id.includes(".") ? "cursor" : "after"}=${cursor.id}`;
-  const line = new EventSource(`/api/stream${after}`);
-  source = line;
+  const stream = new EventSource(`/api/stream${after}`);
+  source = stream;
   heardAt = Date.now();
-  line.onopen = () => marked("live");
-  line.onerror = () => {
-    marked("away");
-    if (line.readyState === EventSource.CLOSED) setTimeout(() => line === source && connect(), AGAIN);
+  stream.onopen = () => report("live");
+  stream.onerror = () => {
+    report("away");
+    if (stream.readyState === EventSource.CLOSED) setTimeout(() => stream === source && connect(), AGAIN);
   };
-  line.onmessage = ({ data, lastEventId }: MessageEvent<string>) => {
+  stream.onmessage = ({ data, lastEventId }: MessageEvent<string>) => {
     heardAt = Date.now();
     waiting.push({ data, id: lastEventId });
     if (waiting.length === 1) setTimeout(deliver, TOGETHER);
   };
-  line.addEventListener("heartbeat", ({ data, lastEventId }: MessageEvent<string>) => {
+  stream.addEventListener("heartbeat", ({ data, lastEventId }: MessageEvent<string>) => {
     heardAt = Date.now();
     const { first = 1, last, now } = JSON.parse(data) as { first?: number; last: number; now?: string };
     cursor ??= at(lastEventId); // behind `last` there may be some that are still on their way
     const ahead = Date.parse(now ?? "") - Date.now() || 0;
-    tell({ mark: "live", first, last, ahead: Math.abs(ahead) < EXACT ? 0 : ahead });
+    tell({ connection: "live", first, last, ahead: Math.abs(ahead) < EXACT ? 0 : ahead });
   });
-  line.addEventListener("gap", ({ data }: MessageEvent<string>) => {
+  stream.addEventListener("gap", ({ data }: MessageEvent<string>) => {
     heardAt = Date.now();
     const { next } = JSON.parse(data) as { next: number };
     tell({ first: next });
   });
-  line.addEventListener("reset", ({ lastEventId }: MessageEvent<string>) => {
+  stream.addEventListener("reset", ({ lastEventId }: MessageEvent<string>) => {
     cursor = at(lastEventId);
-    known = { mark: "live" };
+    known = { connection: "live" };
     tell({ reset: true });
   });
 }
@@ -74,7 +74,7 @@ function deliver(): void {
   const came = waiting;
   waiting = [];
   const runs = new Map<string, Said>();
-  let [turned, why] = [0, ""];
+  let [failed, why] = [0, ""];
   for (const { data, id } of came) {
     const parsed = parseFrame(data);
     if (parsed.seq !== null) {
@@ -83,20 +83,20 @@ function deliver(): void {
       cursor = here;
     }
     if (parsed.ok) runs.set(`${parsed.said.family}:${parsed.said.run}`, parsed.said);
-    else [turned, why] = [turned + 1, parsed.why];
+    else [failed, why] = [failed + 1, parsed.why];
   }
   tell({
-    mark: "live",
+    connection: "live",
     said: [...runs.values()],
     ...(cursor === null ? {} : { last: cursor.count }),
-    ...(turned ? { rejected: { count: turned, why } } : {}),
+    ...(failed ? { rejected: { count: failed, why } } : {}),
   });
 }
 
 /** Somebody looks: after sleep the socket may be dead without anybody having been told. */
 function look(): void {
   if (Date.now() - heardAt < QUIET) return;
-  marked("away");
+  report("away");
   connect();
 }
 

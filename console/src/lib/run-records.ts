@@ -4,7 +4,7 @@ import { startTransition, useEffect, useReducer, useRef, useState } from "react"
 import type { StoryAnswer, StoryRecord } from "./answers";
 import { address, ask } from "./api";
 import { live } from "./live";
-import { type Kind, kindsOf, moment, Shaping } from "./shape";
+import { type Kind, kindsOf, moment, RunStructure } from "./run-structure";
 
 const FIRST = 200; // records before the first screen is drawn
 const PAGE = 250;
@@ -27,14 +27,14 @@ interface Staged {
   readonly cast: Map<string, number>;
 }
 
-export class Book {
+export class RunRecords {
   /** The number of the record at each place. */
   readonly seqs: number[] = [];
   readonly moments: number[] = [];
   /** The places that have a row of their own: all but results, which are shown with their call. */
   readonly rows: number[] = [];
   readonly staged: Staged = { said: [], scenes: [], verdicts: [], cast: new Map() };
-  readonly shaping = new Shaping();
+  readonly structure = new RunStructure();
   /** The places of the records of each kind. */
   readonly kinds: Record<Kind, number[]> = { said: [], thinking: [], tools: [], failed: [], waits: [], moves: [] };
   private readonly beside = new Map<number, number>();
@@ -52,7 +52,7 @@ export class Book {
       const place = this.seqs.length;
       this.seqs.push(record.seq);
       this.moments.push(moment(record));
-      const call = this.shaping.add(record);
+      const call = this.structure.add(record);
       if (call === null) this.rows.push(place);
       else this.beside.set(record.seq, call);
       for (const kind of kindsOf(record)) this.kinds[kind].push(place);
@@ -142,10 +142,10 @@ export function lowerBound(rising: readonly number[], value: number): number {
 }
 
 export interface Reading {
-  readonly book: Book;
+  readonly runRecords: RunRecords;
   /** A few records around the wanted one, until reading has reached it. */
-  readonly glimpse: Book | null;
-  /** Another number whenever the book has changed. */
+  readonly glimpse: RunRecords | null;
+  /** Another number whenever the set of records has changed. */
   readonly version: number;
   /** Whether the end was not reached yet. */
   readonly reading: boolean;
@@ -158,10 +158,10 @@ type State = Omit<Reading, "version">;
  *
  * `wanted` is a record, 0 for the beginning, null while it is not known.
  */
-export function useBook(family: string, run: string, wanted: number | null): Reading {
+export function useRunRecords(family: string, run: string, wanted: number | null): Reading {
   const [version, changed] = useReducer((n: number) => n + 1, 0);
   const [state, setState] = useState<State>(() => ({
-    book: new Book(nothing),
+    runRecords: new RunRecords(nothing),
     glimpse: null,
     reading: true,
     trouble: undefined,
@@ -175,21 +175,21 @@ export function useBook(family: string, run: string, wanted: number | null): Rea
     const story = (part: { after: number } | { before: number }, limit: number) =>
       ask(address("/api/runs/{family}/{run}/story", { family, run, ...part, limit }), stop.signal);
     const read: Reader = (after, limit) => story({ after }, limit);
-    const book = new Book(read, changed);
-    let [glimpse, seen] = [null as Book | null, 0];
+    const runRecords = new RunRecords(read, changed);
+    let [glimpse, seen] = [null as RunRecords | null, 0];
     let [busy, due, limit] = [false, false, FIRST];
     let timer: ReturnType<typeof setTimeout> | undefined;
     const show = (reading: boolean) => {
-      setState({ book, glimpse, reading, trouble: undefined });
+      setState({ runRecords, glimpse, reading, trouble: undefined });
       changed();
     };
     const look = async (more: boolean) => {
       const to = aim.current;
-      if (!more || to <= (book.seqs.at(-1) ?? 0)) glimpse = null;
+      if (!more || to <= (runRecords.seqs.at(-1) ?? 0)) glimpse = null;
       else if (to !== seen) {
         const around = [story({ before: to + 1 }, GLIMPSE), story({ after: to }, GLIMPSE)];
         const [until, from] = await Promise.all(around);
-        glimpse = new Book(read, changed);
+        glimpse = new RunRecords(read, changed);
         glimpse.add([...(until?.records ?? []), ...(from?.records ?? [])]);
         seen = to;
       }
@@ -207,13 +207,13 @@ export function useBook(family: string, run: string, wanted: number | null): Rea
       try {
         do {
           due = false;
-          let next: number | null = book.seqs.at(-1) ?? 0;
+          let next: number | null = runRecords.seqs.at(-1) ?? 0;
           while (next !== null) {
             const page: StoryAnswer = await read(next, limit);
-            const first = !book.seqs.length;
+            const first = !runRecords.seqs.length;
             limit = READ;
             next = page.next;
-            book.add(page.records);
+            runRecords.add(page.records);
             await look(next !== null);
             if (first) show(next !== null);
             else if (page.records.length || next === null) startTransition(() => show(next !== null));
@@ -222,12 +222,12 @@ export function useBook(family: string, run: string, wanted: number | null): Rea
         } while (due && !document.hidden && !stop.signal.aborted);
       } catch (error) {
         if (stop.signal.aborted) return;
-        setState({ book, glimpse, reading: false, trouble: error as Error });
+        setState({ runRecords, glimpse, reading: false, trouble: error as Error });
         timer = setTimeout(again, AGAIN);
       }
       busy = false;
     };
-    setState({ book, glimpse: null, reading: true, trouble: undefined });
+    setState({ runRecords, glimpse: null, reading: true, trouble: undefined });
     void more();
     const deaf = live.hear((said) => {
       if (said.some((each) => each.run === run && each.family === family)) again();

@@ -55,7 +55,7 @@ function callId(fact: StoryFact, seq: number): string {
 }
 
 /** Grows with the run: each record is read once, and its text is not stored. */
-export class Shaping {
+export class RunStructure {
   readonly roles = new Set<string>();
   /** The records in which something failed. */
   readonly failures: number[] = [];

@@ -3,9 +3,9 @@ import type { News } from "../src/lib/live";
 
 type Hear = (event: { data: string; lastEventId?: string }) => void;
 
-/** A line that only says what it is told to say. */
-class Line {
-  static all: Line[] = [];
+/** A stream that sends only what the test gives it. */
+class Stream {
+  static all: Stream[] = [];
   onopen?: () => void;
   onerror?: () => void;
   onmessage?: Hear;
@@ -13,7 +13,7 @@ class Line {
   readonly named = new Map<string, Hear>();
 
   constructor(readonly url: string) {
-    Line.all.push(this);
+    Stream.all.push(this);
   }
   addEventListener(name: string, hear: Hear) {
     this.named.set(name, hear);
@@ -26,7 +26,7 @@ class Line {
 const news: News[] = [];
 const frame = (seq: number) =>
   JSON.stringify({ seq, received: "2026-05-05T09:00:00.000Z", dialect: "d", run: `r${seq % 2}`, event: { n: seq } });
-const newest = () => Line.all.at(-1)!;
+const newest = () => Stream.all.at(-1)!;
 const say = (seq: number, lastEventId = `${seq}`) => newest().onmessage!({ data: frame(seq), lastEventId });
 const beat = (last: number, more = {}) =>
   newest().named.get("heartbeat")!({ data: JSON.stringify({ first: 1, last, ...more }), lastEventId: "4" });
@@ -35,11 +35,11 @@ const look = () => (globalThis as unknown as { onmessage: (event: object) => voi
 beforeEach(async () => {
   vi.useFakeTimers();
   vi.resetModules();
-  Line.all.length = news.length = 0;
-  vi.stubGlobal("EventSource", Object.assign(Line, { CLOSED: 2 }));
+  Stream.all.length = news.length = 0;
+  vi.stubGlobal("EventSource", Object.assign(Stream, { CLOSED: 2 }));
   vi.stubGlobal("onmessage", null);
   vi.stubGlobal("postMessage", (said: News) => news.push(said));
-  await import("../src/lib/line");
+  await import("../src/lib/stream-worker");
   news.length = 0;
 });
 afterEach(() => {
@@ -64,33 +64,33 @@ test("tabs share one stream; a new tab gets the current state, and all tabs get 
     return tab;
   };
   vi.resetModules();
-  Line.all.length = 0;
+  Stream.all.length = 0;
   vi.stubGlobal("onconnect", null);
-  await import("../src/lib/line");
+  await import("../src/lib/stream-worker");
   come("first");
   beat(4, { now: new Date(Date.now() - 7_200_000).toISOString() });
   const second = come("second");
-  expect(heard.get("second")).toEqual([{ mark: "live", first: 1, last: 4, ahead: -7_200_000 }]);
+  expect(heard.get("second")).toEqual([{ connection: "live", first: 1, last: 4, ahead: -7_200_000 }]);
   say(5);
   vi.advanceTimersByTime(200);
   for (const said of heard.values()) expect(said.at(-1)).toMatchObject({ last: 5, said: [{ family: "d", run: "r1" }] });
   vi.setSystemTime(Date.now() + 3_600_000);
   second.onmessage!();
-  expect(Line.all.map((line) => line.url)).toEqual(["/api/stream", "/api/stream?after=5"]);
-  for (const said of heard.values()) expect(said.at(-1)).toEqual({ mark: "away" });
+  expect(Stream.all.map((stream) => stream.url)).toEqual(["/api/stream", "/api/stream?after=5"]);
+  for (const said of heard.values()) expect(said.at(-1)).toEqual({ connection: "away" });
 });
 
-test("after sleep a line that fell silent is called dead and drawn again where it stopped", () => {
+test("after sleep a stream that fell silent is closed and opened again where it stopped", () => {
   beat(4);
   say(5);
   vi.advanceTimersByTime(200);
   look();
-  expect(Line.all).toHaveLength(1); // it spoke a moment ago
+  expect(Stream.all).toHaveLength(1); // it spoke a moment ago
   vi.setSystemTime(Date.now() + 3_600_000);
   look();
-  expect(news.at(-1)).toEqual({ mark: "away" });
-  expect(Line.all.map((line) => line.url)).toEqual(["/api/stream", "/api/stream?after=5"]);
-  expect(Line.all[0]?.readyState).toBe(2);
+  expect(news.at(-1)).toEqual({ connection: "away" });
+  expect(Stream.all.map((stream) => stream.url)).toEqual(["/api/stream", "/api/stream?after=5"]);
+  expect(Stream.all[0]?.readyState).toBe(2);
 });
 
 test("what came together is handed on at once, each run and each record once", () => {
@@ -104,7 +104,7 @@ test("what came together is handed on at once, each run and each record once", (
     { family: "d", run: "r1" },
     { family: "d", run: "r0" },
   ]);
-  expect(told).toMatchObject({ mark: "live", last: 7, rejected: { count: 1 } });
+  expect(told).toMatchObject({ connection: "live", last: 7, rejected: { count: 1 } });
 });
 
 test("after the journal was replaced by another, its records arrive although their numbers came before", () => {
@@ -117,18 +117,18 @@ test("after the journal was replaced by another, its records arrive although the
   expect(news.at(-1)).toMatchObject({ last: 2, said: [{ family: "d", run: "r0" }] });
 });
 
-test("a line that the collector closed is drawn again, one that another took the place of is not", () => {
+test("a stream that the collector closed is opened again, one that was replaced is not", () => {
   beat(4);
   const old = newest();
   old.readyState = 2;
   old.onerror!();
   old.onerror!();
   vi.advanceTimersByTime(1_500);
-  expect(Line.all).toHaveLength(2);
+  expect(Stream.all).toHaveLength(2);
   expect(newest().url).toBe("/api/stream?after=4");
 });
 
-test("a record of another shard has a smaller number, and arrives; the line goes on at the place in every shard", () => {
+test("a record of another shard has a smaller number, and arrives; the stream resumes at its place in every shard", () => {
   newest().named.get("heartbeat")!({ data: '{"first":1,"last":9}', lastEventId: "0.8,1.1" });
   say(21, "0.11,1.1");
   say(4, "0.11,1.2");
