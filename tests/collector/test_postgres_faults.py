@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from support import fleets, servers
@@ -405,12 +406,22 @@ def test_an_asynchronous_standby_loses_and_status_warned(servers_made, nodes, tm
     finally:
         primary.kill()
         os.kill(receiver, signal.SIGKILL)
+    # Its server ends all its processes and begins again; a promotion meanwhile would be forgotten.
+    assert eventually(lambda: walreceiver(standby) != receiver and reachable(standby))
     standby.promote()
     counts, report = stored(standby.url, tmp_path)
     assert report.verdict == "proven"  # the chain is not broken: it is shorter
     assert max(counts.values()) == 1
     lost = [key for key in acknowledged if f"{key}.0" not in counts]
     assert lost
+
+
+def reachable(server: LocalPostgres) -> bool:
+    try:
+        psycopg.connect(server.url, connect_timeout=5).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def walreceiver(standby: LocalPostgres) -> int:
