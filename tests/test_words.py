@@ -49,9 +49,9 @@ PACKAGE = ROOT / "src/tracklog"
 CODE_FILES = sorted(PACKAGE.rglob("*.py"))
 PRIVATE = {"told", "tell", "tells", "telling", "untold", "heard", "hear", "hears", "unheard"}
 PRIVATE |= {"said", "spoken", "kept", "mend", "mended", "mends", "anew", "door", "kin", "twins"}
-PRIVATE |= {"moment"}
+PRIVATE |= {"moment", "fate", "lifting", "rested", "turned", "cooling"}
 """Parts of names that mean nothing to a reader. Write instead what the value is: text, fields, row,
-event, record, match, stored, repaired, intake.
+event, record, match, stored, repaired, intake, outcome, large values.
 """
 IN_CONSOLE = re.compile(r"\b(?:Book|useBook|book|Shaping|shaping|Sorry)\b")
 """Names that the console does not use. Write instead RunRecords, RunStructure, ErrorCard."""
@@ -63,6 +63,7 @@ NOT_IN_TESTS = PRIVATE | {"neediest", "whole"}
 OF_A_FACT = {
     "said": ("fact.py", "shapes.py", "_turns.py", "messages.py", "turns.py"),
     "kept": ("loss.py", "_reading.py"),
+    "fate": ("loss.py", "__init__.py", "atif.py", "convert.py", "exporters.py", "_writing.py"),
 }
 """Names that are those of a fact or of a published or stored value, and the files that have them."""
 
@@ -99,6 +100,7 @@ def test_the_code_uses_ordinary_words(source):
     assert {
         name for name in private_names(text) if name.lower().strip("_") not in of_a_fact
     } == set()
+    assert PRIVATE.isdisjoint(source.stem.split("_"))
     assert found(text) == []
 
 

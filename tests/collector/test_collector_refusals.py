@@ -120,7 +120,7 @@ def test_other_clients_without_a_free_connection_get_the_usual_error(full):
     assert orjson.loads(body).keys() == {"error", "hint"}
 
 
-def test_whoever_is_turned_away_is_not_waited_for(full):
+def test_whoever_is_refused_is_not_waited_for(full):
     long = head(JSON) + b"X: " + b"y" * 9000
     rude = [full.raw() for _ in range(3)]
     for each, sent in zip(rude, (b"", b"POST /v1/tra", long), strict=True):

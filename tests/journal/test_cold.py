@@ -15,7 +15,7 @@ from tracklog.journal.archive.objects import FolderObjects
 from tracklog.journal.archive.reader import ArchiveReader, name_of
 from tracklog.journal.archive.shipping import Archiver
 from tracklog.journal.archive.verify import verify_archive
-from tracklog.journal.postgres import cooling
+from tracklog.journal.postgres import moving_old
 from tracklog.journal.postgres import schema as tables
 from tracklog.model.errors import ArchiveDamaged, BadFormat
 from tracklog.testing import Clock
@@ -103,7 +103,7 @@ def test_only_old_records_and_large_values_that_the_archive_has_are_moved(place)
     clock = Clock()
     objects = FolderObjects(place / "archive")
     with Home(store_url(place), clock=clock) as home:
-        small, large = home.blobs.put(b"s" * 100), home.blobs.put(b"l" * cooling.LARGE)
+        small, large = home.blobs.put(b"s" * 100), home.blobs.put(b"l" * moving_old.LARGE)
         named = [{"$blob": {"sha256": name, "bytes": 9}} for name in (small, large)]
         home.intake.admit([line(1, "r", values=named)])
         home.intake.admit([line(2, "r")])
@@ -116,9 +116,9 @@ def test_only_old_records_and_large_values_that_the_archive_has_are_moved(place)
         assert (moved.records, moved.blobs) == (1, 1)
         assert in_database(place)[0] == "a"
         assert in_database(place)[1:] == ["z", "z"]
-        assert home.blobs.get(large) == b"l" * cooling.LARGE
-        assert home.blobs.put(b"l" * cooling.LARGE) == large
-        assert home.blobs.get(large) == b"l" * cooling.LARGE
+        assert home.blobs.get(large) == b"l" * moving_old.LARGE
+        assert home.blobs.put(b"l" * moving_old.LARGE) == large
+        assert home.blobs.get(large) == b"l" * moving_old.LARGE
         assert (
             home.storage.move_old(ArchiveReader(objects), LATER).records == 1
         )  # and not the third

@@ -429,7 +429,7 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing(server):
     assert server.get("/api/events").json()["last"] == before
 
 
-def test_more_connections_than_the_limit_are_turned_away(tmp_path):
+def test_more_connections_than_the_limit_are_refused(tmp_path):
     """Those that were let in and say nothing are cut off later, for that."""
     with collector(tmp_path, limits={"header_seconds": 5, "connections": 50}) as server:
         many = [server.raw() for _ in range(60)]

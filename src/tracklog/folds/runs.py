@@ -60,11 +60,11 @@ def step(state: State, position: Position, fact: Fact) -> State:
     if agent is not None:
         state.agents.setdefault(agent, "")
         if fact.step is not None:
-            _turned(state.turns.setdefault(agent, [None, 0]), text_of(fact.step))
+            _count_turn(state.turns.setdefault(agent, [None, 0]), text_of(fact.step))
     # An agent that reports a conversation without its begin reports no end either.
     endless = fact.fidelity == "reported" and not state.begun
     if (read or endless) and _is_latest(state, position):
-        _rested(state, fact)
+        _note_turn_end(state, fact)
     change = _CHANGES.get(type(fact))
     if change is not None:
         change(state, position, fact)
@@ -152,7 +152,7 @@ def _taken_back(state: State, seq: int) -> None:
         state.withdrawn.append([seq, seq])
 
 
-def _turned(turn: list[Any], name: str) -> None:
+def _count_turn(turn: list[Any], name: str) -> None:
     if turn[0] != name:
         turn[:] = [name, turn[1] + 1]
 
@@ -163,7 +163,7 @@ def _is_latest(state: State, position: Position) -> bool:
     return at is None or last is None or at >= last
 
 
-def _rested(state: State, fact: Fact) -> None:
+def _note_turn_end(state: State, fact: Fact) -> None:
     """A turn ends with an answer, or with an event of its end; then a person is expected to go on."""
     match fact:
         case Said(role="assistant"):

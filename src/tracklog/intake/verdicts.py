@@ -52,15 +52,15 @@ def replayed(results: Sequence[Passed | Refusal], sha256: str, place: SourceOffs
             "run `tracklog verify`; to record these lines again, send them under another key",
         )
     verdicts = Verdicts()
-    for result, (fate, seq) in zip(results, outcomes, strict=True):
+    for result, (outcome, seq) in zip(results, outcomes, strict=True):
         what = (result.dialect, result.kind, result.run)
-        if fate == "refused":
+        if outcome == "refused":
             why = result.problems if isinstance(result, Refusal) else (_REFUSED_BEFORE,)
             verdicts.append(Verdict("refused", None, why, *what))
-        elif fate == "accepted":
+        elif outcome == "accepted":
             verdicts.append(Verdict("accepted", next(number), (), *what))
         else:
-            known = place.seq + seq if fate == "inside" else seq
+            known = place.seq + seq if outcome == "inside" else seq
             verdicts.append(Verdict("duplicate", known, (), *what))
     verdicts.replayed = True
     return verdicts

@@ -22,15 +22,15 @@ from tracklog.journal.journal import Journal
 MOST_SOURCES = 100_000
 """How many sources are remembered; a retry of a batch older than that is not recognised."""
 
-Fate = Literal["accepted", "duplicate", "inside", "refused"]
+LineOutcome = Literal["accepted", "duplicate", "inside", "refused"]
 """What became of a line; `inside` is a duplicate of a line of the same batch."""
 
-Outcome = tuple[Fate, int]
+Outcome = tuple[LineOutcome, int]
 """A duplicate's number is that of the record it repeats, or, inside, the place of that record
 among those that the batch added."""
 
 _RUN = re.compile(r"([adir])(\d+)(?:\+(\d+))?")
-_LETTERS: dict[str, Fate] = {
+_LETTERS: dict[str, LineOutcome] = {
     "a": "accepted",
     "d": "duplicate",
     "i": "inside",
@@ -43,25 +43,25 @@ def pack(outcomes: Iterable[Outcome]) -> str:
     7 and 8, `i0+1` a duplicate of the batch's own first.
     """
     parts: list[str] = []
-    for fate, alike in groupby(outcomes, key=lambda outcome: outcome[0]):
+    for outcome, alike in groupby(outcomes, key=lambda each: each[0]):
         numbers = [number for _, number in alike]
-        if fate in ("accepted", "refused"):
-            parts.append(f"{fate[0]}{len(numbers)}")
+        if outcome in ("accepted", "refused"):
+            parts.append(f"{outcome[0]}{len(numbers)}")
             continue
         for _, row in groupby(enumerate(numbers), key=lambda each: each[1] - each[0]):
             span = [number for _, number in row]
-            parts.append(f"{fate[0]}{span[0]}+{len(span)}")
+            parts.append(f"{outcome[0]}{span[0]}+{len(span)}")
     return " ".join(parts)
 
 
 def unpack(text: str) -> Iterator[Outcome]:
     """The outcomes in such a text; those that are accepted or refused have the number 0."""
     for letter, number, count in _RUN.findall(text):
-        fate = _LETTERS[letter]
+        outcome = _LETTERS[letter]
         if count:
-            yield from ((fate, int(number) + each) for each in range(int(count)))
+            yield from ((outcome, int(number) + each) for each in range(int(count)))
         else:
-            yield from ((fate, 0) for _ in range(int(number)))
+            yield from ((outcome, 0) for _ in range(int(number)))
 
 
 class SourceOffset(NamedTuple):

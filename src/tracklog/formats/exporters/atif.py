@@ -130,7 +130,7 @@ class _Steps:
         self.run = run
         self.steps: list[Step] = []
         self.calls, self.turns = CallCopies(), ModelTurns()
-        self.turned: dict[int, tuple[Turn, Step]] = {}
+        self.turn_steps: dict[int, tuple[Turn, Step]] = {}
         self.owner: dict[str, Step] = {}
         """The step of each call."""
         self.children = {child.call: child for child in run.below if child.call}
@@ -172,10 +172,10 @@ class _Steps:
 
     def _of(self, entry: ExportRecord, turn: Turn) -> Step:
         """The step of a model's turn."""
-        if id(turn) not in self.turned:
+        if id(turn) not in self.turn_steps:
             step = self._new(entry, "agent")
-            self.turned[id(turn)] = turn, step
-        return self.turned[id(turn)][1]
+            self.turn_steps[id(turn)] = turn, step
+        return self.turn_steps[id(turn)][1]
 
     def _message(self, entry: ExportRecord, fact: Said) -> Step:
         step = self._of(entry, self.turns.said(entry, fact))

@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from tracklog.formats.importers._lifting import Lift, hashed
+from tracklog.formats.importers._large_values import Lift, hashed
 from tracklog.formats.importers._line_writer import LineWriter, in_seconds, utc_time
 from tracklog.formats.importers._memory import LONG, remember
 from tracklog.formats.importers._reading import (

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tracklog.dialects import tracklog as native
-from tracklog.formats.importers._lifting import MEDIA, Lift, Put, Redact, hashed
+from tracklog.formats.importers._large_values import MEDIA, Lift, Put, Redact, hashed
 from tracklog.formats.importers._memory import remember
 from tracklog.formats.importers._records import DAMAGED, TORN, Raw
 from tracklog.formats.importers._report import ImportReport

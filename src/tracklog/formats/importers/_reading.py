@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import orjson
 
-from tracklog.formats.importers._lifting import Put, Redact, hashed
+from tracklog.formats.importers._large_values import Put, Redact, hashed
 from tracklog.formats.importers._line_writer import LineWriter
 from tracklog.formats.importers._provisional import Guess, Provisional, guesses
 from tracklog.formats.importers._records import (

@@ -17,8 +17,8 @@ from tracklog.journal.journal import Journal
 from tracklog.journal.merkle import Head
 from tracklog.journal.postgres.blobs import PostgresBlobs
 from tracklog.journal.postgres.connections import Address, Database
-from tracklog.journal.postgres.cooling import move_old
 from tracklog.journal.postgres.leases import PostgresLeases
+from tracklog.journal.postgres.moving_old import move_old
 from tracklog.journal.postgres.offsets import PostgresOffsets
 from tracklog.journal.postgres.schema import refused_schema, shards_of
 from tracklog.journal.postgres.store import PostgresStore
