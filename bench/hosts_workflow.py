@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from timing import goal, interleaved
 from tracklog.hosts.workflow.audit import Audit
 from tracklog.hosts.workflow.display import Display
-from tracklog.hosts.workflow.engine import WorkflowExecution, HostContext, read
+from tracklog.hosts.workflow.engine import HostContext, WorkflowExecution, read
 from tracklog.hosts.workflow.history import recorded_in
 from tracklog.recording.recorder import NullRecorder, Recorder
 from tracklog.recording.tape import Tape
@@ -62,7 +62,9 @@ def main() -> None:
 
         def run(recorder: Recorder, id: str, tape: Tape | None = None) -> None:
             with recorder:
-                work = WorkflowExecution(context, loaded, {}, run_id=id, recorder=recorder, tape=tape)
+                work = WorkflowExecution(
+                    context, loaded, {}, run_id=id, recorder=recorder, tape=tape
+                )
                 assert asyncio.run(work.run()).status == "ok"
 
         def recorded() -> None:

@@ -14,7 +14,7 @@ import orjson
 from corpus import corpus
 from timing import goal, interleaved
 from tracklog.journal.disk import Disk
-from tracklog.journal.journal import JournalEntry, Journal
+from tracklog.journal.journal import Journal, JournalEntry
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.verify import verify
 

@@ -24,7 +24,7 @@ from tracklog.cli._local_postgres import LocalPostgres
 from tracklog.home import registry
 from tracklog.home.home import Home
 from tracklog.index.indexer import Indexer
-from tracklog.journal.journal import JournalEntry, Journal
+from tracklog.journal.journal import Journal, JournalEntry
 from tracklog.journal.storages.postgresql import PostgresStorage
 from tracklog.journal.stores.file import FileStore
 from tracklog.testing import frames_of

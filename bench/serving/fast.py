@@ -21,7 +21,9 @@ Line = Annotated[Kinds, Discriminator("event")]
 @app.post("/api/events/kahn-agent")
 async def events(lines: list[Line]) -> dict[str, Any]:
     entries = [
-        JournalEntry("kahn-agent", "kahn", line.run_id, line.model_dump_json(exclude_unset=True).encode())
+        JournalEntry(
+            "kahn-agent", "kahn", line.run_id, line.model_dump_json(exclude_unset=True).encode()
+        )
         for line in lines
     ]
     return {"accepted": len(entries), "last_seq": home.journal.append(entries)[-1]}

@@ -145,6 +145,21 @@ def test_the_size_of_batches_changes_no_total(journal, size):
             assert sorted(again.totals(kind, spans, by="agent")) == sorted(rows), kind
 
 
+def test_a_spend_that_was_counted_before_has_no_price_in_its_hour(tmp_path):
+    """Else the hour of another one, which has no price, would be a lower bound of nothing."""
+    used = {"input_tokens": 1, "output_tokens": 1}
+    lines = (
+        line(1, Spent(key="m", model="gpt-5", usage=used), at="2026-05-05T09:00:00Z", run="one"),
+        line(2, Spent(key="m", model="gpt-5", usage=used), at="2026-05-05T10:00:00Z", run="two"),
+        line(3, Spent(key="n", usage=used), at="2026-05-05T10:00:00Z", run="three"),
+    )
+    with Home(tmp_path) as home:
+        home.intake.admit(lines, "tracklog")
+        home.index.catch_up()
+        [hour] = ask(home, "hours", count=1, now="2026-05-05T10:30:00Z")
+    assert (hour["total_tokens"], hour["computed_usd"], hour["lower_bound"]) == (2, None, False)
+
+
 @settings(max_examples=15, deadline=None)
 @given(journals())
 def test_an_hour_has_what_its_spends_come_to(journal):

@@ -10,7 +10,7 @@ from tracklog.answers._series_query import bands_of
 from tracklog.answers._series_spends import by_price, listed_cost
 from tracklog.answers.buckets import minute_of
 from tracklog.answers.prices import Prices
-from tracklog.answers.totals import Spans, totals
+from tracklog.answers.totals import Spans, net, totals
 from tracklog.folds import MARK, MINUTE
 from tracklog.folds import series as series_fold
 from tracklog.folds._spends import DOLLAR, TOKENS
@@ -107,7 +107,7 @@ def cost_sums(
     fields = [LABELS[name] for name in names if name in LABELS]
     sums: dict[Group, CostSum] = defaultdict(CostSum)
     parts, days, places = by_price(spans, prices)
-    for row in _net(
+    for row in net(
         totals(index, "spends", parts, ",".join([*fields, "model"]), bands=bands_of(prices))
     ):
         if in_time and row.part & series_fold.LATE:
@@ -131,16 +131,6 @@ def _group(begin: str, names: Sequence[str], values: Sequence[str]) -> Group:
     known = iter(values)
     one, other, *_ = (*((next(known) or None) if name in LABELS else None for name in names), None)
     return begin, one, other
-
-
-def _net(rows: Sequence[Total]) -> Iterator[Total]:
-    """The rows with each name and part once: what was taken out of the sums is subtracted."""
-    sums: dict[tuple[int, str, int], Sequence[int]] = {}
-    for row in rows:
-        of = (row.span, row.name, row.part)
-        known = sums.get(of)
-        sums[of] = row.amounts if known is None else [*map(add, known, row.amounts)]
-    return (Total(*of, tuple(amounts)) for of, amounts in sums.items() if amounts[0])
 
 
 def _in_time(index: Indexer, spans: Spans, begin: Begin) -> tuple[list[str], list[tuple[int, int]]]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from tracklog.answers._series_query import TOKEN_KINDS, CellSum, SeriesQuery
 from tracklog.answers.buckets import minute_of
 from tracklog.answers.prices import Cost, Prices, total
-from tracklog.answers.totals import Spans, Where, totals
+from tracklog.answers.totals import Spans, Where, net, totals
 from tracklog.folds import series as series_fold
 from tracklog.index.indexes import Total
 
@@ -37,14 +37,14 @@ def _by_model(
     """The rows of each model, under the names that are asked for."""
     if query.metric != "cost" or by == "model":
         every: dict[str, list[Total]] = defaultdict(list)
-        for row in totals(query.index, "spends", spans, by, where, query.bands):
+        for row in net(totals(query.index, "spends", spans, by, where, query.bands)):
             every[row.name if by == "model" else ""].append(row)
         yield from every.items()
         return
     models = {row.name for row in totals(query.index, "spends", [_hull(spans)], "model", where)}
     for model in models:
         one = {**where, "model": [model]}
-        yield model, totals(query.index, "spends", spans, by, one, query.bands)
+        yield model, net(totals(query.index, "spends", spans, by, one, query.bands))
 
 
 def _hull(spans: Spans) -> tuple[int, int]:

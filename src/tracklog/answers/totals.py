@@ -6,7 +6,7 @@ counted are taken out of them, and a spend that several runs record is left in t
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from operator import attrgetter
+from operator import add, attrgetter
 from typing import Any
 
 from tracklog.answers.duplicates import same_conversation
@@ -50,6 +50,16 @@ def totals(
                 name = MARK.join(getattr(cell, each) for each in fields)
                 rows.append(Total(span, name, cell.part, tuple(amounts)))
     return rows
+
+
+def net(rows: Sequence[Total]) -> Iterator[Total]:
+    """The rows with each name and part once: what was taken out of the sums is subtracted."""
+    sums: dict[tuple[int, str, int], Sequence[int]] = {}
+    for row in rows:
+        of = (row.span, row.name, row.part)
+        known = sums.get(of)
+        sums[of] = row.amounts if known is None else [*map(add, known, row.amounts)]
+    return (Total(*of, tuple(amounts)) for of, amounts in sums.items() if amounts[0])
 
 
 def _all_spends(index: Indexer, bands: Sequence[int]) -> Iterator[tuple[Cell, Sequence[int]]]:
