@@ -257,6 +257,16 @@ def test_a_turn_begins_with_each_input_of_its_model(home):
     assert some["turns"] == 5
 
 
+def test_a_sub_run_that_began_after_the_last_record_of_its_run_is_not_there_before(home):
+    home.intake.admit(list(lines((0, Began(what="run")))), "tracklog")
+    below = ((1, Began(what="run")), (2, Linked(kind="sub-run", parent="one")))
+    home.intake.admit(list(lines(*below, run="two")), "tracklog")
+    home.index.catch_up()
+    kinds = [each["kind"] for each in ask(home, "spans", run="one", at=1)["rows"]]
+    assert kinds == ["run"]
+    assert [each["kind"] for each in ask(home, "spans", run="one")["rows"]] == ["run", "sub-run"]
+
+
 def used(read, wrote):
     return {"input_tokens": read, "output_tokens": wrote}
 

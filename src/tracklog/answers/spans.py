@@ -120,7 +120,7 @@ def spans(
     now = now_of(home, now)
     times = times_of(home, key_of(home, run), at)
     root = _root(times, now)
-    every = [root, *_below(home, times, root, now)]
+    every = [root, *_below(home, times, root, now, at)]
     # A call may say that it took longer than the times of the records do.
     root.begin, root.end = min(span.begin for span in every), max(span.end for span in every)
     path = _critical([span for span in every if span.kind not in NO_WORK], root)
@@ -160,7 +160,7 @@ def _root(times: RunTimes, now: str) -> _Span:
     return span
 
 
-def _below(home: Home, times: RunTimes, root: _Span, now: str) -> list[_Span]:
+def _below(home: Home, times: RunTimes, root: _Span, now: str, at: int | None) -> list[_Span]:
     """Everything below the run, each turn followed by what is in it."""
     by_call: dict[str, _Span] = {}
     below: dict[str, list[_Span]] = {}
@@ -176,7 +176,7 @@ def _below(home: Home, times: RunTimes, root: _Span, now: str) -> list[_Span]:
         top.append((above, inside))
     for wait in times.waits:
         _place(_timed("wait", "w", wait, root), top, root)
-    for span, call_id in _sub_runs(home, times, root, now):
+    for span, call_id in _sub_runs(home, times.key, root, now, at):
         span.parent = by_call.get(call_id or "")
         if span.parent is None:
             _place(span, top, root)
@@ -234,10 +234,9 @@ def _place(span: _Span, turns: list[tuple[_Span, list[_Span]]], root: _Span) -> 
 
 
 def _sub_runs(
-    home: Home, times: RunTimes, root: _Span, now: str
+    home: Home, key: str, root: _Span, now: str, at: int | None
 ) -> Iterable[tuple[_Span, str | None]]:
-    """The runs that this one began, and the call that each began with."""
-    key = times.key
+    """The runs that this one began, up to a record of the journal, and the call that each began with."""
     states = related_runs(home.index, [key])
     children, _ = tree_fold.links(states)
     resolve = tree_fold.resolver(states)
@@ -252,9 +251,9 @@ def _sub_runs(
         begin = epoch_ms(state.first_at)
         if kind != "sub-run" or not state.run or begin is None:
             continue
-        if times.at is not None and state.first_seq > times.at:
+        if at is not None and state.first_seq > at:
             continue
-        went_on = times.at is not None and state.last_seq > times.at
+        went_on = at is not None and state.last_seq > at
         end = root.end if went_on else epoch_ms(state.last_at) or begin
         span = _Span("sub-run", f"r{child}", child, None, state.first_seq, begin, max(begin, end))
         span.failed = not went_on and runs_fold.status(state, now) == "failed"
