@@ -29,7 +29,7 @@ from tracklog.hosts.openwop.failures import Failure
 from tracklog.hosts.openwop.forks import forked, open_question, started
 from tracklog.hosts.openwop.kinds import KINDS
 from tracklog.hosts.openwop.mock_provider import OPTION, check_provider
-from tracklog.hosts.openwop.options import BODY, OVERLAY, read_options, refuse_unknown
+from tracklog.hosts.openwop.options import BODY, OVERLAY, RunOptions, read_options, refuse_unknown
 from tracklog.hosts.openwop.routes import openapi
 from tracklog.hosts.openwop.run_diff import diff_of
 from tracklog.hosts.openwop.runlog import RunLog
@@ -150,7 +150,11 @@ class Handlers:
         outer = "runOptionsOverlay."
         refuse_unknown(overlay, OVERLAY, outer)
         definition = self.engine.workflows.known.get(source.snapshot.workflow)
-        options = read_options(overlay, call.key, call.tenant, definition, call.wire.place, outer)
+        if mode == "replay":  # with the options that were checked when its source began
+            options = RunOptions()
+        else:
+            about = (call.key, call.tenant, definition, call.wire.place, outer)
+            options = read_options(overlay, *about, source.snapshot.configurable)
         if mode == "branch" and OPTION in source.snapshot.configurable:
             provider = source.snapshot.configurable[OPTION]
             check_provider(provider, call.key, call.wire.place(OPTION))

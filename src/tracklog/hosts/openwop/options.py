@@ -63,15 +63,17 @@ def read_options(
     definition: Definition | None,
     place: Place,
     outer: str = "",
+    base: Mapping[str, Any] | None = None,
 ) -> RunOptions:
     """The options of a request, checked; `DefinitionRefused` says what cannot be done.
 
-    `outer` is the place of the options in the request, where they are not its body.
+    `outer` is the place of the options in the request, where they are not its body. `base` has the
+    options of the source of a fork, which those of the request complete.
     """
     configurable = body.get("configurable", {})
     if not isinstance(configurable, dict):
         raise _refused(f"{outer}configurable", "configurable must be an object")
-    check_configurable(configurable, key, definition, lambda name: outer + place(name))
+    check_configurable(configurable, key, definition, lambda name: outer + place(name), base)
     labels: dict[str, Any] = {}
     if "tags" in body:
         labels["tags"] = _tags(body["tags"], f"{outer}tags")
@@ -104,7 +106,11 @@ def _tags(tags: Any, place: str) -> list[str]:
 
 
 def check_configurable(
-    options: Mapping[str, Any], key: Key, definition: Definition | None, place: Place
+    options: Mapping[str, Any],
+    key: Key,
+    definition: Definition | None,
+    place: Place,
+    base: Mapping[str, Any] | None = None,
 ) -> None:
     """Refuse an option that is wrong or unknown, or that the workflow does not allow."""
     if OPTION in options:
@@ -121,7 +127,7 @@ def check_configurable(
             names = ", ".join(sorted(map(str, declared.keys() - CONFIGURABLE.keys())))
             others = f"the workflow declares {names}" if names else "the workflow declares none"
             raise _refused(place(name), f"there is no option {name[:50]!r}; {others}")
-    if schema is not None and (faults := _faults(schema, declared, options)):
+    if schema is not None and (faults := _faults(schema, declared, {**(base or {}), **options})):
         name = faults[0][0].partition(".")[0]
         text = "; ".join(fault for _, fault in faults)
         whole = place("").partition("configurable")[0] + "configurable"
