@@ -233,7 +233,9 @@ def test_two_equal_lines_of_a_dialect_without_identity_stay_two():
     recorded = records([line, line], "kahn-agent")
     for to in OTHERS:
         lines, _ = converted(recorded, to)
-        assert len(set(lines)) == len(lines) == len(facts_of(recorded)), to
+        assert len(set(lines)) == len(lines), to
+        # Or none: a dialect may have no words for calls.
+        assert len(lines) in (0, len(facts_of(recorded))), to
 
 
 def test_a_run_converted_on_begins_at_its_first_words():
