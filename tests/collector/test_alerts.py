@@ -39,7 +39,7 @@ def alerts(*arguments):
 def test_the_ready_rules_are_valid_and_use_every_table(tmp_path):
     path = tmp_path / "alerts.yaml"
     path.write_text(alerts("ready").output)
-    assert alerts("check", path).output == f"{path}: 11 rules, no fault\n"
+    assert alerts("check", path).output == f"{path}: 12 rules, no fault\n"
     assert len({rule.of for rule in parse(path.read_text(), FIELDS).rules}) == len(TABLES)
 
 
@@ -268,7 +268,9 @@ def test_a_field_without_a_value_has_words_in_a_summary():
 
 
 def test_records_that_no_witness_signed_for_a_time_are_an_alert(tmp_path):
-    (rule,) = [each for each in parse(READY.read_text(), FIELDS).rules if each.of == "checkpoints"]
+    (rule,) = [
+        each for each in parse(READY.read_text(), FIELDS).rules if each.name == "unwitnessed"
+    ]
     signed = 0.0
 
     def looked(home, incidents, after):
@@ -297,5 +299,7 @@ def test_records_that_no_witness_signed_for_a_time_are_an_alert(tmp_path):
         assert incidents
         assert not changes
         _, (change,), (row,) = looked(home, incidents, 1400)
-        assert row.values == {"records": 1, "unwitnessed": 1, "witnessed_seconds": 1400}
+        assert row.values == {
+            "records": 1, "unwitnessed": 1, "witnessed_seconds": 1400, "refused": False,
+        }  # fmt: skip  # one row
         assert "no witness has signed a checkpoint for 1400 seconds" in change.summary

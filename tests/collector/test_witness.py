@@ -4,8 +4,10 @@ import random
 import shutil
 import subprocess
 import threading
+import time
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,13 +18,18 @@ from support.attacking import ALL, Witnessed, asked, grown, rewritten
 from support.collecting import Collector, tool
 from support.forking import Tracklog, tracklog
 from support.waiting import eventually
+from tracklog.collector.alerts.rules import parse
+from tracklog.collector.alerts.tables import FIELDS, TABLES
 from tracklog.collector.publishers import WitnessRefused, open_publisher, publish_all
+from tracklog.home.home import Home
 from tracklog.journal.checkpoints.checkpoint import KEY, Checkpoints
 from tracklog.journal.checkpoints.notes import Signer, read_note
 from tracklog.journal.checkpoints.trees import FILE
 from tracklog.journal.checkpoints.witness import Witness
 from tracklog.journal.storages.memory import MemoryStorage
 from tracklog.model.errors import BadCheckpoint, NotExtended
+
+READY = Path(__file__).parents[2] / "src/tracklog/collector/alerts/ready.yaml"
 
 
 def test_every_attack_with_the_stolen_key_is_found_after_a_witnessed_checkpoint(tmp_path):
@@ -170,7 +177,18 @@ def test_a_collector_is_witnessed_and_a_rewritten_journal_is_reported(tmp_path):
             again = tracklog(home, "checkpoint", "--witness", url)
             assert again.returncode == 1
             assert b"refused the checkpoint" in again.stderr
-            (alert,) = httpx.get(f"{url}/alerts").json()
+            served = Collector(home, *options)
+            assert eventually(
+                lambda: b"witness-refused" in tracklog(home, "export", "jsonl", "alerts").stdout
+            )
+            served.stop()
+            (rule,) = [
+                each for each in parse(READY.read_text(), FIELDS).rules if "refused" in each.when
+            ]
+            with Home(home) as opened:
+                (row,) = TABLES["checkpoints"].rows(opened, rule, time.time())
+            assert row.values["refused"] is True
+            (alert, *_) = httpx.get(f"{url}/alerts").json()
             assert alert["why"].startswith("it does not prove")
             assert read_note(alert["given"].encode()).text.startswith("tracklog/")
             assert len(httpx.get(f"{url}/logs").json()) == 1

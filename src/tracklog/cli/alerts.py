@@ -36,7 +36,7 @@ Examples:
   tracklog alerts ready > alerts.yaml"""
 )
 def ready() -> None:
-    """Print a file with eleven rules to begin with."""
+    """Print a file with twelve rules to begin with."""
     from importlib import resources
 
     click.echo(

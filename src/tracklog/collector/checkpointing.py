@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from tracklog.collector.publishers import open_publisher, publish_all
+from tracklog.collector.alerts import REFUSED, RUN
+from tracklog.collector.publishers import WitnessRefused, open_publisher, publish_all
 from tracklog.collector.worker import Worker
 from tracklog.journal.checkpoints.checkpoint import Checkpoint, Checkpoints
+from tracklog.model.errors import TracklogError
+from tracklog.model.fact import Noted
 from tracklog.web import logs
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ class CheckpointWorker(Worker):
         self._home, self._every = home, every
         self._checkpoints = Checkpoints(home.storage, key)
         self._publishers = {place: open_publisher(place) for place in places}
+        self._refused = False
         self.size = 0
         """How many records the last checkpoint has that was published everywhere."""
         self.seen = b""
@@ -61,12 +65,21 @@ class CheckpointWorker(Worker):
                 _, failures = publish_all(self._checkpoints, note, self._publishers)
                 for error in failures:
                     logs.log("error", error.message, hint=error.hint)
+                self._record_refusal(failures)
                 self.size = self.size if failures else stated.size
                 row = {"origin": stated.origin, "records": stated.size, "root": stated.root.hex()}
                 self.seen = orjson.dumps(row)
             if last:
                 return
             self.stopped.wait(max(0.05, begun + self._every - time.monotonic()))
+
+    def _record_refusal(self, failures: Sequence[TracklogError]) -> None:
+        """Put it on record that a witness refused, once until no witness refuses."""
+        refusals = [error for error in failures if isinstance(error, WitnessRefused)]
+        if refusals and not self._refused:
+            note = Noted(label=REFUSED, kind=NAME, text=refusals[0].message)
+            self._home.record_fact(RUN, note, writer=NAME)
+        self._refused = bool(refusals)
 
     def close(self) -> None:
         """Stop, after a last checkpoint."""

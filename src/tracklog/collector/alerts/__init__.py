@@ -7,4 +7,6 @@ record who was told what, and when.
 from tracklog.journal.frame import Run
 
 RUN: Run = ("tracklog", "alerts")
-"""The run that holds the changes of incidents; no rule ever sees it."""
+"""The run that holds the changes of incidents; rules see of it only what a witness refused."""
+REFUSED = "witness-refused"
+"""The label of the note that a witness refused a checkpoint."""

@@ -12,7 +12,7 @@ from tracklog.answers.inbox import inbox
 from tracklog.answers.loops import loops
 from tracklog.answers.run_list import RunRow
 from tracklog.answers.runs import runs
-from tracklog.collector.alerts import RUN
+from tracklog.collector.alerts import REFUSED, RUN
 from tracklog.collector.alerts.rules import Rule, Scalar
 from tracklog.folds import LATE, epoch_ms
 from tracklog.home.home import Home
@@ -191,18 +191,27 @@ def _models(home: Home, _rule: Rule, now: float) -> list[Row]:
 
 
 def _checkpoints(home: Home, _rule: Rule, now: float) -> list[Row]:
-    """The last checkpoint that a witness signed; none where no witness ever did."""
-    note = last_witnessed(home.storage)
-    if note is None:
+    """The last checkpoint that a witness signed; none where no witness signed or refused one."""
+    note, refused = last_witnessed(home.storage), _refused_at(home)
+    if note is None and refused is None:
         return []
-    signed = max(each.at or 0 for each in note.witnesses())
-    size = Checkpoint.of(note.text).size
+    signed = 0 if note is None else max(each.at or 0 for each in note.witnesses())
+    size = 0 if note is None else Checkpoint.of(note.text).size
     values: dict[str, Scalar] = {
         "records": size,
         "unwitnessed": max(home.journal.last - size, 0),
-        "witnessed_seconds": round(max(now - signed, 0)),
+        "witnessed_seconds": None if note is None else round(max(now - signed, 0)),
+        "refused": refused is not None and refused >= signed,
     }
     return [Row("checkpoints", values)]
+
+
+def _refused_at(home: Home) -> float | None:
+    """When a witness last refused a checkpoint."""
+    mark = f'"{REFUSED}"'.encode()
+    times = [each.received for each in home.journal.records(run=RUN) if mark in each.line]
+    at = epoch_ms(times[-1]) if times else None
+    return None if at is None else at / 1000
 
 
 TABLES: Mapping[str, AlertTable] = {
@@ -241,8 +250,8 @@ TABLES: Mapping[str, AlertTable] = {
     ),
     "checkpoints": AlertTable(
         "The last checkpoint that a witness signed: the records that it has, those that came after "
-        "it, and its age.",
-        ("records", "unwitnessed", "witnessed_seconds"),
+        "it, its age, and whether a witness refused one since.",
+        ("records", "unwitnessed", "witnessed_seconds", "refused"),
         _checkpoints,
     ),
 }  # fmt: skip  # a table
