@@ -262,6 +262,17 @@ def test_a_wrong_value_of_a_configuration_is_refused(kind, name, value):
         define(flow("w", [{**good, "config": {**good["config"], name: value}}]), Settings())
 
 
+def test_a_gate_that_cannot_be_rejected_has_no_policy_of_rejections():
+    for actions in (["accept"], ["accept", "edit-accept"]):
+        config = {"actions": actions, "rejectionPolicy": "single-veto"}
+        with pytest.raises(DefinitionRefused) as refused:
+            define(
+                flow("w", [{"id": "n", "typeId": "core.approvalGate", "config": config}]),
+                Settings(),
+            )
+        assert refused.value.details["field"] == "config.rejectionPolicy"
+
+
 EFFECTS = {
     "core.approvalGate": {
         "title": "test_the_client_of_version_1_does_everything",

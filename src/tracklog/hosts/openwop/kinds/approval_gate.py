@@ -89,7 +89,10 @@ async def run(step: NodeStep) -> Outputs:
     asked |= {"description": config["description"]} if "description" in config else {}
     asked |= {key: config[key] for key in ASKED if key in config}
     schema: dict[str, Any] = {"type": "object", "required": ["action"]}
-    schema |= {"properties": {"action": {"enum": actions}}}
+    needed = {"refine": {"refineFeedback": FEEDBACK}, "edit-accept": {"editedArtifactData": {}}}
+    schema["properties"] = {"action": {"enum": actions}, "feedback": {"type": "string"}}
+    for action in actions:
+        schema["properties"] |= needed.get(action, {})
 
     def settle(value: Any, *, is_new: bool = False) -> tuple[dict[str, Any], Mapping[str, Any]]:
         given = value if isinstance(value, dict) else {"action": value}
@@ -136,6 +139,9 @@ def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:  # noq
         yield wrong(node, "actions", text)
     if config.get("rejectionPolicy", "single-veto") not in POLICIES:
         text = f"rejectionPolicy is one of {', '.join(POLICIES)}"
+        yield wrong(node, "rejectionPolicy", text)
+    if "rejectionPolicy" in config and "reject" not in actions:
+        text = "rejectionPolicy is for gates whose actions have reject"
         yield wrong(node, "rejectionPolicy", text)
     approvers = config.get("approversList")
     if approvers is not None:
