@@ -872,6 +872,11 @@ def test_several_runs_are_ended_at_once_each_on_its_own(tmp_path):
             assert end["payload"]["reason"] == "enough"
         again = host.http.post(url, json={"runIds": runs}).json()["results"]
         assert [(row["ok"], row["status"]) for row in again] == [(True, "cancelled")] * 2
+        third = host.start("conformance-cancellable")
+        twice = host.http.post(url, json={"runIds": [third, third]}).json()["results"]
+        assert [row["status"] for row in twice] == ["cancelling", "cancelled"]
+        host.until(third, "cancelled")
+        assert len(host.events(third, "run.cancelled")) == 1
         for bad in ({}, {"runIds": []}, {"runIds": [1]}, {"runIds": "x"}):
             assert error_of(host.http.post(url, json=bad)) == (400, "validation_error")
         many = host.http.post(url, json={"runIds": ["x"] * 101})
@@ -1058,8 +1063,14 @@ def test_an_event_from_outside_resumes_the_run_that_it_is_for(tmp_path):
                 refused = anybody.post(url, json={"resumeValue": wrong})
                 assert error_of(refused) == (422, "correlation_mismatch")
             assert host.snapshot(run)["status"] == "waiting-external"
+            # Version 2 registers no such code; the details have it, by token and by id.
             newer = anybody.post(f"/interrupts/{token}", json={"resumeValue": {}})
-            assert error_of(newer) == (400, "validation_error")
+            known = host.http.post(f"/runs/{run}/interrupts/wait", json={"resumeValue": {}})
+            for refused in (newer, known):
+                assert error_of(refused) == (400, "validation_error")
+                assert refused.json()["details"] == {
+                    "field": "resumeValue", "code": "correlation_mismatch",
+                }  # fmt: skip
             assert anybody.post(url, json={"resumeValue": event}).status_code == 200
         assert host.until(run, "completed")["variables"] == event
         replay = host.fork(run, mode="replay").json()["runId"]

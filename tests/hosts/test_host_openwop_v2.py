@@ -6,6 +6,7 @@ import json
 import re
 
 import httpx
+import jsonschema_rs
 import pytest
 from test_host_openwop_floor import HOOKS, Receiver, error_of, gate, key
 
@@ -179,6 +180,7 @@ def test_an_approval_is_one_shape_with_who_resolved_it(host):
     assert (failed["code"], failed["details"]) == ("approval_rejected", {"retryable": False})
     (end,) = events_of(host, name, "run.failed")
     assert (end["payload"]["error"]["retryable"], end["payload"]["failedNodeId"]) == (False, "gate")
+    assert end["payload"]["error"]["details"] == failed["details"]  # one place for both
     for event in events_of(host, name, "approval.received", "interrupt.resolved"):
         payload = event["payload"]
         assert (payload["action"], payload["decision"]) == ("reject", "rejected")
@@ -190,6 +192,33 @@ def test_an_approval_is_one_shape_with_who_resolved_it(host):
     assert error_of(nobody) == (404, "not_found")
     odd = host.http.post(url, json={"resumeValue": {"action": "accept"}, "by": "me"})
     assert error_of(odd) == (400, "validation_error")
+
+
+@pytest.mark.parametrize(
+    "vote",
+    [
+        {"action": "accept", "feedback": "good"},
+        {"action": "refine", "refineFeedback": {"scope": "whole"}, "feedback": "long"},
+        {"action": "edit-accept", "editedArtifactData": {"a": [1]}},
+    ],
+    ids=lambda vote: vote["action"],
+)
+def test_a_vote_is_the_same_in_both_events_and_all_its_members_are_asked_for(tmp_path, vote):
+    actions = ["accept", "refine", "edit-accept"]
+    flows = put(tmp_path / "flows", flow("conformance-edits", [gate(actions=actions)]))
+    with Host(tmp_path / "home", workflows=flows) as host:
+        name = start(host, "edits")
+        schema = until(host, name, "waiting-approval")["interrupt"]["resumeSchema"]
+        assert schema["properties"].keys() == {
+            "action", "feedback", "refineFeedback", "editedArtifactData",
+        }  # fmt: skip
+        jsonschema_rs.validate(schema, vote)
+        url, body = f"{path_of(name)}/interrupts/gate", {"resumeValue": {**vote, "voter": "bob"}}
+        assert host.http.post(url, json=body).status_code == 200
+        until(host, name, "completed")
+        events = events_of(host, name, "approval.received", "interrupt.resolved")
+        assert [event["payload"]["resumeValue"] for event in events] == [vote, vote]
+        assert events[1]["payload"]["x-resumeValue"] == {**vote, "voter": "bob"}
 
 
 def test_a_change_and_a_timeout_have_the_members_of_version_2(tmp_path):
@@ -260,6 +289,45 @@ def test_children_and_parents_are_bound_too(tmp_path):
         assert event["payload"]["childRunId"] == row["runId"]
         inner = until(host, row["runId"], "waiting-approval")
         assert (inner["parentRunId"], inner["parentNodeId"]) == (made, "sub")
+
+
+@pytest.mark.parametrize("action", ["accept", "reject"])
+def test_the_id_of_a_child_is_bound_wherever_it_is_handed_on(tmp_path, action):
+    sub = {"id": "sub", "typeId": "core.subWorkflow", "config": {"workflowId": "child"}}
+    port = {"type": "connection", "nodeId": "sub", "outputKey": "childRunId"}
+    copy = {"id": "copy", "typeId": "core.identity", "inputs": {"kept": port}}
+    parent = flow("parent", [sub, copy], [("sub", "copy")])
+    flows = put(tmp_path / "flows", flow("child", [gate()]), parent)
+    with Host(tmp_path / "home", workflows=flows) as host:
+        made = host.http.post("/runs", json={"workflowId": "parent"}).json()["runId"]
+        snapshot = until(host, made, "waiting-approval")
+        child = snapshot["extensions"]["tracklog.run"]["childRuns"][0]["runId"]
+        body = {"resumeValue": {"action": action}}
+        host.http.post(f"{path_of(child)}/interrupts/gate", json=body)
+        snapshot = until(host, made, "completed", "failed")
+        ends = {event["type"]: event["payload"] for event in events_of(host, made)}
+        if action == "accept":
+            assert snapshot["variables"]["childRunId"] == snapshot["variables"]["kept"] == child
+            done = [e["payload"] for e in events_of(host, made, "node.completed")]
+            assert [e["outputs"].get("childRunId", e["outputs"].get("kept")) for e in done] == [
+                child,
+                child,
+            ]
+            assert ends["run.completed"]["outputs"] == {"kept": child}
+            other = host.http.post("/runs", json={"workflowId": "parent"}).json()["runId"]
+            until(host, other, "waiting-approval")
+            diff = host.http.get(f"{path_of(made)}:diff", params={"against": other}).json()
+            assert diff["stateDiff"]["variables"]["childRunId"] == {"a": child}
+        else:
+            for error in (snapshot["error"], ends["run.failed"]["error"]):
+                assert error["details"]["childRunId"] == child
+                assert error["message"] == f"{child} is failed"
+        bare = child.removeprefix("default/")
+        raw = host.http.get(path_of(made)).text + host.http.get(f"{path_of(made)}/events/poll").text
+        assert raw.count(bare) == raw.count(child) > 3
+        with host.http.stream("GET", f"{path_of(made)}/events?streamMode=values") as stream:
+            text = stream.read().decode()
+        assert text.count(bare) == text.count(child) > 0
 
 
 def test_options_are_nested_in_and_out(host):
@@ -451,8 +519,15 @@ def test_pause_and_cancel_and_bulk_cancel(host):
     assert (paused.status_code, paused.json()["runId"]) == (202, name)
     until(host, name, "paused")
     assert host.http.post(f"{path_of(name)}:resume", json={}).status_code == 202
-    rows = host.http.post("/runs:bulk-cancel", json={"runIds": [name, "other/x"]}).json()["results"]
-    assert [(row["runId"], row["ok"]) for row in rows] == [(name, True), ("other/x", False)]
+    bare, nobody = name.removeprefix("default/"), ["run-nobody", "default/run-nobody", "a~2Fb"]
+    names = [name, "other/x", name, bare, *nobody]
+    rows = host.http.post("/runs:bulk-cancel", json={"runIds": names}).json()["results"]
+    # A run is called by its bound id; what names none comes back as it was sent.
+    assert [row["runId"] for row in rows] == [name, "other/x", name, name, *nobody]
+    assert [row.get("status") for row in rows] == [
+        "cancelling", None, "cancelled", "cancelled", None, None, None,
+    ]  # fmt: skip
+    assert [row["ok"] for row in rows] == [True, False, True, True, False, False, False]
     assert rows[1]["error"]["code"] == "id_tenant_mismatch"
     until(host, name, "cancelled")
     again = host.http.post(f"{path_of(name)}/cancel", json={})

@@ -312,23 +312,31 @@ class Handlers:
         if len(names) > MOST_CANCELLED:
             details = {"field": "runIds", "maxRunIds": MOST_CANCELLED}
             raise Failure("validation_error", f"at most {MOST_CANCELLED} runs at once", details)
-        rows = await asyncio.gather(*(self._cancelled(call, each, reason) for each in names))
+        asked: set[str] = set()
+        rows = await asyncio.gather(*(self._cancelled(call, each, reason, asked) for each in names))
         return call.json({"results": rows})
 
-    async def _cancelled(self, call: HostCall, name: str, reason: str | None) -> dict[str, Any]:
-        """The result for one run of a bulk cancel."""
+    async def _cancelled(
+        self, call: HostCall, name: str, reason: str | None, asked: set[str]
+    ) -> dict[str, Any]:
+        """The result for one run of a bulk cancel; `asked` are those that it cancels already.
+
+        A run is called as everywhere in its version; an id that names none comes back as it was sent.
+        """
         try:
             log = self.run(call, name)
         except Failure as failure:
             code = "not_found" if failure.code == "run_not_found" else failure.code
             return _not_ended(name, code, failure.message)
         status = log.snapshot.status
+        name = call.wire.reply({"runId": log.name}, call.tenant)["runId"]
         if log.ended and status != "cancelled":
-            return _not_ended(log.name, "run_terminal", f"the run is {status}")
-        if log.ended or log.cancel is not None:
-            return {"runId": log.name, "ok": True, "status": "cancelled"}
+            return _not_ended(name, "run_terminal", f"the run is {status}")
+        if log.ended or log.cancel is not None or log.name in asked:
+            return {"runId": name, "ok": True, "status": "cancelled"}
+        asked.add(log.name)
         await self.engine.control.cancel(log.name, reason, call.key.principal)
-        return {"runId": log.name, "ok": True, "status": "cancelling"}
+        return {"runId": name, "ok": True, "status": "cancelling"}
 
     async def pause(self, call: HostCall) -> Response:
         policy = call.body.get("drainPolicy", POLICIES[0])

@@ -28,7 +28,7 @@ def diff_of(a: RunLog, b: RunLog, wire: Wire) -> dict[str, Any]:
                 row[name] = orjson.Fragment(wire.event(log.lines[number], event, log))
         rows.append(row)
     data: dict[str, Any] = {"divergedAtSeq": rows[0]["seq"] if rows else None, "eventDiffs": rows}
-    data["stateDiff"] = _state(a.as_json(), b.as_json())
+    data["stateDiff"] = _state(wire.snapshot(a.as_json(), a), wire.snapshot(b.as_json(), b))
     return {**data, "truncated": True} if is_cut else data
 
 

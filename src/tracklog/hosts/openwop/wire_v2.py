@@ -17,6 +17,7 @@ from tracklog.dialects.openwop.catalog import TYPES
 from tracklog.hosts.openwop.agents import narrow
 from tracklog.hosts.openwop.discovery import LOG_VERSION_2
 from tracklog.hosts.openwop.failures import Failure
+from tracklog.hosts.openwop.questions import VOTE
 from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.settings import ENGINE, Key, Settings
 from tracklog.hosts.openwop.wires import LINKS
@@ -110,6 +111,30 @@ class Version2:
                 data[key] = self._bound(data[key], tenant)
         return data
 
+    def _handed_on(self, data: Body, log: RunLog) -> Body:
+        """The ids of child runs in what nodes hand on: outputs, variables and errors."""
+        names = {each: self._bound(each, self._tenant(log)) for each in log.snapshot.children}
+        if not names:
+            return data
+
+        def bound(value: Any, *, is_text: bool) -> Any:
+            if isinstance(value, dict):
+                return {key: bound(each, is_text=is_text) for key, each in value.items()}
+            if isinstance(value, list):
+                return [bound(each, is_text=is_text) for each in value]
+            if not isinstance(value, str):
+                return value
+            if is_text:
+                for name, whole in names.items():
+                    value = value.replace(name, whole)
+                return value
+            return names.get(value, value)
+
+        for key in ("outputs", "variables", "error", "lastError"):
+            if isinstance(data.get(key), dict):
+                data[key] = bound(data[key], is_text=key not in ("outputs", "variables"))
+        return data
+
     # Answers.
 
     def reply(self, data: dict[str, Any], tenant: str) -> dict[str, Any]:
@@ -121,8 +146,6 @@ class Version2:
         for key in LINKS:
             if key in data:
                 data[key] = data[key].replace(f"/runs/{run}", f"/runs/{_segment(tenant, run)}")
-        if "results" in data:
-            data["results"] = [self._ids(dict(each), tenant) for each in data["results"]]
         if "deliveries" in data:
             data["deliveries"] = [self._delivery(each, tenant) for each in data["deliveries"]]
         if "effects" in data:
@@ -140,12 +163,14 @@ class Version2:
         return {**effect, "effectId": self._bound(digest, tenant), "attempt": attempt}
 
     def failure(self, failure: Failure) -> Failure:
-        code = CODES.get(failure.code, failure.code)
-        return Failure(code, failure.message, failure.details, failure.headers)
+        code, details = CODES.get(failure.code, failure.code), dict(failure.details)
+        if failure.code == "correlation_mismatch":  # to be told from a wrong answer
+            details["code"] = failure.code
+        return Failure(code, failure.message, details, failure.headers)
 
     def snapshot(self, data: dict[str, Any], log: RunLog) -> dict[str, Any]:
         tenant = self._tenant(log)
-        data = self._ids(dict(data), tenant)
+        data = self._handed_on(self._ids(dict(data), tenant), log)
         if "childRuns" in data:
             data["childRuns"] = [self._ids(dict(each), tenant) for each in data["childRuns"]]
         if "interrupt" in data:
@@ -199,7 +224,7 @@ class Version2:
         data["type"], data["runId"] = new_name(kind), self._bound(log.name, tenant)
         data |= {"schemaVersion": event.get("schemaVersion", 1), "engineVersion": ENGINE}
         payload = self._payload(kind, dict(event["payload"]), event, log)
-        data["payload"] = self._ids(payload, tenant)
+        data["payload"] = self._handed_on(self._ids(payload, tenant), log)
         return orjson.dumps(data)
 
     def _payload(self, kind: str, payload: Body, event: Body, log: RunLog) -> Body:
@@ -224,7 +249,10 @@ class Version2:
         known = KNOWN.get(kind)
         if known is None:
             return payload
-        return {key if key in known else f"x-{key}": value for key, value in payload.items()}
+        return {
+            key if key in known or key.startswith("x-") else f"x-{key}": value
+            for key, value in payload.items()
+        }
 
     def _received(self, kind: str, payload: Body, event: Body, log: RunLog) -> Body:
         """A vote or an answer, in the one shape that version 2 has for both."""
@@ -236,9 +264,9 @@ class Version2:
         data["kind"] = asked["payload"]["kind"] if asked else "approval"
         by = payload.pop("decidedBy", None) or payload.pop("answeredBy", None)
         if kind == "approval.received":
+            data["resumeValue"] = {key: payload[key] for key in VOTE if key in payload}
             action = payload.pop("action")
             data |= _decision(action)
-            data["resumeValue"] = {"action": action}
             by = None if action == "timeout" else by  # no person resolved it
         else:
             data["resumeValue"] = {"answers": payload.pop("answers")}
@@ -251,8 +279,12 @@ class Version2:
         if payload.get("reason") == "timeout":
             return {**payload, **_decision("timeout")}
         payload |= {"resolvedBy": self._subject(log, by)} if by else {}
+        if payload.get("kind") == "approval" and isinstance(value, str):  # a bare word
+            value = {"action": value}
         if payload.get("kind") != "approval" or not isinstance(value, dict):
             return payload
+        vote = {key: value[key] for key in VOTE if key in value}
+        payload |= {"resumeValue": vote, **({"x-resumeValue": value} if vote != value else {})}
         payload |= {key: value[key] for key in CHANGES if key in value}
         return {**payload, **_decision(value["action"])}
 
@@ -352,11 +384,14 @@ def _decision(action: str) -> dict[str, Any]:
 
 
 def _error(error: Mapping[str, Any]) -> dict[str, Any]:
-    """An error without its second name; a code that version 2 does not have is in the details."""
+    """An error without its second name; a code that version 2 does not have is in the details.
+
+    `details.retryable` is in snapshots and events; events have it beside the details, too.
+    """
     data = {key: value for key, value in error.items() if key != "error"}
     details = dict(data.get("details") or {})
     if "retryable" in details:
-        data["retryable"] = details.pop("retryable")
+        data["retryable"] = details["retryable"]
     if data.get("code") not in REGISTERED:
         details["code"] = data.get("code")
         data["code"] = "internal_error"
@@ -366,10 +401,7 @@ def _error(error: Mapping[str, Any]) -> dict[str, Any]:
 
 def _closed_error(error: Mapping[str, Any]) -> dict[str, Any]:
     """The error of a snapshot, which has a code, a message and details only."""
-    data = _error(error)
-    if "retryable" in data:
-        data["details"] = {**data.get("details", {}), "retryable": data.pop("retryable")}
-    return data
+    return {key: value for key, value in _error(error).items() if key != "retryable"}
 
 
 def _renamed(old: str, new: str) -> Callable[[Body], Body]:
