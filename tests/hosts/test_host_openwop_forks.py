@@ -3,6 +3,7 @@
 import pytest
 
 from support.hosting import Host, flow, put
+from support.waiting import eventually
 
 NOOP = {"id": "a", "typeId": "core.noop"}
 
@@ -43,3 +44,80 @@ def test_a_fork_has_the_options_of_its_source_that_its_workflow_requires(tmp_pat
                 assert refused.status_code == 400
                 field = f"runOptionsOverlay.configurable.{next(iter(wrong))}"
                 assert refused.json()["details"]["field"] == field
+
+
+# Pauses of the source are repeated as they are recorded.
+
+
+def outline(host: Host, run: str) -> list[tuple]:
+    return [(e["type"], e.get("nodeId"), e["payload"]) for e in host.events(run)][1:]
+
+
+@pytest.mark.parametrize("policy", ["drain-current-node", "immediate"])
+@pytest.mark.parametrize("end", ["resumed", "cancelled", "late"])
+def test_a_replay_of_a_paused_run_comes_out_as_its_source(tmp_path, policy, end):
+    wait = {"typeId": "core.delay", "config": {"delayMs": 700}}
+    nodes = [{"id": "a", **wait}, {"id": "b", "typeId": "core.noop"}]
+    flows = put(tmp_path / "flows", flow("two", nodes, [("a", "b")]))
+    options = {"configurable": {"runTimeoutMs": 1500}} if end == "late" else {}
+    with Host(tmp_path / "home", workflows=flows) as host:
+        run = host.start("two", **options)
+        assert eventually(lambda: host.events(run, "node.started"))
+        asked = {"drainPolicy": policy, "reason": "lunch"}
+        assert host.http.post(f"/v1/runs/{run}:pause", json=asked).status_code == 202
+        host.until(run, "paused")
+        if end == "resumed":
+            host.http.post(f"/v1/runs/{run}:resume", json={"reason": "fed"})
+        elif end == "cancelled":
+            host.http.post(f"/v1/runs/{run}/cancel", json={})
+        status = host.until(run)["status"]
+        events = outline(host, run)
+        assert [kind for kind, _, _ in events].count("run.paused") == 1
+        for start in range(len(events) + 1):
+            name = forked(host, "/v1", run, fromSeq=start, mode="replay")
+            assert host.until(name)["status"] == status
+            assert outline(host, name) == events, start
+        again = forked(host, "/v1", name, fromSeq=0, mode="replay")
+        host.until(again)
+        assert outline(host, again) == events
+
+
+def test_a_replay_may_be_paused_itself_beside_the_pauses_of_its_source(tmp_path):
+    wait = {"typeId": "core.delay", "config": {"delayMs": 900}}
+    nodes = [{"id": "a", **wait}, {"id": "b", "typeId": "core.noop"}]
+    flows = put(tmp_path / "flows", flow("two", nodes, [("a", "b")]))
+    with Host(tmp_path / "home", workflows=flows) as host:
+        run = host.start("two")
+        replay = forked(host, "/v1", run, fromSeq=0, mode="replay")
+        immediate = {"drainPolicy": "immediate"}
+        assert eventually(lambda: host.events(run, "node.started"))
+        assert host.http.post(f"/v1/runs/{run}:pause", json=immediate).status_code == 202
+        assert host.http.post(f"/v1/runs/{replay}:pause", json=immediate).status_code == 202
+        host.until(run, "paused")
+        host.http.post(f"/v1/runs/{run}:resume", json={})
+        host.until(run, "completed")
+        host.until(replay, "paused")
+        events = outline(host, run)
+    with Host(tmp_path / "home", workflows=flows) as host:
+        assert host.snapshot(replay)["status"] == "paused"
+        assert host.http.post(f"/v1/runs/{replay}:resume", json={}).status_code == 202
+        host.until(replay, "completed")
+        own = [("run.paused", None, immediate), ("run.resumed", None, {})]
+        assert outline(host, replay) == [*own, *events]
+        again = forked(host, "/v1", replay, fromSeq=2, mode="replay")
+        host.until(again, "completed")
+        assert outline(host, again) == [*own, *events]
+
+
+def test_a_branch_that_is_cut_right_after_a_pause_goes_on_by_itself(tmp_path):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-delay", inputs={"delayMs": 300})
+        host.http.post(f"/v1/runs/{run}:pause", json={})
+        host.until(run, "paused")
+        host.http.post(f"/v1/runs/{run}:resume", json={})
+        host.until(run, "completed")
+        (paused,) = host.events(run, "run.paused")
+        start = paused["sequence"] + 1
+        branch = forked(host, "/v1", run, fromSeq=start, mode="branch")
+        host.until(branch, "completed")
+        assert host.events(branch)[start]["type"] == "run.resumed"

@@ -22,22 +22,6 @@ ENDS = ("node.completed", "node.failed", "node.cancelled")
 TIMEOUT = "run_timeout"
 
 
-def pauses_in(events: Sequence[Body]) -> set[int]:
-    """The numbers of pauses, and of the attempts that they cut off: they change no result."""
-    found: set[int] = set()
-    started: int | None = None
-    for event in events:
-        kind, number = event["type"], event["sequence"]
-        if kind in PAUSES:
-            found |= {number} | (set(range(started, number)) if started is not None else set())
-            started = None
-        elif kind == "node.started":
-            started = number
-        elif kind in (*ENDS, "node.retried"):
-            started = None
-    return found
-
-
 class EventWriter:
     """The events of one run while it is carried out."""
 
@@ -55,12 +39,8 @@ class EventWriter:
         self.host: Mapping[str, Any] = self.history[0].get("host", {})
         self.tape: list[Body] | None = None
         self.tape_at = 0
-        self.skipped: set[int] = set()
-        """Events of the source that a replay does not repeat, by their numbers."""
         if tape is not None:
             self.use_tape(tape)
-        fork = self.host.get("fork", {})
-        self._copied = int(fork.get("fromSeq", 0))
         self.written: dict[int, str] = {}
         """The ids of a replay's own events, by the numbers of those of its source."""
         self.faithful = False
@@ -70,7 +50,7 @@ class EventWriter:
 
     def use_tape(self, tape: list[Body]) -> None:
         """Repeat the events of another run."""
-        self.tape, self.skipped = tape, pauses_in(tape)
+        self.tape = tape
 
     @property
     def is_live(self) -> bool:
@@ -121,16 +101,19 @@ class EventWriter:
             where = f"event {self.at} is {event['type']} and not {kind}"
             raise Drifted(f"host or workflow were changed while this run was under way: {where}")
         self.at += 1
-        number = event["sequence"]
-        is_skipped = number < self._copied and number in self.skipped
-        is_skipped = is_skipped or event["type"] in PAUSES
-        if self.tape is not None and not is_skipped:
+        if self.tape is not None and not self._is_own_pause(event):
             self._advance(event)
         return event
 
-    def unread(self) -> None:
-        """Go back by one recorded event."""
-        self.at -= 1
+    def _is_own_pause(self, event: Body) -> bool:
+        """Whether a recorded event is of a pause of the replay itself: those of its source come first."""
+        source = self.on_tape()
+        if event["type"] in PAUSES:
+            return source is None or source["type"] != event["type"]
+        while source is not None and source["type"] in PAUSES:  # older versions left them out
+            self.tape_at += 1
+            source = self.on_tape()
+        return False
 
     def _advance(self, event: Body) -> None:
         source = self.on_tape()
@@ -156,8 +139,7 @@ class EventWriter:
         assert self.tape is not None
         while self.tape_at < len(self.tape):
             event = self.tape[self.tape_at]
-            is_repeated = event["type"] != DIVERGED and event["sequence"] not in self.skipped
-            if is_repeated and self.settings.writes(event["type"]):
+            if event["type"] != DIVERGED and self.settings.writes(event["type"]):
                 return event
             self.tape_at += 1
         return None
@@ -173,7 +155,14 @@ class EventWriter:
         if "causationId" in event:
             number = event["causationId"].rpartition("-")[2]
             cause = self.written.get(int(number)) if number.isdigit() else None
-        return self._write(event["type"], event["payload"], event.get("nodeId"), cause)
+        written = self._write(event["type"], event["payload"], event.get("nodeId"), cause)
+        if event["type"] in PAUSES:
+            self._advance(written)
+        return written
+
+    def due_on_tape(self) -> Body | None:
+        """The event of the source that is to be repeated next; None while the run's own are."""
+        return self.on_tape() if self.tape is not None and self.is_live else None
 
     def _compare(
         self, event: Body, kind: str, payload: Mapping[str, Any], node: str | None
@@ -238,6 +227,6 @@ def ends_early(event: Body) -> bool:
 
 
 def was_cut_off(event: Body) -> bool:
-    """Whether a node ended because of a cancellation or a timeout."""
+    """Whether an attempt ended because of a cancellation, a pause or a timeout."""
     error = event["payload"].get("error", {})
-    return event["type"] == "node.cancelled" or bool(error.get("code") == TIMEOUT)
+    return event["type"] in ("node.cancelled", "run.paused") or bool(error.get("code") == TIMEOUT)

@@ -176,20 +176,20 @@ class Execution(StoppableWriter):
     def _look_up(self, node: WorkflowNode | None) -> None:
         """Check between two steps whether the run goes on."""
         self.current = node
+        while not self.is_live and self.history[self.at]["type"] == "run.paused":
+            self._pause()
         if not self.is_live:
             if self.history[self.at]["type"] == "run.cancelled":
                 raise Cancelled
-            if self.history[self.at]["type"] == "run.paused":
-                self._pause()
             return
         if self.log.cancel is not None:
             raise Cancelled
+        while (event := self.due_on_tape()) is not None and event["type"] == "run.paused":
+            self._pause()
+        if event is not None and ends_early(event):
+            self._repeat_end()
         if self.log.pause is not None:
             self._pause()
-        if self.tape is not None:
-            event = self.on_tape()
-            if event is not None and ends_early(event):
-                self._repeat_end()
 
     def _repeat_end(self) -> None:
         """Repeat the end of a source that ended between two nodes."""
@@ -198,11 +198,21 @@ class Execution(StoppableWriter):
         raise ReplayEnded
 
     def _pause(self) -> None:
-        """Pause here, unless it is recorded that the run went on."""
-        request = self.log.pause or {}
-        data = {"reason": request["reason"]} if "reason" in request else {}
-        policy = request.get("drainPolicy", "drain-current-node")
-        self.emit("run.paused", {**data, "drainPolicy": policy})
+        """Pause here, unless it is recorded that the run, or the source of a replay, went on."""
+        event = self.due_on_tape()
+        if event is not None and event["type"] == "run.paused":
+            self.repeat(event)
+        else:
+            request = self.log.pause or {}
+            data = {"reason": request["reason"]} if "reason" in request else {}
+            policy = request.get("drainPolicy", "drain-current-node")
+            self.emit("run.paused", {**data, "drainPolicy": policy})
+        event = self.due_on_tape()
+        if event is not None and ends_early(event):
+            self._repeat_end()
+        if event is not None and event["type"] == "run.resumed":
+            self.repeat(event)
+            return
         if self.is_live and self.log.cancel is not None:
             raise Cancelled
         if self.is_live and self.log.pause is not None:
@@ -297,7 +307,6 @@ class Execution(StoppableWriter):
     def _start(self, node: WorkflowNode) -> NodeStep:
         ref = KINDS[node.type].agent(self.definition.id, node)  # WOP-94
         count = self.starts.get(node.id, 0)
-        self._skip_attempts(node)
         data: dict[str, Any] = {"nodeId": node.id, "typeId": node.type, "attempt": self.attempt}
         data |= {"agent": ref} if ref else {}
         started = self.emit("node.started", data, node.id)
@@ -305,12 +314,6 @@ class Execution(StoppableWriter):
         self.starts[node.id] = count + 1
         self.current = node
         return NodeStep(self, node, ref, count, started)
-
-    def _skip_attempts(self, node: WorkflowNode) -> None:
-        """Take the number of an attempt from the source: a replay repeats none that was cut off."""
-        event = self.on_tape() if self.tape is not None and self.is_live else None
-        if event is not None and (event["type"], event.get("nodeId")) == ("node.started", node.id):
-            self.attempt = max(self.attempt, int(event["payload"].get("attempt", 0)))
 
     async def _attempt(self, step: NodeStep) -> dict[str, Any]:
         node = step.node
@@ -413,9 +416,7 @@ class Execution(StoppableWriter):
         if self.tape is None:
             return None
         for at in range(self.tape_at, len(self.tape)):
-            if self.tape[at]["sequence"] not in self.skipped and ends_attempt(
-                self.tape, at, node.id
-            ):
+            if ends_attempt(self.tape, at, node.id):
                 return None if is_pure(node) and not was_cut_off(self.tape[at]) else -1
         return None
 
@@ -424,19 +425,18 @@ class Execution(StoppableWriter):
         node = step.node
         while True:
             self.pass_notes()
+            upcoming = self.due_on_tape() if self.is_live else self.history[self.at]
+            assert upcoming is not None
+            if upcoming["type"] == "run.paused":
+                raise Paused
             if not self.is_live:
                 is_end = ends_attempt(self.history, self.at, node.id)
                 event = self.consume(None)
             else:
-                source = self.on_tape()
-                assert source is not None
                 assert self.tape is not None
                 is_end = ends_attempt(self.tape, self.tape_at, node.id)
-                event = self.repeat(source)
+                event = self.repeat(upcoming)
             kind, payload = event["type"], event["payload"]
-            if kind == "run.paused":
-                self.unread()
-                raise Paused
             if kind == "runOrchestrator.decided" and event.get("nodeId") == node.id:
                 self.decisions.setdefault(node.id, []).append(event)
             if not is_end:
