@@ -2,10 +2,11 @@
 
 import pytest
 
-from support.hosting import Host, flow, put
+from support.hosting import Host, Process, flow, put
 from support.waiting import eventually
 
 NOOP = {"id": "a", "typeId": "core.noop"}
+GATE = {"id": "gate", "typeId": "core.approvalGate"}
 
 
 def forked(host: Host, prefix: str, run: str, **body) -> str:
@@ -121,3 +122,93 @@ def test_a_branch_that_is_cut_right_after_a_pause_goes_on_by_itself(tmp_path):
         branch = forked(host, "/v1", run, fromSeq=start, mode="branch")
         host.until(branch, "completed")
         assert host.events(branch)[start]["type"] == "run.resumed"
+
+
+# A replay that waits ends by the limits of time.
+
+
+@pytest.mark.parametrize("limit", ["run", "host", "gate"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_replay_that_waits_ends_by_the_limits_of_time(tmp_path, limit, restarts):
+    gate = {**GATE, "config": {"timeoutMs": 2000} if limit == "gate" else {}}
+    flows = put(tmp_path / "flows", flow("asks", [gate]))
+    settings = {"workflows": flows}
+    settings |= {"max_run_duration_ms": 2000} if limit == "host" else {}
+    options = {"configurable": {"runTimeoutMs": 2000}} if limit == "run" else {}
+    with Host(tmp_path / "home", **settings) as host:
+        run = host.start("asks", **options)
+        host.until(run, "waiting-approval")
+        replays = [forked(host, "/v1", run, fromSeq=start, mode="replay") for start in range(4)]
+        for name in replays:
+            host.until(name, "waiting-approval")
+        if not restarts:
+            check_late(host, [run, *replays], limit)
+    if restarts:
+        with Host(tmp_path / "home", **settings) as host:
+            check_late(host, [run, *replays], limit)
+
+
+def check_late(host: Host, runs: list[str], limit: str) -> None:
+    code = "approval_rejected" if limit == "gate" else "run_timeout"
+    kinds = set()
+    for name in runs:
+        assert host.until(name, "failed")["error"]["code"] == code
+        kinds.add(tuple(e["type"] for e in host.events(name)))
+        if limit != "gate":
+            (breach,) = host.events(name, "cap.breached")
+            assert (breach["payload"]["limit"], breach["nodeId"]) == (2000, "gate")
+    assert len(kinds) == 1  # and no replay diverged
+
+
+def test_a_replay_that_waits_ends_in_time_after_a_kill(tmp_path):
+    gate = {**GATE, "config": {"timeoutMs": 2500}}
+    flows = put(tmp_path / "flows", flow("asks", [GATE]), flow("short", [gate]))
+    arguments = ("--workflows", str(flows[0]))
+    with Process(tmp_path / "home", *arguments) as host:
+        runs = host.start("asks", configurable={"runTimeoutMs": 2500}), host.start("short")
+        for run in runs:
+            host.until(run, "waiting-approval")
+        late = [host.fork(run, mode="replay").json()["runId"] for run in runs]
+        for name in late:
+            host.until(name, "waiting-approval")
+        host.process.kill()
+        host.process.wait(60)
+    with Process(tmp_path / "home", *arguments) as host:
+        codes = [host.until(name, "failed")["error"]["code"] for name in late]
+        assert codes == ["run_timeout", "approval_rejected"]
+
+
+def test_a_replay_that_is_answered_goes_on_as_a_run_of_its_own(tmp_path):
+    slow = {"id": "slow", "typeId": "core.delay", "config": {"delayMs": 60_000}}
+    flows = put(tmp_path / "flows", flow("asks", [GATE, slow], [("gate", "slow")]))
+    with Host(tmp_path / "home", workflows=flows) as host:
+        run = host.start("asks", configurable={"runTimeoutMs": 3000})
+        host.until(run, "waiting-approval")
+        names = [forked(host, "/v1", run, fromSeq=0, mode="replay") for _ in range(2)]
+        for name in names:
+            host.until(name, "waiting-approval")
+            assert host.answer(name, "gate", {"action": "accept"}).status_code == 200
+            assert eventually(lambda n=name: len(host.events(n, "node.started")) == 2)
+        assert host.snapshot(run)["status"] == "waiting-approval"
+        assert host.until(names[0], "failed")["error"]["code"] == "run_timeout"
+        run = host.start("asks", configurable={"runTimeoutMs": 4000})
+        host.until(run, "waiting-approval")
+        name = forked(host, "/v1", run, fromSeq=0, mode="replay")
+        host.until(name, "waiting-approval")
+        host.answer(name, "gate", {"action": "accept"})
+        assert eventually(lambda: len(host.events(name, "node.started")) == 2)
+    with Host(tmp_path / "home", workflows=flows) as host:  # its limit holds there, too
+        assert host.until(name, "failed")["error"]["code"] == "run_timeout"
+        assert host.events(name, "replay.diverged") == []
+        assert host.events(name, "node.failed")[0]["nodeId"] == "slow"
+
+
+def test_a_replay_that_waits_for_its_source_ends_by_the_limits_of_time(tmp_path):
+    slow = {"id": "slow", "typeId": "core.delay", "config": {"delayMs": 60_000}}
+    flows = put(tmp_path / "flows", flow("slow", [slow]))
+    with Host(tmp_path / "home", workflows=flows, max_run_duration_ms=90_000) as host:
+        run = host.start("slow")
+        replay = forked(host, "/v1", run, fromSeq=0, mode="replay")
+        assert eventually(lambda: host.events(run, "node.started"))
+    with Host(tmp_path / "home", workflows=flows, max_run_duration_ms=1500) as host:
+        assert host.until(replay, "failed")["error"]["code"] == "run_timeout"

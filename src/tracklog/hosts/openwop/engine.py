@@ -157,11 +157,10 @@ class Engine:
         if (timer := self._timers.pop(log.name, None)) is not None:
             timer.cancel()
         question = log.snapshot.question
-        times = [None if question is None else deadline_of(question)]
-        if log.snapshot.host.get("fork", {}).get("mode") != "replay":
-            times += [deadline(self.settings, log.events[0], log.snapshot.configurable)]
-        until = min((each for each in times if each is not None), default=None)
-        if until is None or self.stopping:
+        until = deadline(self.settings, log.events[0], log.snapshot.configurable)
+        if question is not None:
+            until = min(until, deadline_of(question) or until)
+        if self.stopping:
             return
 
         def expired() -> None:

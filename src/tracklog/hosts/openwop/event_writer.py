@@ -13,7 +13,7 @@ import orjson
 from tracklog import Body
 from tracklog.hosts.openwop.exceptions import Drifted, NodeFailed
 from tracklog.hosts.openwop.redaction import Redactor
-from tracklog.hosts.openwop.runlog import RunLog, new_event
+from tracklog.hosts.openwop.runlog import TERMINAL, RunLog, new_event
 from tracklog.hosts.openwop.settings import Settings
 
 DIVERGED = "replay.diverged"
@@ -39,6 +39,7 @@ class EventWriter:
         self.host: Mapping[str, Any] = self.history[0].get("host", {})
         self.tape: list[Body] | None = None
         self.tape_at = 0
+        self._source_waits = False
         if tape is not None:
             self.use_tape(tape)
         self.written: dict[int, str] = {}
@@ -50,7 +51,16 @@ class EventWriter:
 
     def use_tape(self, tape: list[Body]) -> None:
         """Repeat the events of another run."""
-        self.tape = tape
+        self.tape, self._source_waits = tape, False
+        for event in tape:
+            if event["type"] == "interrupt.requested":
+                self._source_waits = True
+            elif event["type"] in ("interrupt.resolved", *TERMINAL):
+                self._source_waits = False
+
+    def go_on_alone(self) -> None:
+        """From here on a replay is a run of its own: its source has nothing more to repeat."""
+        self.tape, self.faithful = None, False
 
     @property
     def is_live(self) -> bool:
@@ -79,12 +89,12 @@ class EventWriter:
                     self.faithful = False
                     raise NodeFailed("replay_source_missing", f"the source has no {kind} here")
                 return self.repeat(event)
-            if event is None and self.faithful and not self._source_waits():
+            if event is None and self.faithful and not self._source_waits:
                 self.faithful = False
                 raise NodeFailed("replay_source_missing", f"the source ends before {kind}")
             if event is not None:
                 self._compare(event, kind, payload, node)
-            elif not self._source_waits():
+            elif not self._source_waits:
                 self._diverged(None, "extra", kind)
         event_cause = None if cause is None else cause["eventId"]
         return self._write(kind, self.redactor.clean(dict(payload)), node, event_cause, **more)
@@ -120,6 +130,8 @@ class EventWriter:
         if source is not None:
             self.written[source["sequence"]] = event["eventId"]
             self.tape_at += 1
+        elif self._source_waits:
+            self.go_on_alone()
 
     def _write(
         self, kind: str, payload: Any, node: str | None, cause: str | None, **more: Any
@@ -143,10 +155,6 @@ class EventWriter:
                 return event
             self.tape_at += 1
         return None
-
-    def _source_waits(self) -> bool:
-        assert self.tape is not None
-        return bool(self.tape[-1]["type"] == "node.suspended")
 
     def repeat(self, event: Body) -> Body:
         """Payload and order as in the source; id, time and run are our own."""

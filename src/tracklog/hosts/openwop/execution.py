@@ -19,7 +19,7 @@ from tracklog.hosts.openwop.exceptions import (
 )
 from tracklog.hosts.openwop.kinds import KINDS, is_pure
 from tracklog.hosts.openwop.questions import PendingAnswer
-from tracklog.hosts.openwop.run_limits import CAPS, Limit, nearest_limit
+from tracklog.hosts.openwop.run_limits import CAPS, Limit, deadline, nearest_limit
 from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.step import NodeStep
 from tracklog.hosts.openwop.stoppable import StoppableWriter
@@ -55,7 +55,8 @@ class Execution(StoppableWriter):
         self.principal: str = self.host.get("principal", "default")
         self.variables = inputs
         self.source: RunLog | None = None
-        """The source of a replay, if it had not ended when the replay was begun."""
+        """The source of a replay, until it has ended."""
+        self._timer: asyncio.Timeout | None = None
         self.starts: dict[str, int] = {}
         """The number of starts of each node."""
         self.outcomes: dict[str, str] = {}
@@ -72,16 +73,21 @@ class Execution(StoppableWriter):
         try:
             try:
                 left = None if self.tape is not None else self._limit_of_time().left
-                async with asyncio.timeout(left):
-                    await self._wait_for_source()
-                    await self._walk()
+                async with asyncio.timeout(left) as timer:
+                    self._timer = timer
+                    try:
+                        await self._wait_for_source()
+                        await self._walk()
+                    finally:
+                        self._timer = None
             except Cancelled:
                 self._cancelled()
             except TimeoutError:
                 await self._out_of_time()
             except Suspended:
-                if self.tape is not None or self._limit_of_time().left > 0:
+                if self._limit_of_time().left > 0:
                     raise
+                self.go_on_alone()
                 await self._out_of_time()
             except RunFailed as failed:
                 data: dict[str, Any] = {"error": failed.error}
@@ -107,15 +113,24 @@ class Execution(StoppableWriter):
         """Wait until the source of a replay has ended: what it has not done cannot be repeated."""
         if self.source is None:
             return
+        until = deadline(self.settings, self.history[0], self.configurable)
         try:
-            await self.unless_stopped(self.engine.end_of(self.source), is_pausable=False)
-        except Cancelled:
+            async with asyncio.timeout(until - self.engine.clock()):
+                await self.unless_stopped(self.engine.end_of(self.source), is_pausable=False)
+        except (Cancelled, TimeoutError):
             self.tape, self.at = None, len(self.history)
             raise
         self.use_tape(list(self.source.events))
+        self.source = None
+
+    def go_on_alone(self) -> None:
+        super().go_on_alone()
+        if self._timer is not None:
+            now = asyncio.get_running_loop().time()
+            self._timer.reschedule(now + self._limit_of_time().left)
 
     def _limit_of_time(self) -> Limit:
-        now, waits = self.engine.clock(), self.log.waits
+        now, waits = self.engine.clock(), self.log.waits or self.source is not None
         about = (self.settings, self.definition, self.configurable)
         return nearest_limit(*about, self.history, now, is_waiting=waits)
 

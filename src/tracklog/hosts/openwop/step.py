@@ -351,8 +351,10 @@ class NodeStep:
             return recorded
         if x.log.cancel is not None:
             raise Cancelled
+        if x.tape is not None:
+            x.go_on_alone()
         deadline = deadline_of(requested)
-        if x.tape is None and deadline is not None and x.engine.clock() >= deadline:
+        if deadline is not None and x.engine.clock() >= deadline:
             return GivenAnswer({"action": "timeout"}, SYSTEM, is_timeout=True)
         refused, most = x.log.refused_answers.get(interrupt, 0), x.settings.clarification_rounds
         if kind == "clarification" and refused > most:
@@ -372,7 +374,6 @@ class NodeStep:
                         raise AlreadyVoted(ballot.votes[by])
                     answer.taken.set_result(None)
                     raise Suspended
-            x.tape, x.faithful = None, False  # from here on a replay is a run of its own
             return GivenAnswer(answer.value, by, is_new=True)
         if x.recorded is not None and x.recorded.next(PERSON, self.node.id) is not None:
             played = self.play(PERSON, None)
