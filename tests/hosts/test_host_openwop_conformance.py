@@ -3,6 +3,7 @@
 import json
 import subprocess
 import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -29,6 +30,56 @@ def test_an_address_where_nothing_answers_is_one_error(tmp_path):
     assert done.stdout == b""
     assert done.stderr.startswith(b"error: no host answers at http://127.0.0.1:1: ")
     assert b"tracklog host openwop serve" in done.stderr
+
+
+@contextmanager
+def answering(status: int, body: bytes):
+    """A web server that gives one answer to everything."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "what"),
+    [
+        (404, b'{"error": "no"}', b"404"),
+        (200, b"<p>Hello</p>", b"without a discovery document"),
+        (200, b"{}", b"without a discovery document"),
+        (200, b"[]", b"without a discovery document"),
+    ],
+)
+def test_an_address_of_something_else_is_one_error(tmp_path, status, body, what):
+    with answering(status, body) as url:
+        done = tracklog(tmp_path, "host", "openwop", "conformance", url)
+    assert (done.returncode, done.stdout) == (2, b"")
+    first = f"error: there is no OpenWOP host at {url}: /.well-known/openwop answers ".encode()
+    assert done.stderr.startswith(first + what)
+    assert b"tracklog host openwop serve" in done.stderr
+
+
+def test_nothing_was_tested_if_every_scenario_was_skipped(tmp_path):
+    with answering(200, b'{"protocolVersions": ["3.0"]}') as url:
+        done = tracklog(tmp_path, "host", "openwop", "conformance", url, "--major", "2")
+    assert done.returncode == 2
+    assert b"0 passed, 0 failed" in done.stdout
+    assert done.stderr.startswith(b"error: nothing was tested: every scenario was skipped")
+    assert b"--major" in done.stderr
 
 
 @pytest.mark.requirement("WOP-83", "WOP-84", "WOP-85", "WOP-98")

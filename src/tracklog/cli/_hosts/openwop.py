@@ -80,7 +80,7 @@ Examples:
 \b
 The key is read from TRACKLOG_TOKEN, or from the file that TRACKLOG_TOKEN_FILE names. The scenarios
 start runs on that host. They are our own, and not the published suite of the protocol.
-Exit code: 0 nothing failed, 1 a scenario failed.""",
+Exit code: 0 nothing failed, 1 a scenario failed, 2 nothing was tested.""",
 )
 @click.argument("url")
 @click.option("--major", type=click.Choice(["1", "2"]), multiple=True,
@@ -93,6 +93,7 @@ def conformance(url: str, major: tuple[str, ...], as_json: bool) -> None:
     from tracklog.cli import _terminal as terminal
     from tracklog.cli.serve import token_of
     from tracklog.hosts.openwop.conformance import run_all
+    from tracklog.model.errors import TracklogError
 
     _reach(url)
     counts = {"passed": 0, "failed": 0, "skipped": 0}
@@ -106,25 +107,36 @@ def conformance(url: str, major: tuple[str, ...], as_json: bool) -> None:
         click.echo(terminal.printable(line.rstrip()))
     if not as_json:
         click.echo(", ".join(f"{number} {word}" for word, number in counts.items()))
+    if not counts["passed"] and not counts["failed"]:
+        raise TracklogError(
+            "nothing was tested: every scenario was skipped",
+            "see why above; ask for another --major, or let the host offer its conformance workflows",
+        )
     sys.exit(1 if counts["failed"] else 0)
 
 
 def _reach(url: str) -> None:
-    """Ask once whether anything answers there, instead of failing in every scenario."""
-    from urllib.error import HTTPError
-    from urllib.request import urlopen
+    """Ask once whether an OpenWOP host is there, instead of failing in every scenario."""
+    from http.client import HTTPException
 
+    from tracklog.hosts.openwop.conformance.client import Client
     from tracklog.model.errors import TracklogError
 
+    next_step = "check the address; `tracklog host openwop serve` starts a host"
     try:
-        urlopen(url, timeout=10).close()  # noqa: S310  # the address that was named
-    except HTTPError as answer:
-        answer.close()  # of whatever status: it answers
-    except (OSError, ValueError) as error:
-        raise TracklogError(
-            f"no host answers at {url}: {getattr(error, 'reason', error)}",
-            "check the address; `tracklog host openwop serve` starts a host",
-        ) from error
+        answer = Client(url, "", 1).ask("GET", "/.well-known/openwop")
+    except (OSError, ValueError, HTTPException) as error:
+        why = getattr(error, "reason", error)
+        raise TracklogError(f"no host answers at {url}: {why}", next_step) from error
+    try:
+        document = answer.json
+    except ValueError:
+        document = None
+    names = {"protocolVersion", "protocolVersions"}
+    if answer.status != 200 or not isinstance(document, dict) or not names & document.keys():
+        what = "without a discovery document" if answer.status == 200 else f"{answer.status}"
+        text = f"there is no OpenWOP host at {url}: /.well-known/openwop answers {what}"
+        raise TracklogError(text, next_step)
 
 
 @command.command(
