@@ -277,12 +277,13 @@ def test_variables_are_mapped_into_a_child_and_back(tmp_path):
         [{"id": "copy", "typeId": "core.identity",
           "inputs": {"got": {"type": "variable", "variableName": "received"}}}],
         variables=[{"name": "received", "type": "string", "defaultValue": "baked-in"},
-                   {"name": "other", "type": "string", "defaultValue": "own"}],
+                   {"name": "other", "type": "string", "defaultValue": "own"},
+                   {"name": "unset", "type": "string"}],
     )  # fmt: skip
     config = {
         "workflowId": "child",
         "inputMapping": {"received": "current", "other": "nobody"},
-        "outputMapping": {"result": "got", "none": "nobody"},
+        "outputMapping": {"result": "got", "none": "unset"},
     }
     parent = flow(
         "parent",
@@ -303,6 +304,95 @@ def test_variables_are_mapped_into_a_child_and_back(tmp_path):
         host.until(run, "completed")
         (made,) = host.snapshot(run)["childRuns"]
         assert host.snapshot(made["runId"])["variables"]["received"] == "baked-in"
+
+
+MAPPINGS = [
+    ({"inputMapping": {"nosuch": "current"}}, "config.inputMapping"),
+    ({"outputMapping": {"back": "nosuch"}}, "config.outputMapping"),
+    ({"inputMapping": {"received": "x"}, "outputMapping": {"a": "received", "b": "got"}}, None),
+]
+
+
+@pytest.mark.parametrize(("config", "field"), MAPPINGS)
+@pytest.mark.parametrize("kind", ["core.subWorkflow", "core.dispatch"])
+def test_a_name_that_the_child_does_not_have_is_refused_before_the_run(
+    tmp_path, kind, config, field
+):
+    port = {"got": {"type": "variable", "variableName": "received"}}
+    child = flow("child", [{"id": "copy", "typeId": "core.identity", "inputs": port}])
+    if kind == "core.dispatch":
+        config = {f"perWorker{k[0].upper()}{k[1:]}s": {"child": v} for k, v in config.items()}
+        field = field and f"config.{next(iter(config))}.child"
+    else:
+        config = {"workflowId": "child", **config}
+    nodes = [
+        {"id": "lead", "typeId": "core.orchestrator.supervisor", "config": {"prompt": "Next?"}},
+        {"id": "sub", "typeId": kind, "config": config},
+    ]
+    parent = flow("parent", nodes, [("lead", "sub")])
+    outer = {"id": "outer", "typeId": "core.subWorkflow", "config": {"workflowId": "parent"}}
+    with serve(tmp_path, child, parent, flow("outer", [outer])) as host:
+        for path in ("/v1/runs", "/runs"):
+            for workflow in ("parent", "outer"):
+                made = host.http.post(path, json={"workflowId": workflow})
+                if field is None:
+                    assert made.status_code == 201
+                    continue
+                assert error_of(made) == (400, "validation_error")
+                assert made.json()["details"] == {"field": field, "nodeId": "sub"}
+                assert "child has no " in made.json()["message"]
+                assert "'nosuch'" in made.json()["message"]
+        assert bool(field) == any("nosuch" in each for each in host.engine.workflows.faults)
+
+
+def test_what_only_a_run_shows_may_be_mapped(tmp_path):
+    event = {"kind": "external-event", "eventType": "paid", "correlation": {"id": 1}}
+    child = flow("child", [{"id": "wait", "typeId": "core.interrupt", "config": event}])
+    config = {"workflowId": "child", "outputMapping": {"back": "sum"}}
+    parent = flow("parent", [{"id": "sub", "typeId": "core.subWorkflow", "config": config}])
+    with serve(tmp_path, child, parent) as host:
+        run = host.start("parent")
+        inner = host.until(run, "waiting-external")["childRuns"][0]["runId"]
+        host.answer(inner, "wait", {"id": 1, "sum": 5})
+        assert host.until(run, "completed")["variables"]["back"] == 5
+
+
+def test_a_child_whose_options_the_run_cannot_have_is_refused_before_the_run(tmp_path):
+    needs = {"type": "object", "properties": {"tone": {}}, "required": ["tone"]}
+    sub = {"id": "sub", "typeId": "core.subWorkflow", "config": {"workflowId": "child"}}
+    noop = [{"id": "a", "typeId": "core.noop"}]
+    flows = [
+        flow("child", noop, configurableSchema=needs),
+        flow("silent", [sub]),
+        flow("passes", [sub], configurableSchema=needs),
+    ]
+    with serve(tmp_path, *flows) as host:
+        for path in ("/v1/runs", "/runs"):
+            refused = host.http.post(path, json={"workflowId": "silent"})
+            assert error_of(refused) == (400, "validation_error")
+            assert refused.json()["details"] == {"field": "config.workflowId", "nodeId": "sub"}
+            assert "requires the option 'tone'" in refused.json()["message"]
+        host.until(host.start("passes", configurable={"tone": "calm"}), "completed")
+
+
+def test_a_workflow_whose_manual_trigger_is_not_enabled_is_begun_by_no_client(tmp_path):
+    noop = [{"id": "a", "typeId": "core.noop"}]
+    off, on = ({"id": f"t{n}", "type": "manual", "enabled": bool(n)} for n in range(2))
+    sub = {"id": "sub", "typeId": "core.subWorkflow", "config": {"workflowId": "off"}}
+    flows = [
+        flow("off", noop, triggers=[off]),
+        flow("both", noop, triggers=[off, on]),
+        flow("none", noop, triggers=[]),
+        flow("parent", [sub]),
+    ]
+    with serve(tmp_path, *flows) as host:
+        for path in ("/v1/runs", "/runs"):
+            refused = host.http.post(path, json={"workflowId": "off"})
+            assert error_of(refused) == (400, "validation_error")
+            assert refused.json()["details"] == {"field": "workflowId"}
+            assert "trigger" in refused.json()["message"]
+        for name in ("both", "none", "parent"):
+            host.until(host.start(name), "completed")
 
 
 def test_a_sub_workflow_has_two_names_and_fixtures_of_the_operator_are_announced(tmp_path):

@@ -4,8 +4,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tracklog.hosts.openwop.agents import BadAgent, ref_of
-from tracklog.hosts.openwop.definitions import DefinitionRefused, WorkflowNode, fits_type
+from tracklog.hosts.openwop.definitions import (
+    Definition,
+    DefinitionRefused,
+    WorkflowNode,
+    fits_type,
+)
 from tracklog.hosts.openwop.kinds import KINDS, Site, invalid, lacks, wrong
+from tracklog.hosts.openwop.options import CONFIGURABLE, declared_options
 from tracklog.hosts.openwop.schemas import fault_of_schema, placed_faults
 from tracklog.hosts.openwop.settings import Settings
 
@@ -149,3 +155,46 @@ def check_edge(edge: Mapping[str, Any], nodes: Mapping[str, WorkflowNode]) -> Fa
                 f"the edge {edge['id']!r}: {name} is not carried out; name the output in `inputs`"
             )
             yield invalid(f"edges.{name}", text)
+
+
+def check_child(node: WorkflowNode, own: Definition, child: Definition) -> Faults:
+    """Refuse a child that would not begin: it requires an option that it cannot get."""
+    schema = child.source.get("configurableSchema")
+    required = schema.get("required", []) if isinstance(schema, dict) else []
+    shared = declared_options(own) & declared_options(child)
+    for name in required:
+        if name not in shared and name not in CONFIGURABLE:
+            text = f"{child.id} requires the option {name!r}, which {own.id} does not pass on"
+            yield wrong(node, "workflowId", f"{text}: both must declare it in configurableSchema")
+
+
+def check_mappings(node: WorkflowNode, workflows: Mapping[str, Definition]) -> Faults:
+    """Refuse names of variables that a child, where it is known, does not have."""
+    config = node.config
+    rows: list[tuple[str, Any, str, Mapping[str, str]]] = []
+    for way in ("input", "output"):
+        own: Mapping[str, str] = config.get(f"{way}Mapping", {})
+        rows.append((way, config.get("workflowId"), f"{way}Mapping", own))
+        name = f"perWorker{way.capitalize()}Mappings"
+        each = config.get(name, {}).items()
+        rows += [(way, worker, f"{name}.{worker}", mapping) for worker, mapping in each]
+    for way, workflow, place, mapping in rows:
+        child = workflows.get(workflow)
+        if child is None:
+            continue
+        known = child.names() if way == "input" else _results(child)
+        for name in [*mapping] if way == "input" else [*dict.fromkeys(mapping.values())]:
+            if known is not None and name not in known:
+                what = "input" if way == "input" else "variable or output"
+                yield wrong(node, place, f"{workflow} has no {what} {name[:50]!r}")
+
+
+def _results(child: Definition) -> set[str] | None:
+    """The variables that a run may have at its end; None where only a run shows them."""
+    found = child.names()
+    for node in child.nodes.values():
+        outputs = KINDS[node.type].outputs(node)
+        if outputs is None:
+            return None
+        found |= outputs
+    return found

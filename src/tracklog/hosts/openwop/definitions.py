@@ -114,7 +114,7 @@ class Definition:
     def sensitive(self) -> set[str]:
         return {each["name"] for each in self.source["variables"] if each.get("sensitive")}
 
-    def _names(self) -> set[str]:
+    def names(self) -> set[str]:
         """The variables that the workflow declares, and those that its nodes read."""
         found = {each["name"] for each in self.source["variables"]}
         for node in self.nodes.values():
@@ -136,7 +136,7 @@ class Definition:
         if is_deep(given):
             text = f"the inputs have more than {DEEPEST} levels of objects and lists"
             raise DefinitionRefused("validation_error", text, field="inputs")
-        for name in given.keys() - self._names() if is_closed else ():
+        for name in given.keys() - self.names() if is_closed else ():
             text = f"the workflow has no input {str(name)[:50]!r}"
             raise DefinitionRefused("validation_error", text, field=f"inputs.{name}")
         for variable in self.source["variables"]:
@@ -158,3 +158,9 @@ class Definition:
         """Whether runs of it may begin."""
         active = self.source.get("isActive", True) and self.source.get("status") in (None, "active")
         return bool(active)
+
+    @property
+    def is_begun_by_clients(self) -> bool:
+        """Whether a client may begin a run: its manual trigger, if it has one, is enabled."""
+        manual = [each for each in self.source["triggers"] if each["type"] == "manual"]
+        return not manual or any(each.get("enabled", True) for each in manual)

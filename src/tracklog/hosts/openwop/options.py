@@ -147,6 +147,12 @@ def _faults(
     return placed_faults(schema, own) if faults and own.keys() != options.keys() else faults
 
 
+def declared_options(definition: Definition) -> set[str]:
+    """The options that a workflow declares."""
+    schema = definition.source.get("configurableSchema")
+    return {*schema.get("properties", {})} if isinstance(schema, dict) else set()
+
+
 def inherited(options: Mapping[str, Any], definition: Definition) -> dict[str, Any]:
     """The options of a child run: those of the protocol, and others that its workflow declares, too."""
     schema = definition.source.get("configurableSchema")

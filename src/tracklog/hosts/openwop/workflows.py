@@ -10,7 +10,9 @@ import orjson
 from tracklog.hosts._yaml_text import read_yaml
 from tracklog.hosts.openwop.agents import Agents, ref_of
 from tracklog.hosts.openwop.checking import (
+    check_child,
     check_edge,
+    check_mappings,
     check_node,
     check_node_fields,
     check_root,
@@ -74,16 +76,19 @@ class Workflows:
         definition = self.known[name]
         if not definition.is_active:
             raise invalid("workflowId", "the workflow is not active")
+        if not definition.is_begun_by_clients:
+            raise invalid("workflowId", "the manual trigger of the workflow is not enabled")
         if not is_taped:
             _refuse(self._missing(definition, {name}))
         return definition
 
     def _missing(self, definition: Definition, seen: set[str]) -> Iterator[DefinitionRefused]:
-        """The agents, tools and workflows that a workflow names, and that are not here."""
+        """The agents, tools, workflows and variables that a workflow names, and that are not here."""
         for node in definition.nodes.values():
             if node.ref is not None and self._agents.is_refused(node.ref["agentId"]):
                 text = f"{definition.id}: the manifest of {node.ref['agentId']} was refused"
                 yield invalid("agent", text, nodeId=node.id)
+            yield from check_mappings(node, self.known)
             for use in KINDS[node.type].uses(node):
                 other = self.known.get(use.name) if use.what == "workflow" else None
                 if use.what == "tool":
@@ -94,9 +99,11 @@ class Workflows:
                     calls = f"{node.id} calls the {use.what} {use.name}"
                     text = f"{definition.id}: {calls}, which is not here"
                     yield invalid(f"config.{use.property}", text, nodeId=node.id)
-                elif other is not None and other.id not in seen:
-                    seen.add(other.id)
-                    yield from self._missing(other, seen)
+                elif other is not None:
+                    yield from check_child(node, definition, other)
+                    if other.id not in seen:
+                        seen.add(other.id)
+                        yield from self._missing(other, seen)
 
     def _manifest(self, path: Path) -> None:
         try:

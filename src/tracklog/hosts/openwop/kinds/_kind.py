@@ -54,6 +54,16 @@ def _pinned(_workflow: str, node: WorkflowNode) -> Ref | None:
     return node.ref
 
 
+def _any_outputs(_node: WorkflowNode) -> frozenset[str] | None:
+    return None
+
+
+def fixed_outputs(*names: str) -> Callable[[WorkflowNode], frozenset[str] | None]:
+    """Outputs that are the same for each node of a kind."""
+    found = frozenset(names)
+    return lambda _node: found
+
+
 def _nothing(_step: "NodeStep", _outputs: Mapping[str, Any]) -> None:
     pass
 
@@ -80,6 +90,8 @@ class NodeKind:
     """Whether a replay executes it again: its result depends on no person, model or tool."""
     only_asks: bool = False
     """Whether it only asks a question, by its configuration alone: a branch goes on inside it."""
+    outputs: Callable[[WorkflowNode], frozenset[str] | None] = _any_outputs
+    """The names of its outputs; None where only a run shows them."""
     requires: tuple[str, ...] = ()
     """Runtime capabilities without which it is not executed; this host provides none."""
 

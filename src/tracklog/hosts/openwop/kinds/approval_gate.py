@@ -10,6 +10,7 @@ from tracklog.hosts.openwop.kinds._kind import (
     Outputs,
     Site,
     check_timeout,
+    fixed_outputs,
     is_conformance,
     is_text,
     is_texts,
@@ -159,4 +160,5 @@ kind = NodeKind(
     config=frozenset({"title", "description", "actions", "timeoutMs", *ASKED}),
     check=check,
     only_asks=True,
+    outputs=fixed_outputs(*VOTE),
 )

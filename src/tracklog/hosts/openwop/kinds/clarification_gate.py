@@ -11,6 +11,7 @@ from tracklog.hosts.openwop.kinds._kind import (
     Outputs,
     Site,
     check_timeout,
+    fixed_outputs,
     is_text,
     wrong,
 )
@@ -80,4 +81,5 @@ kind = NodeKind(
     config=frozenset({"questions", "timeoutMs"}),
     check=check,
     only_asks=True,
+    outputs=fixed_outputs("answers"),
 )

@@ -5,7 +5,7 @@ from typing import Any
 
 from tracklog.hosts.openwop.definitions import DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.exceptions import NodeFailed
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, wrong
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, fixed_outputs, wrong
 from tracklog.hosts.openwop.step import NodeStep
 
 LONGEST = 60_000
@@ -36,5 +36,10 @@ def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:  # noq
 
 
 kind = NodeKind(
-    type="core.delay", run=run, config=frozenset({"delayMs"}), check=check, is_pure=True
+    type="core.delay",
+    run=run,
+    config=frozenset({"delayMs"}),
+    check=check,
+    is_pure=True,
+    outputs=fixed_outputs(),
 )

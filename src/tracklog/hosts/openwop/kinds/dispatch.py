@@ -66,10 +66,18 @@ def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:
         yield wrong(node, "", fault)
 
 
+def outputs(node: WorkflowNode) -> frozenset[str]:
+    mappings = [node.config.get("outputMapping", {})]
+    mappings += node.config.get("perWorkerOutputMappings", {}).values()
+    own = {"decision", "reason", "answer", "childRunId", "childStatus"}
+    return frozenset(own.union(*mappings))
+
+
 kind = NodeKind(
     type=DISPATCH,
     run=run,
     config=frozenset({"askUserRouting", "workerDispatchModel", "fanOutPolicy", "iterationCap"})
     | MAPPINGS,
     check=check,
+    outputs=outputs,
 )

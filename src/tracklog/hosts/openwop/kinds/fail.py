@@ -1,7 +1,7 @@
 """`core.fail`: fails."""
 
 from tracklog.hosts.openwop.exceptions import NodeFailed
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, fixed_outputs
 from tracklog.hosts.openwop.step import NodeStep
 
 
@@ -9,4 +9,4 @@ async def run(step: NodeStep) -> Outputs:  # noqa: ARG001  # the signature of a 
     raise NodeFailed("node_failed", "core.fail always fails")
 
 
-kind = NodeKind(type="core.fail", run=run, is_pure=True)
+kind = NodeKind(type="core.fail", run=run, is_pure=True, outputs=fixed_outputs())

@@ -36,4 +36,5 @@ kind = NodeKind(
     config=frozenset({"emitDuplicateMessageId", "channel"}),
     check=check,
     is_pure=True,
+    outputs=lambda node: frozenset(node.ports),
 )

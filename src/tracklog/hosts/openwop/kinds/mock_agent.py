@@ -5,7 +5,14 @@ from typing import Any
 
 from tracklog.hosts.openwop.agents import Ref
 from tracklog.hosts.openwop.definitions import MOCK, DefinitionRefused, WorkflowNode
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, not_offered, wrong
+from tracklog.hosts.openwop.kinds._kind import (
+    NodeKind,
+    Outputs,
+    Site,
+    fixed_outputs,
+    not_offered,
+    wrong,
+)
 from tracklog.hosts.openwop.schemas import faults_of
 from tracklog.hosts.openwop.step import NodeStep
 from tracklog.hosts.openwop.tools import full_id
@@ -83,4 +90,5 @@ kind = NodeKind(
     ),
     check=check,
     agent=agent,
+    outputs=fixed_outputs(),
 )

@@ -1,6 +1,6 @@
 """`core.noop`: does nothing."""
 
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, fixed_outputs
 from tracklog.hosts.openwop.step import NodeStep
 
 
@@ -8,4 +8,4 @@ async def run(step: NodeStep) -> Outputs:  # noqa: ARG001  # the signature of a 
     return {}
 
 
-kind = NodeKind(type="core.noop", run=run, is_pure=True)
+kind = NodeKind(type="core.noop", run=run, is_pure=True, outputs=fixed_outputs())

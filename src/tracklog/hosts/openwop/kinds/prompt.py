@@ -16,6 +16,7 @@ from tracklog.hosts.openwop.kinds._kind import (
     Use,
     check_channel,
     check_prompt,
+    fixed_outputs,
     is_texts,
     wrong,
 )
@@ -157,4 +158,5 @@ kind = NodeKind(
     uses=uses,
     agent=agent,
     repeated=repeated,
+    outputs=fixed_outputs("text"),
 )

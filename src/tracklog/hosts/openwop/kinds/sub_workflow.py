@@ -53,6 +53,11 @@ def uses(node: WorkflowNode) -> Iterator[Use]:
     yield Use("workflow", "workflowId", node.config["workflowId"])
 
 
+def outputs(node: WorkflowNode) -> frozenset[str] | None:
+    mapping = node.config.get("outputMapping")
+    return None if mapping is None else frozenset({*mapping, "childRunId", "childStatus"})
+
+
 kind = NodeKind(
     type="core.subWorkflow",
     other_types=("core.control.subWorkflow",),
@@ -69,4 +74,5 @@ kind = NodeKind(
     ),
     check=check,
     uses=uses,
+    outputs=outputs,
 )

@@ -13,6 +13,7 @@ from tracklog.hosts.openwop.kinds._kind import (
     Outputs,
     Site,
     check_prompt,
+    fixed_outputs,
     lacks,
     wrong,
 )
@@ -119,4 +120,11 @@ def agent(workflow: str, node: WorkflowNode) -> Ref:
     }
 
 
-kind = NodeKind(type=SUPERVISOR, run=run, config=MOCKS | {"prompt"}, check=check, agent=agent)
+kind = NodeKind(
+    type=SUPERVISOR,
+    run=run,
+    config=MOCKS | {"prompt"},
+    check=check,
+    agent=agent,
+    outputs=fixed_outputs("decision"),
+)

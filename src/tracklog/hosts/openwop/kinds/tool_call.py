@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tracklog.hosts.openwop.definitions import TOOL, DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.exceptions import NodeFailed
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, Use, wrong
+from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, Use, fixed_outputs, wrong
 from tracklog.hosts.openwop.settings import SYSTEM
 from tracklog.hosts.openwop.step import NodeStep
 from tracklog.hosts.openwop.tools import full_id
@@ -39,5 +39,10 @@ def uses(node: WorkflowNode) -> Iterator[Use]:
 
 
 kind = NodeKind(
-    type=TOOL, run=run, config=frozenset({"toolId", "arguments"}), check=check, uses=uses
+    type=TOOL,
+    run=run,
+    config=frozenset({"toolId", "arguments"}),
+    check=check,
+    uses=uses,
+    outputs=fixed_outputs("result"),
 )
