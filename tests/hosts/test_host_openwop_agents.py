@@ -954,3 +954,16 @@ def is_alive(process: int) -> bool:
         return status.read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def test_the_stub_goes_by_the_model_that_is_asked_for_and_ends_after_so_many_words(tmp_path):
+    ask = {"id": "m", "typeId": "core.ai.callPrompt", "config": {"prompt": "one two three four"}}
+    with Host(tmp_path / "home", workflows=put(tmp_path / "flows", flow("asks", [ask]))) as host:
+        run = host.start("asks", configurable={"model": "large", "maxTokens": 3})
+        assert host.until(run, "completed")["variables"]["text"] == "[0 earlier] one"
+        (spent,) = host.events(run, "provider.usage")
+        assert (spent["payload"]["model"], spent["payload"]["outputTokens"]) == ("large", 3)
+        run = host.start("asks", configurable={"temperature": 0.5})
+        assert host.until(run, "completed")["variables"]["text"].endswith("three four")
+        (spent,) = host.events(run, "provider.usage")
+        assert (spent["payload"]["model"], spent["payload"]["outputTokens"]) == ("stub", 4)

@@ -1,5 +1,6 @@
 """The models that answer a prompt: a deterministic stub, or a model server."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -51,14 +52,15 @@ class Stub:
     """Answers without a network, and always the same.
 
     It says how many messages it remembers and repeats the last; a line `call TOOL JSON` makes it
-    call a tool once, and `confidence N` makes it unsure.
+    call a tool once, and `confidence N` makes it unsure. It goes by the `model` that it is asked for,
+    and ends after `maxTokens` words; a `temperature` changes nothing.
     """
 
     async def ask(
         self,
         messages: Sequence[Message],
         tools: Sequence[str],  # noqa: ARG002  # the signature of a model
-        options: Mapping[str, Any],  # noqa: ARG002
+        options: Mapping[str, Any],
         think: Think,  # noqa: ARG002
     ) -> ModelReply:
         asked = next(m["content"] for m in reversed(messages) if m["role"] == "user")
@@ -72,15 +74,19 @@ class Stub:
             elif word == "call" and rest and messages[-1]["role"] == "user":
                 tool, _, given = rest.partition(" ")
                 calls.append((f"call-{len(calls)}", tool, _json(given)))
+        model, most = options.get("model", "stub"), options.get("maxTokens", sys.maxsize)
         size = sum(len(str(m["content"]).split()) for m in messages)
-        usage = {"inputTokens": size, "outputTokens": len(asked.split())}
+        usage = {"inputTokens": size, "outputTokens": min(most, len(asked.split()))}
         if calls:
             thought = f"I was asked to call {', '.join(tool for _, tool, _ in calls)}."
-            return ModelReply(reasoning=thought, calls=tuple(calls), usage=usage)
+            return ModelReply(reasoning=thought, calls=tuple(calls), usage=usage, model=model)
         rows = [m["content"] for m in messages if m["role"] == "tool"]
         text = f"[{earlier} earlier] {asked}" + "".join(f"\n{each}" for each in rows)
+        text = " ".join(text.split(" ")[:most])
         thought = f"I remember {earlier} earlier messages, and repeat the last."
-        return ModelReply(text=text, reasoning=thought, confidence=confidence, usage=usage)
+        return ModelReply(
+            text=text, reasoning=thought, confidence=confidence, usage=usage, model=model
+        )
 
     async def close(self) -> None:
         pass
