@@ -212,3 +212,35 @@ def test_a_replay_that_waits_for_its_source_ends_by_the_limits_of_time(tmp_path)
         assert eventually(lambda: host.events(run, "node.started"))
     with Host(tmp_path / "home", workflows=flows, max_run_duration_ms=1500) as host:
         assert host.until(replay, "failed")["error"]["code"] == "run_timeout"
+
+
+# Replays and branches of a run whose child waits.
+
+
+def test_a_replay_of_a_run_whose_child_waits_waits_too(tmp_path):
+    sub = {"id": "sub", "typeId": "core.subWorkflow", "config": {"workflowId": "inner"}}
+    outer = flow("outer", [NOOP, sub], [("a", "sub")])
+    flows = put(tmp_path / "flows", flow("inner", [GATE]), outer)
+    with Host(tmp_path / "home", workflows=flows) as host:
+        run = host.start("outer")
+        (child,) = host.until(run, "waiting-approval")["childRuns"]
+        waiting = outline(host, run)
+        assert waiting[-1][0] == "node.dispatched"
+        names = [forked(host, "/v1", run, fromSeq=start, mode="replay") for start in (0, 2)]
+        names.append(forked(host, "/v1", names[0], fromSeq=0, mode="replay"))
+        for name in names:
+            assert "childRuns" not in host.until(name, "waiting-approval")
+            assert outline(host, name) == waiting
+    with Host(tmp_path / "home", workflows=flows) as host:
+        for name in names:
+            assert host.snapshot(name)["status"] == "waiting-approval"
+        assert host.answer(child["runId"], "gate", {"action": "accept"}).status_code == 200
+        for name in (run, *names):
+            host.until(name, "completed")
+            assert outline(host, name) == outline(host, run)
+            assert host.events(name, "replay.diverged") == []
+        branch = forked(host, "/v1", run, fromSeq=len(waiting) + 1, mode="branch")
+        (own,) = host.until(branch, "waiting-approval")["childRuns"]
+        assert own["runId"] != child["runId"]
+        (kept,) = host.snapshot(run)["childRuns"]
+        assert kept == {"runId": child["runId"], "status": "completed"}

@@ -65,13 +65,15 @@ class Control:
             return "cancelling"
         if log.snapshot.status == "running":
             for name in log.snapshot.children:
-                if (child := self._child(log, name)) is not None:
-                    status = self.status(child)
-                    if status.startswith("waiting-"):
-                        return status
+                child = self.child(log, name)
+                if child is None and log.snapshot.host.get("fork", {}).get("mode") == "replay":
+                    child = self._engine.log(name)  # of its source, for whose end it waits
+                status = "" if child is None else self.status(child)
+                if status.startswith("waiting-"):
+                    return status
         return log.snapshot.status
 
-    def _child(self, log: RunLog, name: str) -> RunLog | None:
+    def child(self, log: RunLog, name: str) -> RunLog | None:
         """A child run that this run has begun; a fork names the children of its source, too."""
         child = self._engine.log(name)
         is_own = child.events and child.snapshot.host.get("parentRunId") == log.name
@@ -81,7 +83,7 @@ class Control:
         """End the child runs of a run that ends before them."""
         by = str(log.snapshot.host.get("principal", "default"))
         for name in list(log.snapshot.children):
-            child = self._child(log, name)
+            child = self.child(log, name)
             if child is not None and not child.ended:
                 await self.cancel(name, reason, by, parent=log.name)
 

@@ -127,7 +127,11 @@ class Starter:
         own = {key: caller[key] for key in caller if key != "tenant" or "tenant" in old}
         data |= own
         about = self._about(definition, {**data, "fork": fork})
-        copies = beginning(name, events[: max(start, 1)], engine.now(log), about)
+        copied = max(start, 1)
+        is_waiting = engine.control.status(source).startswith("waiting-")
+        if mode == "replay" and is_waiting and source.snapshot.interrupt is None:
+            copied = len(events)  # a child run waits
+        copies = beginning(name, events[:copied], engine.now(log), about)
         notes: tuple[bytes, ...] = ()
         if request is not None:
             reply = forked(name, source.name, start, mode, "running")

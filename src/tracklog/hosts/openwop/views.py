@@ -33,12 +33,13 @@ class Views:
         return tenant
 
     def snapshot(self, log: RunLog, call: HostCall) -> dict[str, Any]:
-        """A run with its children; while a child waits for a person, so does the run."""
+        """A run with the children that it began; while a child waits for a person, so does the run."""
         control = self._engine.control
         data = {**log.as_json(), "status": control.status(log)}
         children = [
-            {"runId": name, "status": control.status(self._engine.log(name))}
+            {"runId": name, "status": control.status(child)}
             for name in log.snapshot.children
+            if (child := control.child(log, name)) is not None
         ]
         if children:
             data["childRuns"] = children
