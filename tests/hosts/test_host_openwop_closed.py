@@ -5,6 +5,7 @@ with the options of the official clients.
 """
 
 import json
+import re
 from pathlib import Path
 
 import httpx
@@ -16,10 +17,12 @@ from tracklog import TracklogError
 from tracklog.dialects.checking import check  # noqa: F401  # loads the dialects first
 from tracklog.dialects.openwop.manifest import AgentManifest
 from tracklog.hosts.openwop.definitions import DefinitionRefused
+from tracklog.hosts.openwop.http import HEADERS
 from tracklog.hosts.openwop.kinds import KINDS
 from tracklog.hosts.openwop.options import BODY, CONFIGURABLE, NOT_DONE
+from tracklog.hosts.openwop.routes import POLL, QUERY, HostRoute, routes_of
 from tracklog.hosts.openwop.schemas import PUBLISHED
-from tracklog.hosts.openwop.settings import Settings, read_settings
+from tracklog.hosts.openwop.settings import Key, Settings, digest, read_settings
 from tracklog.hosts.openwop.webhooks import HOOK, HOOK_OF_V2
 from tracklog.hosts.openwop.wire_v2 import AI, RUN, SECTIONS
 from tracklog.hosts.openwop.workflows import define
@@ -244,6 +247,7 @@ NEEDED = {
     "core.tool.call": {"toolId": "a:b"},
     "core.delay": {"delayMs": 1},
 }
+NEEDED["core.control.subWorkflow"] = NEEDED["core.subWorkflow"]
 
 
 @pytest.mark.parametrize(
@@ -746,3 +750,200 @@ def test_each_option_of_version_2_is_carried_out_or_refused(tmp_path):
         odd = {"workflowId": "conformance-noop", "surprise": 1}
         assert host.http.post("/runs", json=odd).status_code == 400
         assert host.http.post("/v1/runs", json=odd).status_code == 400
+
+
+# Inputs and outputs of nodes, options, parameters and headers: the tables come from the code.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_input_that_a_kind_of_node_does_not_read_is_refused(kind):
+    config = NEEDED.get(kind, {})
+    surprise = {"surprise": {"type": "static", "value": 1}}
+    made = flow("conformance-w", [{"id": "n", "typeId": kind, "config": config}])
+    node = define(made, Settings()).nodes["n"]
+    made["nodes"][0]["inputs"] = surprise
+    if KINDS[kind].ports(node) is None:
+        assert READ_BY[kind]
+        define(made, Settings())
+        return
+    with pytest.raises(DefinitionRefused) as refused:
+        define(made, Settings())
+    assert refused.value.details["field"] == "inputs.surprise"
+
+
+READ_BY = {
+    "core.identity": "test_an_input_that_a_node_reads_need_not_be_declared",
+    "core.subWorkflow": "test_a_port_that_the_child_does_not_have_is_refused_before_the_run",
+    "core.control.subWorkflow": "test_a_port_that_the_child_does_not_have_is_refused_before_the_run",
+    "core.tool.call": "test_arguments_of_a_tool_come_from_one_place",
+}
+"""The kinds that read whatever inputs they have, each with a test of that."""
+OTHERWISE = [
+    ({"id": "b", "typeId": "core.identity",
+      "inputs": {"x": {"type": "connection", "nodeId": "a", "outputKey": "text"}}}, "inputs.x"),
+    ({"id": "b", "typeId": "core.noop", "outputSensitivity": {"text": True}},
+     "outputSensitivity.text"),
+    ({"id": "b", "typeId": "core.noop", "artifactType": "report"}, "artifactType"),
+    ({"id": "b", "typeId": "core.identity", "config": {"channel": "c"}}, "config.channel"),
+    ({"id": "b", "typeId": "core.ai.callPrompt", "config": {"prompt": "Hello"},
+      "inputs": {"name": {"type": "static", "value": "x"}}}, "inputs.name"),
+    ({"id": "b", "typeId": "core.subWorkflow",
+      "config": {"workflowId": "w", "inputMapping": {"x": "y"}},
+      "inputs": {"x": {"type": "static", "value": 1}}}, "config.inputMapping"),
+    ({"id": "b", "typeId": "core.orchestrator.supervisor",
+      "config": {"mockDecisions": [], "mockDispatchPlan": []}}, "config.mockDispatchPlan"),
+    ({"id": "b", "typeId": "core.orchestrator.supervisor",
+      "config": {"mockDecisions": [], "prompt": "p"}}, "config.prompt"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("node", "field"), OTHERWISE)
+def test_what_would_have_no_effect_beside_the_rest_is_refused(node, field):
+    nodes = [{"id": "a", "typeId": "core.noop"}, node]
+    channels = {"c": {"reducer": "message"}}
+    with pytest.raises(DefinitionRefused) as refused:
+        define(flow("conformance-w", nodes, [("a", "b")], channels=channels), Settings())
+    assert refused.value.details["field"] == field
+
+
+def has_test(name: str) -> bool:
+    folder = Path(__file__).parent
+    return any(f"def {name}(" in path.read_text() for path in folder.glob("test_*.py"))
+
+
+OPTIONS = {
+    "escalationThreshold": "test_the_threshold_is_the_runs_then_the_manifests_then_seven_tenths",
+    "reasoningVerbosity": "test_verbosity_decides_how_much_reasoning_is_recorded",
+    "recursionLimit": "test_retries_that_the_limit_of_nodes_ends_are_a_breach_of_it",
+    "runTimeoutMs": "test_a_replay_that_waits_ends_by_the_limits_of_time",
+    "maxLoopIterations": "test_a_loop_ends_at_its_cap",
+    "model": "test_the_stub_keeps_the_options_of_a_run",
+    "temperature": "test_the_stub_keeps_the_options_of_a_run",
+    "maxTokens": "test_the_stub_keeps_the_options_of_a_run",
+}
+"""The test that fails when an option of a run has no effect."""
+
+
+def test_each_option_of_a_run_has_a_test_of_its_effect():
+    assert OPTIONS.keys() == CONFIGURABLE.keys()
+    assert [name for name, test in OPTIONS.items() if not has_test(test)] == []
+
+
+def test_the_stub_keeps_the_options_of_a_run(tmp_path):
+    node = {"id": "a", "typeId": "core.ai.callPrompt", "config": {"prompt": "one two three"}}
+    with Host(tmp_path / "home", workflows=put(tmp_path / "flows", flow("asks", [node]))) as host:
+        for options, text, model in (
+            ({}, "[0 earlier] one two three", "stub"),
+            ({"temperature": 0.5}, "[0 earlier, temperature 0.5] one two three", "stub"),
+            ({"model": "m", "maxTokens": 3}, "[0 earlier] one", "m"),
+        ):
+            run = host.start("asks", configurable=options)
+            assert host.until(run, "completed")["variables"]["text"] == text
+            assert host.events(run, "provider.usage")[0]["payload"]["model"] == model
+
+
+def test_options_of_a_model_are_refused_where_none_is_asked(tmp_path):
+    tests = Key(digest=digest("tests"), scopes=frozenset({"*"}), test=True)
+    with Host(tmp_path, keys=(tests,)) as host:
+        for name, value in (("model", "m"), ("temperature", 1), ("maxTokens", 1)):
+            options = {"mockProvider": {"id": "stream-text"}, name: value}
+            body = {"workflowId": "conformance-noop", "configurable": options}
+            refused = host.client("tests").http.post("/v1/runs", json=body)
+            assert (refused.status_code, refused.json()["details"]) == (
+                400,
+                {"field": f"configurable.{name}"},
+            )
+
+
+SEEN = {
+    "discovery": {"cb": "test_a_document_can_be_had_past_a_cache"},
+    "openapi": {"cb": "test_a_document_can_be_had_past_a_cache"},
+    "events": {
+        "streamMode": "test_a_list_of_events_is_what_was_asked_for",
+        "types": "test_a_list_of_events_is_what_was_asked_for",
+        "bufferMs": "test_a_batch_is_sent_at_once_when_the_run_ends",
+        "resumable": "test_a_list_of_events_is_what_was_asked_for",
+    },
+    "poll": {
+        "lastSequence": "test_a_poll_is_held_until_there_is_more",
+        "afterSequence": "test_a_poll_has_five_keys_and_a_cursor",
+        "timeout": "test_a_poll_is_held_until_there_is_more",
+        "streamMode": "test_a_poll_has_five_keys_and_a_cursor",
+    },
+    "diff": {"against": "test_the_id_of_a_child_is_bound_wherever_it_is_handed_on"},
+    "list_runs": dict.fromkeys(
+        ("limit", "cursor", "workflowId", "status"), "test_runs_are_listed_by_page_and_only_those_of_the_tenant"
+    ),
+    "dead_letters": dict.fromkeys(
+        ("limit", "cursor"), "test_a_delivery_that_never_succeeds_is_a_dead_letter_and_holds_up_nothing"
+    ),
+    "unregister_webhook": {"tenantId": "test_a_tenant_sees_only_its_own_runs"},
+    "verify_audit": dict.fromkeys(("fromSeq", "toSeq"), "not served: always 404"),
+}  # fmt: skip
+"""The test that fails when a parameter of a route has no effect."""
+
+
+def test_each_parameter_of_a_route_has_a_test_of_its_effect():
+    polled = {"poll": POLL["1"].keys() | POLL["2"].keys()}
+    known = {name: rows.keys() for name, rows in QUERY.items()} | polled
+    assert {name: rows.keys() for name, rows in SEEN.items()} == known
+    tests = {test for rows in SEEN.values() for test in rows.values()} - {"not served: always 404"}
+    assert [test for test in sorted(tests) if not has_test(test)] == []
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_each_route_refuses_parameters_and_headers_that_it_does_not_carry_out(tmp_path, version):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-noop")
+        host.until(run, "completed")
+        routes = [HostRoute("GET", "/.well-known/openwop", "discovery", "")]
+        routes += routes_of(host.engine.wires[version])
+        for route in routes:
+            path = route.path.replace("{run}", run).replace("{id}", "conformance-noop")
+            path = re.sub(r"{\w+}", "x", path)
+            refused = host.http.request(route.method, f"{path}?surprise=1")
+            assert refused.status_code == 400, route
+            assert refused.json()["details"] == {"field": "surprise"}
+            if route.name == "discovery":
+                continue
+            forced = {"X-Force-Engine-Version": "1"}
+            refused = host.http.request(route.method, path, headers=forced)
+            assert refused.json()["error"] == "force_engine_version_forbidden", route
+            for name, routes_with_it in HEADERS.items():
+                if route.name not in routes_with_it:
+                    refused = host.http.request(route.method, path, headers={name: "1"})
+                    assert (refused.status_code, refused.json()["details"]) == (
+                        400,
+                        {"field": name},
+                    ), route
+
+
+def test_a_document_can_be_had_past_a_cache(tmp_path):
+    with Host(tmp_path) as host:
+        for path in ("/.well-known/openwop", "/v1/openapi.json", "/openapi.json"):
+            plain, fresh = host.http.get(path), host.http.get(f"{path}?cb=1800000000")
+            assert (fresh.status_code, fresh.content) == (200, plain.content)
+
+
+@pytest.mark.parametrize("prefix", ["/v1", ""])
+def test_a_list_of_events_is_what_was_asked_for(tmp_path, prefix):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-noop")
+        host.until(run, "completed")
+
+        def listed(query: str, **headers) -> httpx.Response:
+            accept = {"Accept": "application/json", **headers}
+            return host.http.get(f"{prefix}/runs/{run}/events{query}", headers=accept)
+
+        def kinds(query: str) -> list[str]:
+            return [event["type"] for event in listed(query).json()["events"]]
+
+        assert kinds("") == kinds("?streamMode=debug") == kinds("?resumable=true")
+        assert kinds("?streamMode=updates") == ["run.started", "node.completed", "run.completed"]
+        assert kinds("?streamMode=messages") == []
+        assert kinds("?types=node.*") == ["node.started", "node.completed"]
+        for query, field in (("?bufferMs=100", "bufferMs"), ("?resumable=false", "resumable"),
+                             ("?streamMode=values", "streamMode")):  # fmt: skip
+            assert listed(query).json()["details"]["field"] == field
+        late = listed("", **{"Last-Event-ID": "1"})
+        assert (late.status_code, late.json()["details"]) == (400, {"field": "Last-Event-ID"})

@@ -345,6 +345,24 @@ def test_a_name_that_the_child_does_not_have_is_refused_before_the_run(
         assert bool(field) == any("nosuch" in each for each in host.engine.workflows.faults)
 
 
+def test_a_port_that_the_child_does_not_have_is_refused_before_the_run(tmp_path):
+    child = flow("child", [{"id": "n", "typeId": "core.noop"}])
+    child["variables"] = [{"name": "received", "type": "string"}]
+    config = {"workflowId": "child"}
+
+    def parent(port):
+        inputs = {port: {"type": "static", "value": "x"}}
+        node = {"id": "sub", "typeId": "core.subWorkflow", "config": config, "inputs": inputs}
+        return flow(f"with-{port}", [node])
+
+    with serve(tmp_path, child, parent("received"), parent("nosuch")) as host:
+        for path in ("/v1/runs", "/runs"):
+            assert host.http.post(path, json={"workflowId": "with-received"}).status_code == 201
+            made = host.http.post(path, json={"workflowId": "with-nosuch"})
+            assert error_of(made) == (400, "validation_error")
+            assert made.json()["details"] == {"field": "inputs.nosuch", "nodeId": "sub"}
+
+
 def test_what_only_a_run_shows_may_be_mapped(tmp_path):
     event = {"kind": "external-event", "eventType": "paid", "correlation": {"id": 1}}
     child = flow("child", [{"id": "wait", "typeId": "core.interrupt", "config": event}])
@@ -1402,6 +1420,51 @@ def test_events_are_delivered_signed_until_they_are_unsubscribed(tmp_path):
         assert len(receiver.got) == 2  # nothing of a replay
         for path in (tmp_path / "hosts").rglob("*"):
             assert path.is_dir() or hook["secret"].encode() not in path.read_bytes()
+
+
+@pytest.mark.parametrize("prefix", ["/v1", ""])
+def test_of_a_fork_only_what_is_new_is_delivered(tmp_path, prefix):
+    flows = put(tmp_path / "flows", flow("asks", [{"id": "a", "typeId": "core.noop"}, gate()],
+                                         [("a", "gate")]))  # fmt: skip
+    kinds = ["run.started", "node.started", "node.completed", "node.suspended", "run.completed"]
+    kinds += ["approval.received", "run.cancelled"]
+    with Receiver() as receiver, Host(tmp_path / "home", workflows=flows, **HOOKS) as host:
+
+        def sent(run: str) -> list[tuple[str, str | None]]:
+            found = [json.loads(raw) for _, raw in receiver.got]
+            events = [each["event"] for each in found if each["runId"].endswith(run)]
+            return [(e["type"], e.get("nodeId")) for e in events]
+
+        def fork(mode: str, start: int) -> str:
+            body = {"mode": mode, "fromSeq": start}
+            return host.http.post(f"{prefix}/runs/{run}:fork", json=body).json()["runId"][-40:]
+
+        body = {"url": receiver.url, "events": kinds}
+        assert host.http.post(f"{prefix}/webhooks", json=body).status_code == 201
+        run = host.start("asks")
+        host.until(run, "waiting-approval")
+        answered, cancelled, inside = fork("replay", 0), fork("replay", 3), fork("replay", 2)
+        for name in (answered, cancelled, inside):
+            host.until(name, "waiting-approval")
+        accept = {"action": "accept"}
+        ends = [("approval.received", "gate"), ("node.completed", "gate"), ("run.completed", None)]
+        for name in (answered, inside):
+            host.answer(name, "gate", accept)
+            host.until(name, "completed")
+        host.http.post(f"/v1/runs/{cancelled}/cancel", json={})
+        host.answer(run, "gate", accept)
+        host.until(run, "completed")
+        repeated = fork("replay", 0)
+        host.until(repeated, "completed")
+        branch = fork("branch", 3)
+        host.until(branch, "waiting-approval")
+        host.answer(branch, "gate", accept)
+        host.until(branch, "completed")
+        assert eventually(lambda: sent(branch)[-1:] == ends[-1:])
+        assert sent(answered) == sent(inside) == ends
+        assert sent(cancelled) == [("run.cancelled", None)]
+        assert sent(repeated) == []
+        assert sent(branch) == [("node.started", "gate"), ("node.suspended", "gate"), *ends]
 
 
 def test_a_delivery_that_fails_is_tried_again_also_after_a_restart(tmp_path):

@@ -1,9 +1,11 @@
 """Forks have the options of their source; replays come out as it did, and end by the limits of time."""
 
+import orjson
 import pytest
 
-from support.hosting import Host, Process, flow, put
-from support.waiting import eventually
+from support.hosting import Host, Process, flow, pairs, put, written
+from support.waiting import eventually, long_enough
+from tracklog.home.home import Home
 
 NOOP = {"id": "a", "typeId": "core.noop"}
 GATE = {"id": "gate", "typeId": "core.approvalGate"}
@@ -47,6 +49,52 @@ def test_a_fork_has_the_options_of_its_source_that_its_workflow_requires(tmp_pat
                 assert refused.json()["details"]["field"] == field
 
 
+# A fork has the events before `fromSeq`, and executes what comes then.
+
+
+@pytest.mark.parametrize("mode", ["replay", "branch"])
+@pytest.mark.parametrize("prefix", ["/v1", ""])
+def test_a_fork_has_the_events_before_its_beginning_and_no_later_one(tmp_path, prefix, mode):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-multi-node")
+        host.until(run, "completed")
+        events = pairs(host.events(run))
+        for start in range(1, len(events)):
+            name = forked(host, prefix, run, fromSeq=start, mode=mode)
+            host.until(name, "completed")
+            told = pairs(host.events(name))
+            assert told[:start] == events[:start]
+            if events[start][0] != "node.completed":
+                assert told == events
+                continue
+            retried = told.pop(start)[0] if mode == "branch" else "node.retried"
+            again = told.pop(start)  # the node begins again, and is executed
+            assert (retried, again[:2]) == ("node.retried", ("node.started", events[start][1]))
+            assert told == events
+            replay = forked(host, prefix, name, fromSeq=0, mode="replay")
+            host.until(replay, "completed")
+            assert pairs(host.events(replay)) == pairs(host.events(name))
+
+
+def test_a_replay_that_begins_in_a_node_goes_on_after_any_of_its_events(tmp_path):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-multi-node")
+        host.until(run, "completed")
+        name = forked(host, "/v1", run, fromSeq=4, mode="replay")
+        host.until(name, "completed")
+        events = pairs(host.events(name))
+        lines = [line for line in written(host.home) if orjson.loads(line)["runId"] == name]
+    left = {count: f"run-left-at-{count}-0000000000" for count in range(4, len(lines))}
+    with Home(tmp_path) as home:  # the same replay, of which a host wrote only so many events
+        for count, other in left.items():
+            some = [line.replace(name.encode(), other.encode()) for line in lines[:count]]
+            assert {each.verdict for each in home.intake.admit(some, "openwop")} == {"accepted"}
+    with Host(tmp_path) as host:
+        for other in left.values():
+            host.until(other, "completed")
+            assert pairs(host.events(other)) == events
+
+
 # Pauses of the source are repeated as they are recorded.
 
 
@@ -54,47 +102,71 @@ def outline(host: Host, run: str) -> list[tuple]:
     return [(e["type"], e.get("nodeId"), e["payload"]) for e in host.events(run)][1:]
 
 
+WAIT = {
+    "id": "a",
+    "typeId": "core.delay",
+    "inputs": {"delayMs": {"type": "variable", "variableName": "ms"}},
+}
+TWO = flow(
+    "two",
+    [WAIT, {"id": "b", "typeId": "core.noop"}],
+    [("a", "b")],
+    variables=[{"name": "ms", "type": "number"}],
+)
+"""It can be paused while its first node waits."""
+
+
+def paused(host: Host, policy: str, **options) -> str:
+    """A run that was paused while its first node waited."""
+
+    def attempt(delay: int) -> str | None:
+        limit = {"configurable": {"runTimeoutMs": 3 * delay}} if options.get("limited") else {}
+        run = host.start("two", inputs={"ms": delay}, **limit)
+        assert eventually(lambda: host.events(run, "node.started"))
+        body = {"drainPolicy": policy, "reason": "lunch"}
+        asked = host.http.post(f"/v1/runs/{run}:pause", json=body)
+        host.until(run, "paused", "completed", "failed")
+        nodes = [e["nodeId"] for e in host.events(run) if "nodeId" in e]
+        is_in_time = host.events(run, "run.paused") and "b" not in nodes
+        return run if asked.status_code == 202 and is_in_time else None
+
+    return long_enough(attempt)
+
+
 @pytest.mark.parametrize("policy", ["drain-current-node", "immediate"])
 @pytest.mark.parametrize("end", ["resumed", "cancelled", "late"])
 def test_a_replay_of_a_paused_run_comes_out_as_its_source(tmp_path, policy, end):
-    wait = {"typeId": "core.delay", "config": {"delayMs": 700}}
-    nodes = [{"id": "a", **wait}, {"id": "b", "typeId": "core.noop"}]
-    flows = put(tmp_path / "flows", flow("two", nodes, [("a", "b")]))
-    options = {"configurable": {"runTimeoutMs": 1500}} if end == "late" else {}
+    flows = put(tmp_path / "flows", TWO)
     with Host(tmp_path / "home", workflows=flows) as host:
-        run = host.start("two", **options)
-        assert eventually(lambda: host.events(run, "node.started"))
-        asked = {"drainPolicy": policy, "reason": "lunch"}
-        assert host.http.post(f"/v1/runs/{run}:pause", json=asked).status_code == 202
-        host.until(run, "paused")
+        run = paused(host, policy, limited=end == "late")
         if end == "resumed":
             host.http.post(f"/v1/runs/{run}:resume", json={"reason": "fed"})
         elif end == "cancelled":
             host.http.post(f"/v1/runs/{run}/cancel", json={})
         status = host.until(run)["status"]
         events = outline(host, run)
-        assert [kind for kind, _, _ in events].count("run.paused") == 1
+        kinds = [kind for kind, _, _ in events]
+        assert kinds.count("run.paused") == 1
         for start in range(len(events) + 1):
             name = forked(host, "/v1", run, fromSeq=start, mode="replay")
             assert host.until(name)["status"] == status
-            assert outline(host, name) == events, start
+            told, begun = outline(host, name), events[start - 2]
+            if start > 1 and kinds[start - 1] == "node.completed":  # it is executed again
+                assert told == [*events[: start - 1], begun, *events[start - 1 :]], start
+            else:
+                assert told == events, start
         again = forked(host, "/v1", name, fromSeq=0, mode="replay")
         host.until(again)
         assert outline(host, again) == events
 
 
 def test_a_replay_may_be_paused_itself_beside_the_pauses_of_its_source(tmp_path):
-    wait = {"typeId": "core.delay", "config": {"delayMs": 900}}
-    nodes = [{"id": "a", **wait}, {"id": "b", "typeId": "core.noop"}]
-    flows = put(tmp_path / "flows", flow("two", nodes, [("a", "b")]))
+    flows = put(tmp_path / "flows", TWO)
+    immediate = {"drainPolicy": "immediate"}
     with Host(tmp_path / "home", workflows=flows) as host:
-        run = host.start("two")
+        run = paused(host, "immediate")  # and while it is, a replay waits for its end
         replay = forked(host, "/v1", run, fromSeq=0, mode="replay")
-        immediate = {"drainPolicy": "immediate"}
-        assert eventually(lambda: host.events(run, "node.started"))
-        assert host.http.post(f"/v1/runs/{run}:pause", json=immediate).status_code == 202
         assert host.http.post(f"/v1/runs/{replay}:pause", json=immediate).status_code == 202
-        host.until(run, "paused")
         host.http.post(f"/v1/runs/{run}:resume", json={})
         host.until(run, "completed")
         host.until(replay, "paused")
@@ -111,14 +183,12 @@ def test_a_replay_may_be_paused_itself_beside_the_pauses_of_its_source(tmp_path)
 
 
 def test_a_branch_that_is_cut_right_after_a_pause_goes_on_by_itself(tmp_path):
-    with Host(tmp_path) as host:
-        run = host.start("conformance-delay", inputs={"delayMs": 300})
-        host.http.post(f"/v1/runs/{run}:pause", json={})
-        host.until(run, "paused")
+    with Host(tmp_path / "home", workflows=put(tmp_path / "flows", TWO)) as host:
+        run = paused(host, "drain-current-node")
         host.http.post(f"/v1/runs/{run}:resume", json={})
         host.until(run, "completed")
-        (paused,) = host.events(run, "run.paused")
-        start = paused["sequence"] + 1
+        (pause,) = host.events(run, "run.paused")
+        start = pause["sequence"] + 1
         branch = forked(host, "/v1", run, fromSeq=start, mode="branch")
         host.until(branch, "completed")
         assert host.events(branch)[start]["type"] == "run.resumed"
@@ -226,11 +296,14 @@ def test_a_replay_of_a_run_whose_child_waits_waits_too(tmp_path):
         (child,) = host.until(run, "waiting-approval")["childRuns"]
         waiting = outline(host, run)
         assert waiting[-1][0] == "node.dispatched"
-        names = [forked(host, "/v1", run, fromSeq=start, mode="replay") for start in (0, 2)]
+        names = [forked(host, "/v1", run, fromSeq=start, mode="replay") for start in (0, 3)]
         names.append(forked(host, "/v1", names[0], fromSeq=0, mode="replay"))
         for name in names:
             assert "childRuns" not in host.until(name, "waiting-approval")
             assert outline(host, name) == waiting
+        inside = forked(host, "/v1", run, fromSeq=2, mode="replay")  # "a" is executed again
+        host.until(inside, "waiting-approval")
+        assert outline(host, inside) == [waiting[0], *waiting]
     with Host(tmp_path / "home", workflows=flows) as host:
         for name in names:
             assert host.snapshot(name)["status"] == "waiting-approval"
@@ -239,6 +312,8 @@ def test_a_replay_of_a_run_whose_child_waits_waits_too(tmp_path):
             host.until(name, "completed")
             assert outline(host, name) == outline(host, run)
             assert host.events(name, "replay.diverged") == []
+        host.until(inside, "completed")
+        assert outline(host, inside) == [waiting[0], *outline(host, run)]
         branch = forked(host, "/v1", run, fromSeq=len(waiting) + 1, mode="branch")
         (own,) = host.until(branch, "waiting-approval")["childRuns"]
         assert own["runId"] != child["runId"]

@@ -325,9 +325,46 @@ def test_the_id_of_a_child_is_bound_wherever_it_is_handed_on(tmp_path, action):
         bare = child.removeprefix("default/")
         raw = host.http.get(path_of(made)).text + host.http.get(f"{path_of(made)}/events/poll").text
         assert raw.count(bare) == raw.count(child) > 3
-        with host.http.stream("GET", f"{path_of(made)}/events?streamMode=values") as stream:
+        url, accept = f"{path_of(made)}/events?streamMode=values", {"Accept": "text/event-stream"}
+        with host.http.stream("GET", url, headers=accept) as stream:
             text = stream.read().decode()
         assert text.count(bare) == text.count(child) > 0
+
+
+def test_the_id_of_a_grandchild_is_bound_in_every_run_that_it_is_handed_on_to(tmp_path):
+    def calls(workflow, **config):
+        return {"id": "sub", "typeId": "core.subWorkflow",
+                "config": {"workflowId": workflow, **config}}  # fmt: skip
+
+    up = {"outputMapping": {"deep": "childRunId"}}
+    down = {"id": "next", "typeId": "core.subWorkflow",
+            "config": {"workflowId": "leaf", "inputMapping": {"known": "deep"}}}  # fmt: skip
+    variables = [{"name": "known", "type": "string"}]
+    flows = put(
+        tmp_path / "flows",
+        flow("leaf", [{"id": "a", "typeId": "core.noop"}], variables=variables),
+        flow("middle", [calls("leaf")]),
+        flow("top", [calls("middle", **up), down], [("sub", "next")],
+             variables=[{"name": "own", "type": "string"}]),
+    )  # fmt: skip
+    stranger = "run-00000000-0000-4000-8000-000000000000"
+    with Host(tmp_path / "home", workflows=flows) as host:
+        made = host.http.post("/runs", json={"workflowId": "top", "inputs": {"own": stranger}})
+        name = made.json()["runId"]
+        snapshot = until(host, name, "completed")
+        middle, leaf = (row["runId"] for row in snapshot["extensions"]["tracklog.run"]["childRuns"])
+        inner = until(host, middle, "completed")
+        (deep,) = (row["runId"] for row in inner["extensions"]["tracklog.run"]["childRuns"])
+        assert snapshot["variables"]["deep"] == deep
+        assert snapshot["variables"]["own"] == stranger  # what a client gives is not changed
+        assert events_of(host, name, "node.completed")[0]["payload"]["outputs"]["deep"] == deep
+        (begun,) = events_of(host, leaf, "run.started")
+        assert begun["payload"]["inputs"] == {"known": deep}
+        assert until(host, leaf, "completed")["variables"]["known"] == deep
+        bare = host.http.get(f"/v1/runs/{name.removeprefix('default/')}").json()
+        assert f"default/{bare['variables']['deep']}" == deep
+        replay = host.http.post(f"{path_of(name)}:fork", json={"mode": "replay"}).json()["runId"]
+        assert until(host, replay, "completed")["variables"]["deep"] == deep
 
 
 def test_options_are_nested_in_and_out(host):

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl
 
 import orjson
 from starlette.responses import Response
@@ -56,18 +57,9 @@ class HostCall:
         """Refuse what a body asks for beside these members."""
         refuse_unknown(body, names)
 
-    def accept_query(self, names: Iterable[str], pairs: Iterable[tuple[str, str]]) -> None:
-        """Take the parameters of a request; an unknown one, or one that comes twice, is refused."""
-        known = sorted(names)
-        for name, value in pairs:
-            if name not in known:
-                others = f"there are: {', '.join(known)}" if known else "there are none"
-                text = f"there is no parameter {name[:50]!r} here; {others}"
-                raise Failure("validation_error", text, {"field": name})
-            if name in self.query:
-                text = f"the parameter {name} is there twice"
-                raise Failure("validation_error", text, {"field": name})
-            self.query[name] = value
+    def accept_query(self, names: Iterable[str]) -> None:
+        """Take the parameters of a request."""
+        self.query = query_in(self.scope, names)
 
     def json(
         self, data: dict[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
@@ -75,6 +67,21 @@ class HostCall:
         """An answer, as the caller's version of the protocol has it."""
         raw = orjson.dumps(self.wire.reply(data, self.tenant))
         return Response(raw, status, headers, "application/json")
+
+
+def query_in(scope: Scope, names: Iterable[str]) -> dict[str, str]:
+    """The parameters of a request; an unknown one, or one that comes twice, is refused."""
+    known, found = sorted(names), dict[str, str]()
+    for name, value in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
+        if name not in known:
+            others = f"there are: {', '.join(known)}" if known else "there are none"
+            text = f"there is no parameter {name[:50]!r} here; {others}"
+            raise Failure("validation_error", text, {"field": name})
+        if name in found:
+            text = f"the parameter {name} is there twice"
+            raise Failure("validation_error", text, {"field": name})
+        found[name] = value
+    return found
 
 
 def without_null(body: Mapping[str, Any]) -> dict[str, Any]:

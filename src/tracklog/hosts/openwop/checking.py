@@ -10,7 +10,7 @@ from tracklog.hosts.openwop.definitions import (
     WorkflowNode,
     fits_type,
 )
-from tracklog.hosts.openwop.kinds import KINDS, Site, invalid, lacks, wrong
+from tracklog.hosts.openwop.kinds import KINDS, NodeKind, Site, invalid, lacks, wrong
 from tracklog.hosts.openwop.options import CONFIGURABLE, declared_options
 from tracklog.hosts.openwop.schemas import fault_of_schema, placed_faults
 from tracklog.hosts.openwop.settings import Settings
@@ -123,6 +123,7 @@ def check_node(node: WorkflowNode, nodes: Mapping[str, WorkflowNode], site: Site
         yield from kind.check(node, site)
         for key in node.config.keys() - kind.config:
             yield wrong(node, key, f"{key} is nothing that {node.type} does")
+        yield from _check_ports(node, nodes, kind)
     for port, value in node.ports.items():
         if value["type"] == "expression":
             text = f"{name}: {port} is an expression, which is not supported"
@@ -131,6 +132,28 @@ def check_node(node: WorkflowNode, nodes: Mapping[str, WorkflowNode], site: Site
             yield invalid(
                 f"inputs.{port}", f"{name}: {port} names a node that does not exist", nodeId=name
             )
+
+
+def _check_ports(node: WorkflowNode, nodes: Mapping[str, WorkflowNode], kind: NodeKind) -> Faults:
+    """Refuse inputs that nobody reads, and names of outputs that there are not."""
+    name, read, given = node.id, kind.ports(node), kind.outputs(node)
+    for port in node.ports.keys() - read if read is not None else ():
+        text = f"{name}: {node.type} does not read the input {port[:50]!r}"
+        yield invalid(f"inputs.{port}", text, nodeId=name)
+    for port, value in node.ports.items():
+        source = nodes.get(value.get("nodeId", ""))
+        if source is None or source.type not in KINDS:
+            continue
+        outputs = KINDS[source.type].outputs(source)
+        if outputs is not None and value["outputKey"] not in outputs:
+            text = f"{name}: {port} names {value['outputKey'][:50]!r}, which is no output"
+            yield invalid(f"inputs.{port}", f"{text} of {source.id}", nodeId=name)
+    for port in node.sensitive - given if given is not None else ():
+        text = f"{name}: {port[:50]!r} is no output"
+        yield invalid(f"outputSensitivity.{port}", text, nodeId=name)
+    if node.artifact is not None and not kind.has_artifact:
+        text = f"{name}: {node.type} has no artifact"
+        yield invalid("artifactType", text, nodeId=name)
 
 
 def check_node_fields(node: Mapping[str, Any]) -> Faults:
@@ -158,7 +181,14 @@ def check_edge(edge: Mapping[str, Any], nodes: Mapping[str, WorkflowNode]) -> Fa
 
 
 def check_child(node: WorkflowNode, own: Definition, child: Definition) -> Faults:
-    """Refuse a child that would not begin: it requires an option that it cannot get."""
+    """Refuse a child that would not begin, or would not use what it is given.
+
+    It requires an option that it cannot get, or has no input of the name of a port.
+    """
+    if node.config.get("workflowId") == child.id:
+        for port in node.ports.keys() - child.names():
+            text = f"{child.id} has no input {port[:50]!r}"
+            yield invalid(f"inputs.{port}", f"{node.id}: {text}", nodeId=node.id)
     schema = child.source.get("configurableSchema")
     required = schema.get("required", []) if isinstance(schema, dict) else []
     shared = declared_options(own) & declared_options(child)

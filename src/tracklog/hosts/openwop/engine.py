@@ -54,7 +54,7 @@ class Engine:
         self.leases = journal.leases()
         self.instance = instance_of(journal.folder())
         self.tokens = tokens_of(journal.folder(), settings.token_secrets)
-        self.wires: dict[str, Wire] = {"1.0": Version1(), "2.0": Version2(settings)}
+        self.wires: dict[str, Wire] = {"1.0": Version1(), "2.0": Version2(settings, journal)}
         self.webhooks = Webhooks(self, self.wires)
         self.stopping = False
         self.requests = Requests(self)

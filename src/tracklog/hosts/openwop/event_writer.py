@@ -111,7 +111,8 @@ class EventWriter:
             where = f"event {self.at} is {event['type']} and not {kind}"
             raise Drifted(f"host or workflow were changed while this run was under way: {where}")
         self.at += 1
-        if self.tape is not None and not self._is_own_pause(event):
+        is_own = self.tape is None or self._is_own_pause(event) or self._is_own_start(event)
+        if not is_own:
             self._advance(event)
         return event
 
@@ -125,6 +126,14 @@ class EventWriter:
             source = self.on_tape()
         return False
 
+    def _is_own_start(self, event: Body) -> bool:
+        """Whether a recorded event starts a node again, in which the replay was cut off."""
+        fork = self.host.get("fork", {})
+        if (event["type"], event["sequence"]) != ("node.started", fork.get("fromSeq")):
+            return False
+        source = self.on_tape()
+        return source is None or not starts(source, event["nodeId"])
+
     def _advance(self, event: Body) -> None:
         source = self.on_tape()
         if source is not None:
@@ -136,15 +145,34 @@ class EventWriter:
     def _write(
         self, kind: str, payload: Any, node: str | None, cause: str | None, **more: Any
     ) -> Body:
+        event = self._append(kind, payload, node, cause, **more)
+        if self.tape is not None and kind not in (DIVERGED, *PAUSES):
+            self._advance(event)
+        return event
+
+    def _append(
+        self, kind: str, payload: Any, node: str | None, cause: str | None, **more: Any
+    ) -> Body:
         event = new_event(
             self.log.name, self.at, self._now(self.log), kind, payload, node, cause, **more
         )
         self.buffer.append(event)
         self.at += 1
         self.history.append(event)
-        if self.tape is not None and kind not in (DIVERGED, *PAUSES):
-            self._advance(event)
         return event
+
+    def start_again(self, started: Body) -> Body:
+        """Start a node again in which a replay was cut off; its source has no such event."""
+        return self._append("node.started", started["payload"], started["nodeId"], None)
+
+    def pass_starts(self, node: str) -> Body | None:
+        """Pass the recorded events that start a node once more; the last of them."""
+        found = None
+        while True:
+            event = self.due_on_tape() if self.is_live else self.history[self.at]
+            if event is None or not starts(event, node):
+                return found
+            found = self.repeat(event) if self.is_live else self.consume(None)
 
     def on_tape(self) -> Body | None:
         """The next event of the source that would be written here."""
@@ -213,6 +241,11 @@ class EventWriter:
         return None
 
 
+def starts(event: Body, node: str) -> bool:
+    """Whether an event starts a node."""
+    return bool(event["type"] == "node.started" and event.get("nodeId") == node)
+
+
 def ends_attempt(events: Sequence[Body], at: int, node: str) -> bool:
     """Whether an event ends an attempt at a node, or leaves it for the next start of the host."""
     event = events[at]
@@ -235,6 +268,9 @@ def ends_early(event: Body) -> bool:
 
 
 def was_cut_off(event: Body) -> bool:
-    """Whether an attempt ended because of a cancellation, a pause or a timeout."""
-    error = event["payload"].get("error", {})
-    return event["type"] in ("node.cancelled", "run.paused") or bool(error.get("code") == TIMEOUT)
+    """Whether an attempt ended because of a cancellation, a pause, a timeout or a branch."""
+    kind, payload = event["type"], event["payload"]
+    if kind == "node.retried":
+        return "lastError" not in payload
+    is_late = payload.get("error", {}).get("code") == TIMEOUT
+    return kind in ("node.cancelled", "run.paused") or bool(is_late)

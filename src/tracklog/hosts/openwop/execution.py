@@ -174,7 +174,8 @@ class Execution(StoppableWriter):
             turns[node.id] = turns.get(node.id, 1) + 1
             settings = self.definition.source["settings"]
             caps = (
-                node.config.get("iterationCap") or settings.get("maxLoopbackIterations"),
+                node.config.get("iterationCap"),
+                settings.get("maxLoopbackIterations"),
                 self.configurable.get("maxLoopIterations"),
             )
             if limits := [cap for cap in caps if cap]:
@@ -332,11 +333,14 @@ class Execution(StoppableWriter):
 
     async def _attempt(self, step: NodeStep) -> dict[str, Any]:
         node = step.node
+        step.started = self.pass_starts(node.id) or step.started
         recorded = self._recorded_end(node)
         if recorded is not None:
             return self._repeat_all(step, recorded)
         if self._is_cut_here(step):
-            raise Again(self._begin_again(step))
+            if self.tape is None:
+                raise Again(self._begin_again(step))
+            step.started = self.start_again(step.started)
         self.faithful = self.tape is not None and not is_pure(node)
         outputs = await KINDS[node.type].run(step)
         self.faithful = False
@@ -352,11 +356,15 @@ class Execution(StoppableWriter):
         return failures >= int(self.definition.source["settings"].get("maxRetries", 0))
 
     def _is_cut_here(self, step: NodeStep) -> bool:
-        """Whether a branch was cut off inside this attempt, and has not gone on yet."""
-        fork = self.host.get("fork", {})
-        start = int(fork.get("fromSeq", 0)) if fork.get("mode") == "branch" else 0
-        is_inside = step.started["sequence"] < start == len(self.history)
-        return is_inside and not KINDS[step.node.type].only_asks
+        """Whether a fork was cut off inside this attempt, and has not gone on yet.
+
+        A branch goes on inside a node that only asks. A replay goes on inside a node whose events
+        it repeats: only a node that it executes begins again.
+        """
+        fork, node = self.host.get("fork", {}), step.node
+        if not step.started["sequence"] < int(fork.get("fromSeq", 0)) == len(self.history):
+            return False
+        return is_pure(node) if self.tape is not None else not KINDS[node.type].only_asks
 
     def _begin_again(self, step: NodeStep) -> Body:
         """Leave the attempt in which a branch was cut off; the node begins again, with its options."""

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tracklog import Body
+from tracklog.hosts.openwop.definitions import Definition
+from tracklog.hosts.openwop.event_writer import was_cut_off
+from tracklog.hosts.openwop.kinds import is_pure
 from tracklog.hosts.openwop.runlog import Snapshot, new_event
 
 
@@ -30,6 +33,27 @@ def open_question(events: list[Body], start: int) -> Body | None:
     for event in events[:start]:
         snapshot.apply(event)
     return snapshot.question
+
+
+def with_start(events: list[Body], start: int, definition: Definition) -> list[Body]:
+    """The events of a run; the node in which a replay of it begins is started there once more.
+
+    Only a node that a replay executes is: one that has no events but its start and its end.
+    """
+    begun = events[start - 1] if start else None
+    if begun is None or begun["type"] != "node.started" or was_cut_off(events[start]):
+        return events
+    if not is_pure(definition.nodes[begun["nodeId"]]):
+        return events
+    later = [_moved(event, start) for event in events[start:]]
+    return [*events[:start], {**begun, "sequence": start}, *later]
+
+
+def _moved(event: Body, start: int) -> Body:
+    """An event one place further back, for one more before it."""
+    name, _, number = str(event.get("causationId", "")).rpartition("-")
+    cause = {"causationId": f"{name}-{int(number) + 1}"} if int(number or 0) >= start else {}
+    return {**event, **cause, "sequence": event["sequence"] + 1}
 
 
 def beginning(run: str, events: list[Body], at: str, about: Mapping[str, Any]) -> list[Body]:

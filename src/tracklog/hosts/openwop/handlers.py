@@ -11,12 +11,12 @@ import orjson
 from starlette.responses import Response
 
 from tracklog import Body
-from tracklog.dialects.openwop.catalog import TYPES
 from tracklog.hosts.openwop.calls import WHOLE_BODY, HostCall, number, text_member, without_null
 from tracklog.hosts.openwop.control import AlreadyResolved, Conflict
 from tracklog.hosts.openwop.definitions import DefinitionRefused
 from tracklog.hosts.openwop.discovery import etag, is_unchanged
 from tracklog.hosts.openwop.engine import Engine
+from tracklog.hosts.openwop.event_query import modes_of, modes_of_list
 from tracklog.hosts.openwop.exceptions import (
     AlreadyVoted,
     BadAnswer,
@@ -35,7 +35,7 @@ from tracklog.hosts.openwop.run_diff import diff_of
 from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.seams import SEAM, toolhooks
 from tracklog.hosts.openwop.settings import ENGINE
-from tracklog.hosts.openwop.streams import MODES, Stream, is_of_type, wanted
+from tracklog.hosts.openwop.streams import Stream, wanted
 from tracklog.hosts.openwop.views import Views
 from tracklog.hosts.openwop.webhooks import HOOK, HOOK_OF_V2
 
@@ -67,7 +67,6 @@ class Handlers:
 
     async def create(self, call: HostCall) -> Response:
         engine, body = self.engine, without_null(call.wire.body(call.body))
-        self._check_engine(call)
         call.accept(body, *BODY)
         definition = engine.workflows.find(body.get("workflowId"))
         inputs = body.get("inputs", {})
@@ -93,7 +92,8 @@ class Handlers:
         return call.json(started(log.name, log.events[0]), 201)
 
     @staticmethod
-    def _check_engine(call: HostCall) -> None:
+    def check_engine(call: HostCall) -> None:
+        """Refuse another version of the engine than there is, and a choice by those who have none."""
         wanted = call.header("x-force-engine-version", "openwop-force-engine-version")
         if wanted is None:
             return
@@ -229,14 +229,15 @@ class Handlers:
 
     async def events(self, call: HostCall) -> Response | None:
         log, wire = self.run(call), call.wire
-        modes, types = _modes(call)
+        modes, types = modes_of(call)
         buffer = number(call.query, "bufferMs", 0, 0, 5000)
         accept = call.headers.get(b"accept", b"*/*").lower()
         if b"text/event-stream" not in accept and b"application/json" in accept:
+            modes = modes_of_list(call, modes)
             rows = [
                 wire.event(line, event, log)
                 for line, event in zip(log.lines, log.events, strict=True)
-                if not types or wanted(event["type"], ("debug",), types, wire.kind(event["type"]))
+                if wanted(event["type"], modes, types, wire.kind(event["type"]))
             ]
             raw = b'{"events":[%b]}' % b",".join(rows)
             return Response(raw, 200, None, "application/json")
@@ -460,32 +461,3 @@ def _conflict(conflict: Conflict) -> Failure:
     details |= {"pausedAt": conflict.paused_at} if conflict.paused_at else {}
     code = "run_terminal" if conflict.ended else "run_state_conflict"
     return Failure(code, str(conflict), details)
-
-
-def _modes(call: HostCall) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    query = call.query
-    text = query.get("streamMode", "updates")
-    modes = tuple(part.strip() for part in text.split(","))
-    if not set(modes) <= set(MODES) or ("values" in modes and len(set(modes)) > 1):
-        message = f"streamMode {text[:100]!r} is not supported"
-        details = {"field": "streamMode", "supported": list(MODES)}
-        raise Failure("unsupported_stream_mode", message, details)
-    if query.get("resumable", "true") not in ("true", "false"):
-        raise Failure("validation_error", "resumable is true or false", {"field": "resumable"})
-    return (tuple(dict.fromkeys(modes)), _types(call, modes))
-
-
-def _types(call: HostCall, modes: tuple[str, ...]) -> tuple[str, ...]:
-    """The types of events that the caller wants; each must be one that there is."""
-    if "types" not in call.query:
-        return ()
-    types = tuple(part.strip() for part in call.query["types"].split(","))
-    if not {"updates", "debug"} & set(modes):
-        text = "types is for the modes updates and debug"
-        raise Failure("validation_error", text, {"field": "types"})
-    names = [call.wire.kind(each) for each in TYPES]
-    for each in types:
-        if not any(is_of_type(each, name) for name in names):
-            text = f"there is no type of event {each[:50]!r}"
-            raise Failure("validation_error", text, {"field": "types"})
-    return types

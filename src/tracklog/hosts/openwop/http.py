@@ -7,7 +7,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from typing import Any
-from urllib.parse import parse_qsl
 
 import orjson
 from starlette.responses import Response
@@ -15,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from tracklog import NotAppended, TracklogError, UnknownName
 from tracklog.hosts import NotBegun, Program, Wanted
-from tracklog.hosts.openwop.calls import WHOLE_BODY, HostCall
+from tracklog.hosts.openwop.calls import WHOLE_BODY, HostCall, query_in
 from tracklog.hosts.openwop.definitions import DefinitionRefused
 from tracklog.hosts.openwop.discovery import (
     PROTOCOL,
@@ -43,6 +42,12 @@ NOT_CACHED = frozenset({"validation_error", "idempotency_key_invalid", "idempote
 """Codes of refusals that are not stored for a retry; 401, 403 and 5xx are not stored either."""
 OTLP = ("/v1/traces", "/v1/logs", "/v1/metrics")
 DISCOVERY = "/.well-known/openwop"
+HEADERS = {
+    "X-Dedup": ("create",),
+    "OpenWOP-Dedup": ("create",),
+    "Last-Event-ID": ("events",),
+}
+"""Headers that only some routes carry out."""
 LONGEST_KEY = 256
 KEY_OF_V2 = re.compile(r"[A-Za-z0-9._~-]{22,128}")
 _LATER = {"Retry-After": "5"}
@@ -205,6 +210,7 @@ class App:
         path, method = scope["raw_path"], scope["method"]
         self._check_client(headers)
         if path == DISCOVERY.encode() and method in ("GET", "HEAD"):
+            query_in(scope, query_of("discovery", wire))
             return self._discovered(headers)
         if not path.startswith(b"/v1/") and wire.version == PROTOCOL and path != DISCOVERY.encode():
             text = "the paths of this host begin with /v1/"
@@ -223,8 +229,8 @@ class App:
         call = HostCall(scope, receive, send, headers, wire, key, tenant, names)
         if "run" in names:
             self.handlers.run(call)  # before what was given is looked at
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        call.accept_query(query_of(route, wire), query)
+        call.accept_query(query_of(route.name, wire))
+        _check_headers(call, route.name)
         endpoint: Endpoint = getattr(self.handlers, route.name)
         if method in ("GET", "HEAD"):
             return await endpoint(call)
@@ -321,6 +327,14 @@ class App:
                 note = call.request.note_of(log.name, status, reply)
                 await self.engine.write(log, [], (note,))
             return response
+
+
+def _check_headers(call: HostCall, route: str) -> None:
+    """Refuse a header that asks a route for something which only another one does."""
+    Handlers.check_engine(call)
+    for name, routes in HEADERS.items():
+        if name.lower().encode() in call.headers and route not in routes:
+            raise Failure("validation_error", f"{name} is not for this route", {"field": name})
 
 
 def _with_run(path: str, prefix: str) -> str:

@@ -53,7 +53,7 @@ class Stub:
 
     It says how many messages it remembers and repeats the last; a line `call TOOL JSON` makes it
     call a tool once, and `confidence N` makes it unsure. It goes by the `model` that it is asked for,
-    and ends after `maxTokens` words; a `temperature` changes nothing.
+    ends after `maxTokens` words, and says the `temperature` at which it was asked.
     """
 
     async def ask(
@@ -81,7 +81,8 @@ class Stub:
             thought = f"I was asked to call {', '.join(tool for _, tool, _ in calls)}."
             return ModelReply(reasoning=thought, calls=tuple(calls), usage=usage, model=model)
         rows = [m["content"] for m in messages if m["role"] == "tool"]
-        text = f"[{earlier} earlier] {asked}" + "".join(f"\n{each}" for each in rows)
+        warmth = f", temperature {options['temperature']:g}" if "temperature" in options else ""
+        text = f"[{earlier} earlier{warmth}] {asked}" + "".join(f"\n{each}" for each in rows)
         text = " ".join(text.split(" ")[:most])
         thought = f"I remember {earlier} earlier messages, and repeat the last."
         return ModelReply(

@@ -115,6 +115,10 @@ def check_configurable(
     """Refuse an option that is wrong or unknown, or that the workflow does not allow."""
     if OPTION in options:
         check_provider(options[OPTION], key, place(OPTION))
+        for name in ("model", "temperature", "maxTokens"):
+            if name in options:
+                text = f"{name} is for a model, and {OPTION} answers in the place of one"
+                raise _refused(place(name), text)
     schema = definition.source.get("configurableSchema") if definition else None
     declared = schema.get("properties", {}) if isinstance(schema, dict) else {}
     for name, value in options.items():

@@ -125,7 +125,11 @@ SEGMENTS = frozenset(
     tools trigger-subscriptions webhooks workflows""".split()  # noqa: SIM905  # a list of words
 )
 """The first segments of the paths of version 2."""
+CACHES = {"cb": "Any text: a new one is an address that no cache knows"}
+"""The parameter of documents that everybody may store; the tools of the specification send it."""
 QUERY: dict[str, dict[str, str]] = {
+    "discovery": CACHES,
+    "openapi": CACHES,
     "events": {
         "streamMode": "values, updates, messages or debug; several with commas",
         "types": "Types of events, exact or `agent.*`, in the place of the table of the mode; ours",
@@ -161,9 +165,9 @@ POLL = {
 """Those of a poll, by the major version."""
 
 
-def query_of(route: HostRoute, wire: Wire) -> dict[str, str]:
-    """The parameters of a route, each with its meaning."""
-    return POLL[wire.version[0]] if route.name == "poll" else QUERY.get(route.name, {})
+def query_of(route: str, wire: Wire) -> dict[str, str]:
+    """The parameters of a route, by its name, each with its meaning."""
+    return POLL[wire.version[0]] if route == "poll" else QUERY.get(route, {})
 
 
 def routes_of(wire: Wire) -> list[HostRoute]:
@@ -178,11 +182,13 @@ def openapi(wire: Wire) -> dict[str, Any]:
     """The document at `openapi.json`."""
     paths: dict[str, Any] = {
         "/.well-known/openwop": {
-            "get": _operation(HostRoute("GET", "", "discovery", "What it can do."), {})
+            "get": _operation(
+                HostRoute("GET", "", "discovery", "What it can do."), query_of("discovery", wire)
+            )
         }
     }
     for route in routes_of(wire):
-        operation = _operation(route, query_of(route, wire))
+        operation = _operation(route, query_of(route.name, wire))
         paths.setdefault(route.path, {})[route.method.lower()] = operation
     envelope = {
         "type": "object",

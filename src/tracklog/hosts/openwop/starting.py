@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracklog.hosts.openwop.definitions import Definition
 from tracklog.hosts.openwop.exceptions import Newer
-from tracklog.hosts.openwop.forks import beginning, forked, started
+from tracklog.hosts.openwop.forks import beginning, forked, started, with_start
 from tracklog.hosts.openwop.kinds import supervisor
 from tracklog.hosts.openwop.options import RunOptions, inherited
 from tracklog.hosts.openwop.requests import Request
@@ -127,11 +127,12 @@ class Starter:
         own = {key: caller[key] for key in caller if key != "tenant" or "tenant" in old}
         data |= own
         about = self._about(definition, {**data, "fork": fork})
-        copied = max(start, 1)
         is_waiting = engine.control.status(source).startswith("waiting-")
         if mode == "replay" and is_waiting and source.snapshot.interrupt is None:
-            copied = len(events)  # a child run waits
-        copies = beginning(name, events[:copied], engine.now(log), about)
+            events = with_start(events, start, definition)  # a child run waits
+        else:
+            events = events[: max(start, 1)]
+        copies = beginning(name, events, engine.now(log), about)
         notes: tuple[bytes, ...] = ()
         if request is not None:
             reply = forked(name, source.name, start, mode, "running")

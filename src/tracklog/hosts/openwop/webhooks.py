@@ -29,6 +29,7 @@ from tracklog import Record, write_file
 from tracklog.dialects.openwop.catalog import TYPES
 from tracklog.hosts.openwop.discovery import LETTER_DAYS
 from tracklog.hosts.openwop.failures import Failure
+from tracklog.hosts.openwop.repetition import Repetition
 from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.runlog import FAMILY, RunLog
 from tracklog.hosts.openwop.wires import Wire
@@ -37,6 +38,8 @@ from tracklog.web import logs
 if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
 
+MOST_KNOWN = 100
+"""Runs whose events are held in memory while they are delivered."""
 PATIENCE = 5.0
 """Seconds that a delivery may take."""
 LONGEST_PAUSE = 60.0
@@ -298,7 +301,7 @@ class Webhooks:
                     self._stopping.wait(1)
 
     def _deliver_all(self, name: str) -> None:
-        journal, known = self._engine.journal, dict[str, RunLog]()
+        journal, known = self._engine.journal, dict[str, _KnownRun]()
         self._forget_letters(name)
         while not self._stopping.is_set() and (data := self._load(name)) is not None:
             position = {"cursor": self._position(data)["cursor"]}
@@ -317,7 +320,7 @@ class Webhooks:
                     break
 
     def _body(
-        self, record: Record, data: Mapping[str, Any], known: dict[str, RunLog]
+        self, record: Record, data: Mapping[str, Any], known: dict[str, "_KnownRun"]
     ) -> tuple[str, bytes] | None:
         """The type and the body of a record's delivery; None if nothing is to be delivered."""
         if record.family != FAMILY or record.dialect != FAMILY or not record.line:
@@ -326,22 +329,39 @@ class Webhooks:
         kind = wire.kind(event["type"])
         if kind not in data["events"]:
             return None
-        log = known.setdefault(record.run, RunLog(record.run))
+        if len(known) >= MOST_KNOWN:
+            known.clear()
+        run = known.setdefault(record.run, _KnownRun(record.run))
+        log = run.log
         log.refresh(self._engine.journal)
         host = log.snapshot.host
         tenant = host.get("tenant", self._engine.settings.tenant)
         if host.get("instance") != self._engine.instance or tenant != data["tenant"]:
             return None
-        fork = host.get("fork", {})
-        if fork.get("mode") == "replay" or event["sequence"] < fork.get("fromSeq", 0):
+        if log.ended and event["sequence"] == len(log.events) - 1:
+            known.pop(record.run)
+        if not self._is_new(event["sequence"], run):
             return None  # it is history, and was delivered when it was new
         if data["tags"] and not set(data["tags"]) & set(host.get("tags", ())):
             return None
-        if log.ended:
-            known.pop(record.run)
         rendered = orjson.Fragment(wire.event(record.line, event, log))
         reply = wire.reply({"runId": record.run}, tenant)
         return kind, orjson.dumps({**reply, "event": rendered})
+
+    def _is_new(self, sequence: int, run: "_KnownRun") -> bool:
+        """Whether an event of a fork is none of its source."""
+        fork = run.log.snapshot.host.get("fork", {})
+        if sequence < fork.get("fromSeq", 0) or fork.get("mode") != "replay":
+            return bool(sequence >= fork.get("fromSeq", 0))
+        repetition = run.repetition
+        if repetition is None:
+            source = RunLog(fork["sourceRunId"])
+            source.refresh(self._engine.journal)
+            events = source.events[: fork.get("through")]
+            repetition = Repetition(run.log, events, self._engine.settings.writes)
+            if "through" in fork or source.ended:  # else it has more events later
+                run.repetition = repetition
+        return repetition.is_new(sequence)
 
     def _deliver(
         self,
@@ -425,6 +445,14 @@ class Webhooks:
         families = ("X-openwop-", "OpenWOP-")
         headers = {f"{each}{name}": value for each in families for name, value in values.items()}
         return {**headers, "Content-Type": "application/json"}
+
+
+class _KnownRun:
+    """A run whose events are delivered."""
+
+    def __init__(self, name: str) -> None:
+        self.log = RunLog(name)
+        self.repetition: Repetition | None = None
 
 
 def _time(at: datetime) -> str:

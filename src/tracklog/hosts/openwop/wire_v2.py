@@ -12,11 +12,12 @@ from urllib.parse import quote
 
 import orjson
 
-from tracklog import Body
+from tracklog import Body, Log
 from tracklog.dialects.openwop.catalog import TYPES
 from tracklog.hosts.openwop.agents import narrow
 from tracklog.hosts.openwop.discovery import LOG_VERSION_2
 from tracklog.hosts.openwop.failures import Failure
+from tracklog.hosts.openwop.handed_on import HandedOn
 from tracklog.hosts.openwop.questions import VOTE
 from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.settings import ENGINE, Key, Settings
@@ -82,8 +83,9 @@ class Version2:
 
     version, prefix = "2.0", ""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, journal: Log | None = None) -> None:
         self._settings = settings
+        self._ids_in_values = HandedOn(journal)
 
     # Ids.
 
@@ -112,28 +114,8 @@ class Version2:
         return data
 
     def _handed_on(self, data: Body, log: RunLog) -> Body:
-        """The ids of child runs in what nodes hand on: outputs, variables and errors."""
-        names = {each: self._bound(each, self._tenant(log)) for each in log.snapshot.children}
-        if not names:
-            return data
-
-        def bound(value: Any, *, is_text: bool) -> Any:
-            if isinstance(value, dict):
-                return {key: bound(each, is_text=is_text) for key, each in value.items()}
-            if isinstance(value, list):
-                return [bound(each, is_text=is_text) for each in value]
-            if not isinstance(value, str):
-                return value
-            if is_text:
-                for name, whole in names.items():
-                    value = value.replace(name, whole)
-                return value
-            return names.get(value, value)
-
-        for key in ("outputs", "variables", "error", "lastError"):
-            if isinstance(data.get(key), dict):
-                data[key] = bound(data[key], is_text=key not in ("outputs", "variables"))
-        return data
+        tenant = self._tenant(log)
+        return self._ids_in_values.bind(data, log, lambda name: self._bound(name, tenant))
 
     # Answers.
 

@@ -58,6 +58,21 @@ def _any_outputs(_node: WorkflowNode) -> frozenset[str] | None:
     return None
 
 
+def no_ports(_node: WorkflowNode) -> frozenset[str] | None:
+    """A node that reads no inputs."""
+    return frozenset()
+
+
+def any_ports(_node: WorkflowNode) -> frozenset[str] | None:
+    """A node that reads whatever inputs it has."""
+    return None
+
+
+def ports_of_prompt(node: WorkflowNode) -> frozenset[str] | None:
+    """A node that reads the inputs which its prompt names."""
+    return frozenset(PLACEHOLDER.findall(str(node.config.get("prompt", ""))))
+
+
 def fixed_outputs(*names: str) -> Callable[[WorkflowNode], frozenset[str] | None]:
     """Outputs that are the same for each node of a kind."""
     found = frozenset(names)
@@ -90,6 +105,10 @@ class NodeKind:
     """Whether a replay executes it again: its result depends on no person, model or tool."""
     only_asks: bool = False
     """Whether it only asks a question, by its configuration alone: a branch goes on inside it."""
+    ports: Callable[[WorkflowNode], frozenset[str] | None] = no_ports
+    """The inputs that it reads, any other one is refused; None where it reads all."""
+    has_artifact: bool = False
+    """Whether it has an artifact, which people review."""
     outputs: Callable[[WorkflowNode], frozenset[str] | None] = _any_outputs
     """The names of its outputs; None where only a run shows them."""
     requires: tuple[str, ...] = ()

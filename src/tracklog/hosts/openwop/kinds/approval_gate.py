@@ -160,5 +160,6 @@ kind = NodeKind(
     config=frozenset({"title", "description", "actions", "timeoutMs", *ASKED}),
     check=check,
     only_asks=True,
+    has_artifact=True,
     outputs=fixed_outputs(*VOTE),
 )

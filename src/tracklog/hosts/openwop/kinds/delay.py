@@ -41,5 +41,6 @@ kind = NodeKind(
     config=frozenset({"delayMs"}),
     check=check,
     is_pure=True,
+    ports=lambda _node: frozenset({"delayMs"}),
     outputs=fixed_outputs(),
 )

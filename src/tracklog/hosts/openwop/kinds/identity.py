@@ -3,7 +3,14 @@
 from collections.abc import Iterator
 
 from tracklog.hosts.openwop.definitions import DefinitionRefused, WorkflowNode
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, check_channel
+from tracklog.hosts.openwop.kinds._kind import (
+    NodeKind,
+    Outputs,
+    Site,
+    any_ports,
+    check_channel,
+    wrong,
+)
 from tracklog.hosts.openwop.messages import message_channel, write_message
 from tracklog.hosts.openwop.step import NodeStep
 
@@ -26,8 +33,10 @@ def _write_twice(step: NodeStep) -> None:
 
 
 def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:
-    if "channel" in node.config or node.config.get("emitDuplicateMessageId"):
+    if node.config.get("emitDuplicateMessageId"):
         yield from check_channel(node, site)
+    elif "channel" in node.config:
+        yield wrong(node, "channel", "channel is for emitDuplicateMessageId")
 
 
 kind = NodeKind(
@@ -36,5 +45,6 @@ kind = NodeKind(
     config=frozenset({"emitDuplicateMessageId", "channel"}),
     check=check,
     is_pure=True,
+    ports=any_ports,
     outputs=lambda node: frozenset(node.ports),
 )

@@ -18,6 +18,7 @@ from tracklog.hosts.openwop.kinds._kind import (
     check_prompt,
     fixed_outputs,
     is_texts,
+    ports_of_prompt,
     wrong,
 )
 from tracklog.hosts.openwop.messages import message_channel, write_message
@@ -158,5 +159,6 @@ kind = NodeKind(
     uses=uses,
     agent=agent,
     repeated=repeated,
+    ports=ports_of_prompt,
     outputs=fixed_outputs("text"),
 )

@@ -5,7 +5,15 @@ from typing import Any
 
 from tracklog.hosts.openwop.definitions import DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.exceptions import NodeFailed
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, Use, check_mapping, wrong
+from tracklog.hosts.openwop.kinds._kind import (
+    NodeKind,
+    Outputs,
+    Site,
+    Use,
+    any_ports,
+    check_mapping,
+    wrong,
+)
 from tracklog.hosts.openwop.step import NodeStep
 
 
@@ -42,6 +50,10 @@ def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:  # noq
         yield wrong(node, "workflowId", "workflowId is missing in its config")
     for key in ("inputMapping", "outputMapping"):
         yield from check_mapping(node, key)
+    mapping = config.get("inputMapping", {})
+    for port in node.ports.keys() & (mapping.keys() if isinstance(mapping, dict) else ()):
+        text = f"inputMapping and inputs both have {port[:50]!r}"
+        yield wrong(node, "inputMapping", text)
     for key in ("waitForCompletion", "propagateCancellation"):
         if config.get(key, True) is not True:
             yield wrong(node, key, f"{key} is always true here")
@@ -74,5 +86,6 @@ kind = NodeKind(
     ),
     check=check,
     uses=uses,
+    ports=any_ports,
     outputs=outputs,
 )

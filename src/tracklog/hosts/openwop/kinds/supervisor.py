@@ -15,6 +15,7 @@ from tracklog.hosts.openwop.kinds._kind import (
     check_prompt,
     fixed_outputs,
     lacks,
+    ports_of_prompt,
     wrong,
 )
 from tracklog.hosts.openwop.model_calls import ask_model
@@ -104,6 +105,9 @@ def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:
     if not site.is_conformance and MOCKS & config.keys():
         names = sorted(MOCKS & config.keys())
         yield wrong(node, names[0], f"{', '.join(names)}: only in conformance-* workflows")
+    plans = [name for name in ("mockDecisions", "mockDispatchPlan", "prompt") if name in config]
+    if len(plans) > 1:
+        yield wrong(node, plans[1], f"its decisions come from one of {', '.join(plans)}")
     planned = config.get("mockDecisions", config.get("mockDispatchPlan", []))
     pending = [config["mockPendingDecision"]] if "mockPendingDecision" in config else []
     for decision in [*planned, *pending]:
@@ -126,5 +130,6 @@ kind = NodeKind(
     config=MOCKS | {"prompt"},
     check=check,
     agent=agent,
+    ports=ports_of_prompt,
     outputs=fixed_outputs("decision"),
 )

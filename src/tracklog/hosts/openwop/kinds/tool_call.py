@@ -4,7 +4,15 @@ from collections.abc import Iterator
 
 from tracklog.hosts.openwop.definitions import TOOL, DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.exceptions import NodeFailed
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, Use, fixed_outputs, wrong
+from tracklog.hosts.openwop.kinds._kind import (
+    NodeKind,
+    Outputs,
+    Site,
+    Use,
+    any_ports,
+    fixed_outputs,
+    wrong,
+)
 from tracklog.hosts.openwop.settings import SYSTEM
 from tracklog.hosts.openwop.step import NodeStep
 from tracklog.hosts.openwop.tools import full_id
@@ -44,5 +52,6 @@ kind = NodeKind(
     config=frozenset({"toolId", "arguments"}),
     check=check,
     uses=uses,
+    ports=any_ports,
     outputs=fixed_outputs("result"),
 )
