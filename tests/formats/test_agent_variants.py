@@ -5,8 +5,7 @@ that are missing, calls that were cancelled, several stores of one conversation,
 with CR LF.
 """
 
-import sqlite3
-from contextlib import closing
+import csv
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from support.forking import tracklog
 from support.importing import yields
+from support.sources import database, document, lines
 from tracklog.formats import registry
 from tracklog.formats.importers import head_of
 from tracklog.formats.recognition import recognition
@@ -26,29 +26,6 @@ MODEL = "claude-sonnet-4-6"
 
 def at(second):
     return f"2026-05-28T20:27:{second:02}.000Z"
-
-
-def document(path, value):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(value if isinstance(value, bytes) else orjson.dumps(value))
-    return path
-
-
-def lines(path, *values, end=b"\n"):
-    return document(path, b"".join(orjson.dumps(value) + end for value in values))
-
-
-def database(path, schema, **tables):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(path)) as made:
-        made.executescript(schema)
-        for name, rows in tables.items():
-            for row in rows:
-                given = [each if isinstance(each, str | int | float | bytes | None)
-                         else orjson.dumps(each).decode() for each in row]  # fmt: skip
-                made.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", given)
-        made.commit()
-    return path
 
 
 def facts(path):
@@ -577,3 +554,75 @@ def test_an_import_of_everything_ends_with_what_each_project_cost(tmp_path):
     env["TRACKLOG_HOME"] = str(tmp_path / "other")
     named = tracklog(None, "import", str(user), env=env).stdout.decode()
     assert "\n\n" not in named
+
+
+def table(path, names, *rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerows([names, *([row.get(name, "") for name in names] for row in rows)])
+    return path
+
+
+LANGFUSE = ["id", "trace_id", "project_id", "environment", "type", "parent_observation_id",
+            "start_time", "end_time", "name", "metadata", "level", "status_message", "input", "output",
+            "provided_model_name", "usage_details", "cost_details"]  # fmt: skip
+
+
+def langfuse_rows(long=""):
+    def seen(id, kind, second, **more):
+        times = {"start_time": f"2026-06-01 00:00:{second:02}.500000",
+                 "end_time": f"2026-06-01 00:00:{second:02}.900000"}  # fmt: skip
+        return {"id": id, "trace_id": "t", "project_id": "p", "type": kind, **times, **more}
+
+    told = orjson.dumps([{"role": "user", "content": f'go, "quickly"\n{long}'}]).decode()
+    call = {"id": "k1", "type": "function", "function": {"name": "w", "arguments": "{}"}}
+    return [
+        seen("o2", "TOOL", 5, name="w", output="boom", level="ERROR", status_message="failed"),
+        seen("o1", "GENERATION", 1, name="chat", provided_model_name="gpt-4o", input=told,
+             output=orjson.dumps({"role": "assistant", "tool_calls": [call]}).decode(),
+             usage_details='{"input":70,"output":10,"total":80}', cost_details='{"total":0.1}'),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_an_export_of_langfuse_to_a_storage(tmp_path, form):
+    folder = tmp_path / "export" / "p"
+    trace = {
+        "id": "t",
+        "timestamp": "2026-06-01 00:00:01.500000",
+        "name": "Weather",
+        "session_id": "s",
+    }
+    score = {
+        "id": "c",
+        "timestamp": "2026-06-01 00:00:09.000000",
+        "trace_id": "t",
+        "name": "good",
+        "value": 0.5,
+    }
+    rows = langfuse_rows("x" * 200_000)
+    if form == "csv":
+        path = table(folder / "observations" / "1.csv", LANGFUSE, *rows)
+        table(folder / "traces" / "1.csv", list(trace), trace)
+        table(folder / "scores" / "1.csv", list(score), score)
+    else:
+        path = lines(folder / "observations" / "1.jsonl", *rows)
+        lines(folder / "traces" / "1.jsonl", trace)
+        lines(folder / "scores" / "1.jsonl", score)
+    assert recognition(registry.importers(), path, head_of(path)).importer.name == "langfuse"
+    has(yields(folder, tmp_path), runs=1, prompts=1, calls=1, failed=1, open=0, input=70, output=10,
+        cost=0.1, models={"gpt-4o"}, titles={"Weather"}, first="2026-06-01T00:00:01.5Z")  # fmt: skip
+    read, _ = facts(path)
+    [decided] = (each for each in read if each["fact"] == "Decided")
+    assert decided["score"] == 0.5
+
+
+def test_a_table_of_langfuse_that_was_cut(tmp_path):
+    path = table(tmp_path / "observations.csv", LANGFUSE, *reversed(langfuse_rows()))
+    path.write_bytes(path.read_bytes()[:-60])
+    read, _ = facts(path)
+    assert sum(each["fact"] == "Spent" for each in read) == 1
+    assert any(each.get("kind") == "torn-tail" or "torn-tail" in str(each) for each in read)
+    other = table(tmp_path / "other.csv", ["id", "type", "name"], {"id": 1, "type": "TOOL"})
+    assert recognition(registry.importers(), other, head_of(other)).importer is None

@@ -459,6 +459,7 @@ def _age(piece: tuple[int, str, Path, Importer, int]) -> tuple[int, str]:
 
 SUFFIXES = {
     ".jsonl", ".json", ".zst", ".gz", ".sse", ".ndjson", ".txt", ".db", ".sqlite", ".vscdb", ".eval",
+    ".csv",
 }  # fmt: skip
 AIDER = ".aider."
 """The beginning of the names of Aider's files, whose suffixes are those of any text."""

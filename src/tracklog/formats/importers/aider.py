@@ -56,22 +56,24 @@ class ChatReader(Reader):
 
     def identify(self, raw: Raw) -> str | None:
         session = next(sessions(str(raw.value)), None)
-        return run_of(session[0], session[1]) if session else None
+        return run_of(session[0], session[1], self.source) if session else None
 
     def record(self, raw: Raw) -> None:
         for started, number, text in sessions(str(raw.value)):
             self._session(started, number, text)
 
     def _session(self, started: str, number: int, text: str) -> None:
-        self.out.run = run_of(started, number)
+        self.out.run = self.out.keys[_name(started, number)] = run_of(started, number, self.source)
         at = utc_time(started.replace(" ", "T"))
         blocks = list(blocks_of(text))
         head = "\n".join(each.text for each in blocks[:3] if each.kind == "printed")
         model, version = MODEL.search(head), VERSION.search(head)
         self._model = model[1] if model else None
         self.out.about_revised("start")
-        open_run(self.out, NAME, f"{started}/{number}" if number else started, at=at,
-                 model=self._model, version=version[1] if version else None)  # fmt: skip
+        path = self.source.path.absolute()
+        open_run(self.out, NAME, _name(started, number), at=at, model=self._model,
+                 version=version[1] if version else None,
+                 cwd=str(path.parent) if path.name == CHAT else None)  # fmt: skip
         self.out.report.mapped["session"] += 1
         for place, block in enumerate(blocks):
             self.out.about_revised(f"block/{place}")
@@ -122,8 +124,17 @@ class ChatReader(Reader):
             self.out.write(spent)
 
 
-def run_of(started: str, number: int) -> str:
-    return run_id(NAME, f"{started}/{number}" if number else started)
+def run_of(started: str, number: int, source: SourceFile) -> str:
+    """The run of a session: its start, and its file where another one has a session of that second."""
+    name, path = _name(started, number), source.path.with_name(CHAT).absolute()
+    known = source.others.keyed(name)
+    if known is not None and known[0].absolute() not in (path, source.path) and known[0].exists():
+        return run_id(NAME, f"{path}\n{name}")
+    return run_id(NAME, name)
+
+
+def _name(started: str, number: int) -> str:
+    return f"{started}/{number}" if number else started
 
 
 def sessions(text: str) -> Iterator[tuple[str, int, str]]:
@@ -194,7 +205,7 @@ class AnalyticsReader(Reader):
         for start, number in self._chats():
             apart = abs(start[1] - started)
             if apart < 15 * 3600 and min(apart % QUARTER, QUARTER - apart % QUARTER) <= 5:
-                return run_of(start[0], number)
+                return run_of(start[0], number, self.source)
         return run_id(NAME, f"{fields.get('user_id')}/{started}")
 
     def _chats(self) -> list[tuple[tuple[str, int], int]]:

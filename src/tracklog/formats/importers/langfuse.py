@@ -1,11 +1,12 @@
 """langfuse: traces of Langfuse, as documents and as exported observations; a trace is a run."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tracklog.formats.importers import (
+    Form,
     Importer,
     Raw,
     Signs,
@@ -16,7 +17,9 @@ from tracklog.formats.importers import (
     utc_time,
     word,
 )
+from tracklog.formats.importers._csv import csv_rows, header
 from tracklog.formats.importers._snapshots import (
+    JsonLines,
     json_lines,
     lines_at_once,
     open_run,
@@ -30,10 +33,23 @@ from tracklog.model.fact import Called, Decided, Ended, Noted, Returned, Spent
 NAME = "langfuse"
 COUNTED = ("GENERATION", "EMBEDDING")
 KINDS = {*COUNTED, "SPAN", "EVENT", "TOOL", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "GUARDRAIL"}
+OF_TRACE = {
+    "traceName": "name", "userId": "userId", "sessionId": "sessionId", "tags": "tags",
+    "release": "release",
+}  # fmt: skip
+"""What newer exports say of the trace in each of its observations."""
 OBSERVATION = ("id", "traceId", "parentObservationId", "type", "name", "startTime", "endTime", "model",
                "input", "output", "usageDetails", "costDetails", "level", "statusMessage", "projectId",
                "createdAt", "updatedAt", "inputCost", "outputCost", "totalCost", "inputUsage",
-               "outputUsage", "totalUsage", "toolCalls", "latency", "usage")  # fmt: skip
+               "outputUsage", "totalUsage", "toolCalls", "latency", "usage", *OF_TRACE)  # fmt: skip
+CSV = ".csv"
+FOLDERS = ("observations", "observations_v2")
+"""The folders of observations in an export to a storage; traces and scores are beside them."""
+SNAKE = {"trace_id", "start_time", "user_id", "session_id", "project_id"}
+COLUMNS = (
+    {"id", "trace_id", "type", "start_time"},
+    {"id", "traceId", "type", "startTime"},
+)
 _WORD = re.compile(r"_([a-z])")
 
 
@@ -209,8 +225,8 @@ def _messages(value: Any) -> Iterator[Any]:
         yield value
 
 
-def traces(value: Any) -> Iterator[Body]:
-    """The traces of a document, or of a list of observations."""
+def traces(value: Any, beside: Mapping[str, Body] | None = None) -> Iterator[Body]:
+    """The traces of a document, or of a list of observations; `beside` has what else is known."""
     fields = obj(value)
     if "observations" in fields or word(obj(fields.get("trace")).get("id")):
         trace = obj(fields.get("trace")) or {k: v for k, v in fields.items() if k != "observations"}
@@ -225,26 +241,82 @@ def traces(value: Any) -> Iterator[Body]:
         if id := word(seen_.get("traceId")):
             groups.setdefault(id, []).append(seen_)
     for id, observations in groups.items():
-        yield {"id": id, "trace": {}, "observations": observations}
+        first = observations[0]
+        trace = {key: first[name] for name, key in OF_TRACE.items() if first.get(name)}
+        yield {
+            "id": id,
+            "trace": {**trace, **(beside or {}).get(id, {})},
+            "observations": observations,
+        }
 
 
 def camel(fields: Body) -> Body:
     """The names of exported files, `trace_id`, as those of the API, `traceId`."""
-    if "trace_id" not in fields and "start_time" not in fields:
+    if not SNAKE & fields.keys():
         return fields
     renamed = {_WORD.sub(lambda mark: mark[1].upper(), key): each for key, each in fields.items()}
-    for key in ("startTime", "endTime"):
+    if "providedModelName" in renamed:
+        renamed.setdefault("model", renamed.pop("providedModelName"))
+    for key in ("startTime", "endTime", "timestamp"):
         if isinstance(text := renamed.get(key), str) and " " in text:
             renamed[key] = text.replace(" ", "T", 1)
     return renamed
 
 
 def lines(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG001  # the shape
-    """The traces of a file with an observation on each line, in any order."""
-    file = json_lines(path, "an observation")
-    for trace in traces([value for _, value in file.values]):
+    """The traces of a file with an observation on each line or row, in any order."""
+    file = _file(path, "an observation")
+    for trace in traces([value for _, value in file.values], _traces_beside(path)):
         yield Raw(0, b"", trace, through=file.size)
     yield from file.damaged
+
+
+def _file(path: Path, what: str) -> JsonLines:
+    return csv_rows(path, what) if path.suffix == CSV else json_lines(path, what)
+
+
+def _traces_beside(path: Path) -> dict[str, Body]:
+    """The traces, with their scores, that an export has in folders beside that of observations."""
+    known: dict[str, Body] = {}
+    for each in _beside(path, "traces"):
+        for _, value in _file(each, "a trace").values:
+            trace = {key: each for key, each in camel(obj(value)).items() if each not in (None, "")}
+            if id := word(trace.get("id")):
+                known[id] = trace
+    for each in _beside(path, "scores"):
+        for _, value in _file(each, "a score").values:
+            score_ = camel(obj(value))
+            number = parsed(score_.get("value"))
+            trace = known.setdefault(str(score_.get("traceId")), {})
+            trace.setdefault("scores", []).append({**score_, "value": number})
+    return known
+
+
+def _beside(path: Path, folder: str) -> Iterator[Path]:
+    if path.parent.name in FOLDERS:
+        places = (path.parent.parent / folder / f"{path.stem}{each}" for each in (".jsonl", CSV))
+        yield from (each for each in places if each.is_file())
+
+
+def beside(path: Path) -> Iterator[Path]:
+    for folder in ("traces", "scores"):
+        for suffix in (".jsonl", CSV) if path.parent.name in FOLDERS else ():
+            yield path.parent.parent / folder / f"{path.stem}{suffix}"
+
+
+def companion(path: Path, head: bytes) -> bool:
+    """The traces and scores of an export, whose observations are in a folder beside."""
+    if path.parent.name not in ("traces", "scores") or path.suffix not in (".jsonl", CSV):
+        return False
+    columns = set(header(head)) if path.suffix == CSV else set()
+    for each in beginning(path, head).objects[:1]:
+        columns |= each.keys()
+    places = (path.parent.parent / folder / path.name for folder in FOLDERS)
+    return bool({"id", "timestamp"} <= columns and any(map(Path.is_file, places)))
+
+
+def form(path: Path, head: bytes) -> Form:
+    return "store" if path.suffix == CSV else lines_at_once(path, head)
 
 
 SIGNS = (
@@ -254,6 +326,9 @@ SIGNS = (
 
 
 def recognise(path: Path, head: bytes) -> float:
+    if path.suffix == CSV:
+        columns = set(header(head))
+        return 0.97 if any(each <= columns for each in COLUMNS) else 0.0
     objects = beginning(path, head).objects
     whole = any(
         "observations" in each and ("trace" in each or "projectId" in each) for each in objects
@@ -265,11 +340,13 @@ def recognise(path: Path, head: bytes) -> float:
 
 importer = Importer(
     name=NAME,
-    about="Langfuse: traces of its user interface and API, and exported observations.",
+    about="Langfuse: traces of its user interface and API, and exported observations (JSON, CSV).",
     mapping="1",
     reader=LangfuseReader,
     recognise=recognise,
-    form=lines_at_once,
+    form=form,
+    companion=companion,
+    beside=beside,
     records=lines,
     fits=lambda body: "observations" in body,
     proven="real traces of 2025 from its makers; exported folders unproven",

@@ -20,6 +20,7 @@ from tracklog.formats.importers import (
     utc_time,
     word,
 )
+from tracklog.formats.importers._editors import user_folders
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
     foreign_block,
@@ -45,7 +46,6 @@ ODD = "$odd"
 """The key of values in a log that are no changes."""
 DROPPED = ("prepareToolInvocation", "undoStop", "mcpServersStarting")
 OUTCOMES: dict[Any, str] = {CANCELLED: "cancelled", FAILED: "failed"}
-EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
 
 
 class VscodeReader(SnapshotReader):
@@ -353,11 +353,7 @@ def form(path: Path, head: bytes) -> Form:  # noqa: ARG001  # the shape
 
 
 def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
-    roots = [home / ".config", home / "Library" / "Application Support"]
-    if windows := environment.get("APPDATA"):
-        roots.append(Path(windows))
-    users = [root / editor / "User" for root in roots for editor in EDITORS]
-    for user in [*users, home / ".vscode-server" / "data" / "User"]:
+    for user in user_folders(home, environment):
         for place in ("workspaceStorage/*/chatSessions", "globalStorage/emptyWindowChatSessions"):
             for path in inside(user, f"{place}/*.jsonl", f"{place}/*.json"):
                 if path.suffix == ".jsonl" or not path.with_suffix(".jsonl").is_file():

@@ -16,6 +16,7 @@ from tracklog.formats.importers import (
     inside,
     score,
 )
+from tracklog.formats.importers._editors import KILO, storages
 from tracklog.formats.importers.cline import sessions, tasks
 from tracklog.formats.importers.cline.joins import UI
 from tracklog.formats.importers.cline.sessions import NAME, SUFFIX, SessionReader
@@ -26,9 +27,8 @@ SHOWN = Signs({"ts": int, "type": {"ask", "say"}})
 SENT = Signs({"role": {"user", "assistant"}, "content": ANY})
 LISTED = Signs({"id": str, "ts": int, "task": str})
 TASK = Signs({"files_in_context": list})
-EXTENSIONS = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.kilo-code")
+EXTENSIONS = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", KILO)
 LIST = "_index.json"
-EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
 
 
 def recognise(path: Path, head: bytes) -> float:
@@ -79,16 +79,6 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
         for path in inside(place, f"tasks/*/{UI}", f"tasks/*/{API}", f"tasks/*/{OLD}"):
             if path.name == UI or not path.with_name(UI).is_file():
                 yield path
-
-
-def storages(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    """The folders in which editors keep the data of extensions."""
-    roots = [home / ".config", home / "Library" / "Application Support"]
-    if windows := environment.get("APPDATA"):
-        roots.append(Path(windows))
-    for root in roots:
-        yield from (root / editor / "User" / "globalStorage" for editor in EDITORS)
-    yield home / ".vscode-server" / "data" / "User" / "globalStorage"
 
 
 importer = Importer(

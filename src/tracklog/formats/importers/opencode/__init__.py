@@ -38,10 +38,14 @@ TABLES_2: dict[str, tuple[str, ...]] = {
     "session": TABLES["session"],
     "session_message": ("id", "session_id", "type", "seq"),
 }
+TABLES_3: dict[str, tuple[str, ...]] = {
+    "session_v2": TABLES["session"],
+    "session_message": TABLES_2["session_message"],
+}
 
 
 def recognise(path: Path, head: bytes) -> float:
-    if has_tables(path, head, TABLES) or has_tables(path, head, TABLES_2):
+    if any(has_tables(path, head, tables) for tables in (TABLES, TABLES_2, TABLES_3)):
         return 0.98
     return score(path, head, SIGNS) if path.suffix == ".json" else 0.0
 
@@ -68,7 +72,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
         databases = list(inside(share / name, f"{name}.db", f"{name}-*.db"))
         if (given := environment.get(variable)) and Path(given).is_file():
             databases.append(Path(given))
-        known = ids_of(databases, "session")
+        known = ids_of(databases, "session") | ids_of(databases, "session_v2")
         yield from dict.fromkeys(databases)
         trees = inside(
             share / name, "storage/session/*/ses*.json", "project/*/storage/session/info/*.json"

@@ -8,6 +8,7 @@ import orjson
 
 from tracklog.formats.importers import (
     LONG,
+    Raw,
     count,
     in_seconds,
     remember,
@@ -16,6 +17,7 @@ from tracklog.formats.importers import (
     word,
 )
 from tracklog.formats.importers._snapshots import (
+    GONE,
     SnapshotReader,
     foreign_block,
     open_run,
@@ -24,8 +26,11 @@ from tracklog.formats.importers._snapshots import (
     thought_block,
     without,
 )
+from tracklog.formats.importers.opencode import migrated
+from tracklog.formats.importers.opencode.migrated import MIGRATED
 from tracklog.formats.importers.opencode.stores import (
     CHANGING,
+    COPY,
     NAME,
     messages_of,
     parts_of,
@@ -35,6 +40,8 @@ from tracklog.formats.providers import Body, obj, usage
 from tracklog.model.fact import Called, Ended, Linked, Noted, Returned, Said, Spent
 
 ABORTED = "MessageAbortedError"
+LEGACY = "legacy"
+"""The provider that Kilo names in a message of an older task, whose model it does not know."""
 FORK = re.compile(r"\(fork #\d+\)$")
 UNNAMED = re.compile(r"(New|Child) session - \d{4}-")
 MESSAGE = (
@@ -48,12 +55,13 @@ MESSAGE = (
     "parts",
     "modelID",
     "finish",
+    COPY,
 )
 TOOL = ("id", "sessionID", "messageID", "type", "callID", "tool", "state")
 STATE = ("status", "input", "output", "error", "time")
 SESSION = (
     "id", "parent_id", "parentID", "directory", "title", "version", "time", "time_created",
-    "time_updated", "revert", "model", "messages",
+    "time_updated", "revert", "model", "messages", "fork_session_id",
 )  # fmt: skip
 SWITCHES = {
     "shell": "result",
@@ -70,16 +78,31 @@ class OpencodeReader(SnapshotReader):
 
     def run_of(self, value: Body) -> str | None:
         id = word(value.get("id"))
+        if id and id.startswith(MIGRATED):
+            task = migrated.task_of(self.source.path, id, word(value.get("slug")))
+            run = run_id(migrated.SYSTEM, task) if task else run_id(NAME, id)
+            self.state.setdefault("migrated", {})[id] = run
+            return run
         return run_id(NAME, id) if id else None
+
+    def identify(self, raw: Raw) -> str | None:
+        gone = obj(obj(raw.value).get(GONE))
+        known = obj(self.state.get("migrated")).get(str(gone.get("id")))
+        return str(known) if known else super().identify(raw)
 
     def conversation(self, value: Body) -> None:
         if "messages" not in value:
             value = {**value, "messages": messages_of(self.source.path, value)}
         self._open(value)
         self._fork: str | None = None
-        is_fork = bool(FORK.search(word(value.get("title")) or ""))
-        for message in value["messages"]:
-            self._message(value, obj(message), is_fork)
+        messages = [obj(each) for each in value["messages"]]
+        fork = word(value.get("fork_session_id"))
+        if fork and any(COPY in each for each in messages):
+            self._link(fork)
+        is_fork = bool(fork or FORK.search(word(value.get("title")) or ""))
+        is_fork = is_fork or self._is_renamed_fork(value, messages)
+        for message in messages:
+            self._message(value, message, is_fork)
         self.out.copied = False
         if from_ := word(obj(parsed(value.get("revert"))).get("messageID")):
             self.about("revert")
@@ -108,6 +131,11 @@ class OpencodeReader(SnapshotReader):
             parent=parent and run_id(NAME, parent),
             extra=without(fixed, *SESSION),
         )
+        id = word(fixed.get("id")) or ""
+        task = migrated.task_of(self.source.path, id, word(fixed.get("slug")))
+        self._is_migrated = bool(task and migrated.folder_of(self.source.path, task))
+        if task:
+            self.put(Linked(kind="alias", system=migrated.SYSTEM, alias=task), at)
 
     def _message(self, session: Body, value: Body, is_fork: bool) -> None:
         id, times = word(value.get("id")), obj(value.get("time"))
@@ -146,19 +174,33 @@ class OpencodeReader(SnapshotReader):
 
     def _copied(self, session: Body, message: Body, is_fork: bool) -> None:
         """Messages of a fork have new ids; they are copies if their content is known."""
-        parts = [without(obj(each), "id", "sessionID", "messageID") for each in parts_of(message)]
-        fields = [message.get("role"), obj(message.get("time")).get("created"), parts]
-        print_ = sha256(orjson.dumps(fields, default=str)).hexdigest()[:20]
+        print_ = _print(message)
         known = self.state.setdefault("prints", {})
         other = known.get(print_)
-        self.out.copied = is_fork and other is not None and other != session.get("id")
+        repeats = is_fork and other is not None and other != session.get("id")
+        id = word(message.get("id")) or ""
+        moved = self._is_migrated and id.startswith(migrated.MESSAGE)
+        self.out.copied = repeats or moved or COPY in message
         if not self.out.copied:
             remember(known, print_, session.get("id"), LONG)
-        elif self._fork is None:
-            self._fork = other
-            self.about("fork")
-            link = Linked(kind="fork", parent=run_id(NAME, str(other)))
-            self.put(link, fidelity="inferred")
+        elif repeats and self._fork is None:
+            self._link(str(other), fidelity="inferred")
+
+    def _link(self, parent: str, **more: Any) -> None:
+        self._fork = parent
+        self.about("fork")
+        self.put(Linked(kind="fork", parent=run_id(NAME, parent)), **more)
+
+    def _is_renamed_fork(self, session: Body, messages: list[Body]) -> bool:
+        """Whether a session begins with a prompt and an answer of another, of the same times."""
+        known = self.state.get("prints", {})
+        first = [known.get(_print(each)) for each in messages[:2]]
+        roles = [each.get("role") for each in messages[:2]]
+        return (
+            roles == ["user", "assistant"]
+            and first[0] is not None
+            and first[0] == first[1] != session.get("id")
+        )
 
     def _user(self, id: str, value: Body, at: str | None) -> None:
         extra = without(value, *MESSAGE)
@@ -177,7 +219,7 @@ class OpencodeReader(SnapshotReader):
             self.put(Said(role="user", blocks=tuple(blocks), message_id=id), at, extra)
 
     def _assistant(self, id: str, value: Body, at: str | None) -> None:
-        model = word(value.get("modelID"))
+        model = word(value.get("modelID")) if value.get("providerID") != LEGACY else None
         extra: Body | None = without(value, *MESSAGE)
         blocks: list[Body] = []
         steps = 0
@@ -307,3 +349,16 @@ def _message_of(error: Any) -> str | None:
     return (
         word(obj(fields.get("data")).get("message")) or word(fields.get("message")) or word(error)
     )
+
+
+def _print(message: Body) -> str:
+    """What a copy of a message has in common with it: all but ids, and that an output was cut."""
+    parts = []
+    for part in parts_of(message):
+        plain, state = without(part, "id", "sessionID", "messageID"), obj(part.get("state"))
+        if isinstance(times := state.get("time"), dict):
+            plain["state"] = {**state, "time": without(times, "compacted")}
+        parts.append(plain)
+    created = obj(message.get("time")).get("created")
+    fields = [message.get("role"), created, message.get("modelID"), parts]
+    return sha256(orjson.dumps(fields, default=str)).hexdigest()[:20]

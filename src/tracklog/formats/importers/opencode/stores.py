@@ -1,7 +1,7 @@
 """The stores of OpenCode: rows of a database, or one JSON file per record."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from tracklog.formats.importers._sqlite import columns
 from tracklog.formats.providers import Body, items, obj
 
 NAME = "opencode"
+COPY = "$copy"
+"""The key of a message that its fork says is a copy."""
 CHANGING = ("time_updated", "time_compacting", "time_archived", "messages", "revert", "metadata")
 
 
@@ -88,9 +90,7 @@ def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
             continue
         for row in connection.execute(query).fetchall():
             sizes.setdefault(row[0], []).append([table, *row[1:]])
-    for row in connection.execute("SELECT * FROM session ORDER BY time_created, id").fetchall():
-        session = row_of(row)
-        id = str(session["id"])
+    for id, session in _sessions(connection, tables.keys()).items():
         size = sizes.get(id, [])
         fixed = {key: each for key, each in session.items() if key not in CHANGING[:-2]}
         digest = sha256(orjson.dumps([fixed, size], default=str)).hexdigest()
@@ -98,10 +98,27 @@ def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
         def load(session: Body = session, id: str = id) -> Body:
             messages = _rows_v1(connection, id) if {"message", "part"} <= tables.keys() else []
             if not messages and "session_message" in tables:
-                messages = _rows_v2(connection, id)
+                messages = _rows_v2(connection, id, session)
             return {**session, "messages": messages}
 
         yield Stored(id, digest, sum(each[1] for each in size), load)
+
+
+def _sessions(connection: sqlite3.Connection, tables: Iterable[str]) -> dict[str, Body]:
+    """The sessions by id; version 2 has another table of them beside the first."""
+    sessions: dict[str, Body] = {}
+    for table in ("session", "session_v2"):
+        if table not in tables:
+            continue
+        for row in connection.execute(f"SELECT * FROM {table}").fetchall():  # noqa: S608  # ours
+            session = row_of(row)
+            known = sessions.setdefault(str(session.get("id")), {})
+            known |= {key: each for key, each in session.items() if each is not None}
+    return dict(sorted(sessions.items(), key=lambda each: (_time_of(each[1]), each[0])))
+
+
+def _time_of(session: Body) -> int:
+    return count(session.get("time_created")) or 0
 
 
 def _rows_v1(connection: sqlite3.Connection, session: str) -> list[Body]:
@@ -119,10 +136,35 @@ def _rows_v1(connection: sqlite3.Connection, session: str) -> list[Body]:
     return sorted(messages, key=_order)
 
 
-def _rows_v2(connection: sqlite3.Connection, session: str) -> list[Body]:
+def _rows_v2(connection: sqlite3.Connection, session: str, about: Body) -> list[Body]:
     """The rows of the second generation, in the shape of the first."""
     query = "SELECT * FROM session_message WHERE session_id = ? ORDER BY seq"
-    return [_as_v1(row) for row in rows(connection, query, session)]
+    own = rows(connection, query, session)
+    parent = word(about.get("fork_session_id"))
+    history = rows(connection, query, parent) if parent else []
+    copies = _copies(own, history, parsed(about.get("fork_boundary")))
+    return [{**_as_v1(row), COPY: True} if row["id"] in copies else _as_v1(row) for row in own]
+
+
+def _copies(own: list[Body], history: list[Body], boundary: Any) -> set[Any]:
+    """The rows of a fork that its parent has: they have new ids, and the number that they had."""
+    last = obj(boundary)
+    end = last.get("seq") if last else boundary
+    name = word(last.get("id")) or word(last.get("messageID")) or word(boundary)
+    numbers = [row["seq"] for row in (*own, *history) if name and row["id"] == name]
+    end = numbers[0] if numbers else count(end)
+    known = {row["seq"]: row for row in history}
+    return {
+        row["id"]
+        for row in own
+        if (other := known.get(row["seq"])) is not None
+        and other["type"] == row["type"]
+        and (_plain(other) == _plain(row) or (end is not None and row["seq"] <= end))
+    }
+
+
+def _plain(row: Body) -> Body:
+    return without(obj(parsed(row.get("data"))), "id", "time", "sessionID")
 
 
 def _as_v1(row: Body) -> Body:
