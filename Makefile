@@ -131,7 +131,7 @@ chaos: setup  ## The chaos of the tests, twenty times as long and never the same
 	TRACKLOG_SOAK=20 $(PYTEST) tests/journal/test_anomalies.py tests/journal/test_journal.py tests/journal/test_stores.py \
 		tests/journal/test_verify.py tests/intake/test_intake.py tests/recording/test_recorder.py tests/recording/test_fanout.py tests/dialects/test_check.py \
 		tests/contracts/test_sink.py tests/collector/test_collector.py tests/collector/test_collector_stream.py \
-		tests/web/test_guard.py tests/collector/test_collector_chaos.py tests/answers/test_related.py
+		tests/web/test_guard.py tests/collector/test_collector_chaos.py tests/answers/test_related.py tests/answers/test_growth.py
 
 INPUTS ?= 20000
 fuzz: setup  ## Fuzz what reads bytes from outside, INPUTS for each target, guided by coverage, and print a table.

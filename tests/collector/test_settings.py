@@ -196,3 +196,24 @@ def check_tokens(server, home):
     )
     by = [(each["name"], each["change"], each["by"]) for each in notes(home, "tokens")]
     assert by[1:] == [("ci", "created", "boss"), ("ci", "revoked", "boss")]
+
+
+def test_the_costs_above_which_rules_fire_about_a_run_are_listed(tmp_path):
+    rules = tmp_path / "alerts.yaml"
+    rules.write_text("""
+version: 1
+to: {desk: {bell: true}}
+defaults: {to: [desk], of: runs}
+rules:
+  - {name: very-dear, when: {cost: ">= 9.5"}}
+  - {name: dear, when: {cost: "> 5", family: kahn}}
+  - {name: other, when: {cost: "> 1", run: "other-*"}}
+  - {name: cheap, when: {cost: "< 1"}}
+""")
+    with collector(tmp_path / "record", "--alerts", str(rules)) as server:
+        assert server.post([start("paid")]).status_code == 200
+        told = server.get("/api/runs/kahn/paid/cost-limits").json()
+        assert told == {"limits": [{"rule": "dear", "usd": 5.0}, {"rule": "very-dear", "usd": 9.5}]}
+        assert server.get("/api/runs/kahn/nobody/cost-limits").status_code == 404
+    with collector(tmp_path / "record") as server:
+        assert server.get("/api/runs/kahn/paid/cost-limits").json() == {"limits": []}

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support import sampling as samples
+from support.summing import agents_of, audits_of, outcomes_of, slow_agents, slow_audits
 from tracklog.answers.tools import Calls
 from tracklog.dialects.checking import checker
 from tracklog.folds import (
     Position,
     epoch_ms,
     number,
-    quantile,
     row_key,
     rows_of,
     run_key,
@@ -48,6 +48,7 @@ from tracklog.folds._cells import cell_of
 from tracklog.folds.conversation import mark_of
 from tracklog.home import registry
 from tracklog.index.codec import freeze, thaw
+from tracklog.journal.frame import stamp
 from tracklog.model.errors import BadPlug, UnknownName
 from tracklog.model.event import Event
 from tracklog.model.fact import (
@@ -403,7 +404,7 @@ def test_agents_have_five_buckets_and_escaped_is_not_aborted():
     for place, outcome in enumerate(outcomes):
         lines += [began(f"r{place}"), ended(f"r{place}", outcome=outcome)]
     history = read("kahn-agent", [*lines, began("r9")])
-    (row,) = agents_.answer(play(agents_.fold, history).values())
+    (row,) = agents_of(play(agents_.fold, history))
     assert row["outcomes"] == {
         "converged": 1, "partial": 1, "escaped": 2, "aborted": 1, "unknown": 1,
     }  # fmt: skip  # one row
@@ -420,7 +421,7 @@ def test_the_busiest_agent_comes_first_and_durations_are_interpolated():
         ]
     )
     spread = [(place._replace(run=f"r{place.seq}"), fact) for place, fact in history]
-    busy, lazy = agents_.answer(play(agents_.fold, spread).values())
+    busy, lazy = agents_of(play(agents_.fold, spread))
     assert (busy["agent"], busy["p50_seconds"]) == ("busy", 2.5)
     assert busy["p95_seconds"] == pytest.approx(3.85)
     assert (lazy["agent"], lazy["p50_seconds"], lazy["mean_score"]) == ("lazy", None, None)
@@ -466,7 +467,7 @@ def test_an_agent_that_failed_after_it_passed_sorts_as_a_regression():
         "kahn-agent",
         [began("r1"), ended("r1"), began("r2"), ended("r2", outcome="aborted")],
     )
-    (row,) = agents_.answer(play(agents_.fold, history).values())
+    (row,) = agents_of(play(agents_.fold, history))
     assert row["severity"] == 1010
 
 
@@ -689,6 +690,10 @@ def verdicts(*results, name="c", at="2026-05-06T08:00:00.000Z", run="r"):
     ]
 
 
+def audits_in(history, window, now=NOW):
+    return audits_of(play(audits_.fold, history), play(series_.fold, history), window, now)
+
+
 @pytest.mark.parametrize(
     ("passed", "failed", "warned", "flakiness", "colour"),
     [
@@ -702,7 +707,7 @@ def verdicts(*results, name="c", at="2026-05-06T08:00:00.000Z", run="r"):
 )
 def test_flakiness_and_its_colour(passed, failed, warned, flakiness, colour):
     history = verdicts(*["pass"] * passed, *["fail"] * failed, *["warn"] * warned)
-    (row,) = audits_.answer(play(audits_.fold, history).values(), "all", NOW)
+    (row,) = audits_in(history, "all")
     assert (row["flakiness"], row["colour"]) == (flakiness, colour)
     assert row["total"] == passed + failed + warned
 
@@ -716,17 +721,18 @@ def test_audits_are_cut_to_their_window_and_the_flakiest_comes_first():
         + verdicts("pass", name="steady")
     )
     history = [(place._replace(seq=seq), fact) for seq, (place, fact) in enumerate(history, 1)]
-    states = play(audits_.fold, history).values()
     rows = {
-        window: {row["checkpoint"]: row for row in audits_.answer(states, window, NOW)}
+        window: {row["checkpoint"]: row for row in audits_in(history, window)}
         for window in ("24h", "7d", "all")
     }
     assert [rows[window]["c"]["total"] for window in rows] == [1, 3, 4]
     assert rows["24h"]["c"]["last_fail_run_id"] is None
-    assert rows["7d"]["c"]["last_fail_run_id"] == "week1"
+    assert (
+        rows["7d"]["c"]["last_fail_run_id"] == "day1"
+    )  # the last by time, whenever it was recorded
     assert list(rows["all"]) == ["c", "steady"]
     with pytest.raises(UnknownName, match="1h"):
-        audits_.answer(states, "1h", NOW)
+        audits_in(history, "1h")
 
 
 def test_a_decision_that_is_no_audit_is_none():
@@ -791,7 +797,7 @@ def test_the_aggregate_is_computed_from_the_ends_of_runs():
                 }
             )
     history = read("ralph", frames)
-    assert outcomes_.answer(play(outcomes_.fold, history).values(), NOW) == {
+    assert outcomes_of(play(outcomes_.fold, history), NOW) == {
         "passed": 2, "failed": 0, "in_flight": 1, "flakes": 1,
         "pass_rate": 1.0, "convergence_mean": 0.5,
     }  # fmt: skip  # two rows
@@ -802,7 +808,7 @@ def test_a_run_with_other_words_for_its_outcome_passes_when_its_dialect_says_so(
         (told(1, "a"), Ended(what="run", outcome="completed", passed=True)),
         (told(2, "b"), Ended(what="run", outcome="cancelled")),
     ]
-    found = outcomes_.answer(play(outcomes_.fold, history).values(), NOW)
+    found = outcomes_of(play(outcomes_.fold, history), NOW)
     assert (found["passed"], found["failed"], found["flakes"]) == (1, 1, 0)
 
 
@@ -1212,12 +1218,6 @@ def test_how_deep_a_value_has_a_text_does_not_depend_on_the_interpreter(depth, k
         assert text_of(deep) == ("(dict)" if key else "(list)")
 
 
-def test_quantiles_lie_between_their_neighbours():
-    assert quantile([1, 2], 0.5) == 1.5
-    assert quantile([7], 0.95) == 7
-    assert quantile([], 0.5) is None
-
-
 WORDS = st.sampled_from(["a", "b", "=a", "sub-run", "setup", "title", "run", "reconstructed", ""])
 JSON = st.recursive(
     st.none()
@@ -1302,10 +1302,11 @@ def answer_of(fold):
 
 ANSWERS = {fold.name: answer_of(fold) for fold in FOLDS} | {
     "runs": lambda states: [runs_.row(states[key], NOW) for key in sorted(states)],
-    "agents": lambda states: [agents_.answer(states.values()), agents_.in_runs(states.values())],
+    "agents": lambda states: [slow_agents(states), agents_.in_runs(states.values())],
     "tools": lambda states: [tools_of(states), tools_of(states, NOW)],
     "tree": tree_.answer,
-    "audits": lambda states: audits_.answer(states.values(), "7d", NOW),
+    "audits": lambda states: slow_audits(states, "7d", NOW),
+    "outcomes": lambda states: outcomes_.aggregate_24h(map(outcomes_.as_run, states.values()), NOW),
     "steps": lambda states: {key: steps_.summary(states[key]) for key in sorted(states)},
     "stage": lambda states: {key: stage_.answer(states[key]) for key in sorted(states)},
     "costs": lambda states: [costs_.answer(states.values(), by=by) for by in costs_.GROUPS],
@@ -1618,8 +1619,9 @@ def test_a_window_of_audits_is_exact_to_the_millisecond(window, hours):
     now = epoch_ms(NOW)
     for before, counted in ((0, True), (-1, False), (hours * 3_600_000 - 1, True),
                             (hours * 3_600_000, False)):  # fmt: skip
-        state = audits_.State(checkpoint="c", result="pass", at_ms=now - before)
-        assert bool(audits_.answer([state], window, NOW)) is counted, before
+        at = stamp((now - before) / 1000)
+        history = [(told(at=at), Decided(name="c", passed=True))]
+        assert bool(audits_in(history, window)) is counted, before
 
 
 def test_the_last_activity_of_an_agent_is_shown():

@@ -354,18 +354,21 @@ def interrupt():
         time.sleep(0.003)
         os.kill(os.getpid(), signal.SIGUSR1)
 def stop(_, frame):
-    if frame.f_code.co_filename != "<string>":  # in the journal, and not in this program
+    if appending and frame.f_code.co_filename != "<string>":  # in the journal, not in this program
         raise KeyboardInterrupt
+appending = False
 signal.signal(signal.SIGUSR1, stop)
 threading.Thread(target=interrupt, daemon=True).start()
 hit = 0
 while True:
     try:
+        appending = True
         while any(thread.is_alive() for thread in threads):
             journal.append(entry)
         break
     except (KeyboardInterrupt, NotAppended):
         hit += 1
+appending = False
 signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 for thread in threads: thread.join()
 assert journal.append(entry).start > 600

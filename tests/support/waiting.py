@@ -17,3 +17,14 @@ def eventually(claim, seconds: float = 240):
     while not (said := claim()) and time.monotonic() < until:
         time.sleep(0.02)
     return said
+
+
+def long_enough(attempt, first: int = 300):
+    """What an attempt gives with the first delay, in milliseconds, in which it has done its part.
+
+    On a busy machine it comes too late, gives nothing, and is made again with twice the delay.
+    """
+    for n in range(8):
+        if (found := attempt(first << n)) is not None:
+            return found
+    raise AssertionError("it came too late with every delay")

@@ -7,12 +7,14 @@ from typing import Literal
 from tracklog.answers.prices import Prices
 from tracklog.answers.totals import Where
 from tracklog.folds import series as series_fold
+from tracklog.folds._durations import at_share
 from tracklog.folds._spends import DOLLAR
 from tracklog.index.indexer import Indexer
 
 Unit = Literal[
-    "usd", "tokens", "runs", "calls", "turns", "audits", "questions", "hits", "share", "seconds"
-]
+    "usd", "tokens", "runs", "calls", "turns", "audits", "questions", "hits", "share", "seconds",
+    "compactions",
+]  # fmt: skip  # one row
 METRICS: Mapping[str, tuple[str, Unit]] = {
     "cost": ("spends", "usd"),
     "tokens": ("spends", "tokens"),
@@ -28,8 +30,13 @@ METRICS: Mapping[str, tuple[str, Unit]] = {
     "wait_p95": ("waits", "seconds"),
     "audits": ("audits", "audits"),
     "hits": ("", "hits"),
+    "context": ("", "tokens"),
+    "compactions": ("", "compactions"),
 }
-"""The kind of the cells of a metric, and its unit; hits are found by a search, not in cells."""
+"""The kind of the cells of a metric, and its unit; hits are found by a search, not in cells, and how
+full the context was and where it was compacted is known of each turn of a run."""
+OF_TURNS = ("context", "compactions")
+"""The metrics that only turns have."""
 LABELS = ("model", "agent", "project", "branch", "tool", "dialect", "source")
 PARTS = ("outcome", "token_kind", "latency_bucket", "result")
 """What a metric is split by that is no name: then each part has a row."""
@@ -143,6 +150,6 @@ class CellSum:
         if metric == "failure_share":
             return counts[1] / counts[0]
         if metric in SHARES:
-            return series_fold.at_share(self._parts, SHARES[metric])
+            return at_share(self._parts, SHARES[metric])
         column = {"tokens": series_fold.SPENDS.index("total_tokens"), "failures": 1}.get(metric, 0)
         return counts[column]

@@ -6,8 +6,10 @@ from datetime import datetime, timedelta
 from functools import cache
 from itertools import islice
 
-from tracklog.answers import Question, after, key_of, limit, newest, now_of, one_of, text
+from tracklog.answers import Question, after, integer, key_of, limit, newest, now_of, one_of, text
 from tracklog.answers._cost_sums import LABELS, Begin, cost_sums
+from tracklog.answers._run_costs import BY as DIVIDED
+from tracklog.answers._run_costs import shares
 from tracklog.answers.buckets import time_of, zone
 from tracklog.answers.duplicates import same_conversation
 from tracklog.answers.prices import load
@@ -19,7 +21,7 @@ from tracklog.index.gc_paused import gc_paused
 from tracklog.index.indexer import Indexer
 from tracklog.model.errors import BadQuery
 
-BY = ("run", "project", "agent", "model", "provider", "day", "week", "month", "all")
+BY = ("run", "project", "agent", "model", "provider", "day", "week", "month", "all", *DIVIDED)
 NEWEST = 500
 """The runs whose costs are listed by run unless asked otherwise: those that were recorded last."""
 LIMIT = 2000
@@ -66,6 +68,7 @@ def costs(
     until: str = "now",
     tz: str | None = None,
     run: str | None = None,
+    at: int | None = None,
     newest: int = NEWEST,
     after: int = 0,
     limit: int = LIMIT,
@@ -76,10 +79,15 @@ def costs(
     """What was spent, the most expensive first; from list prices where no cost was reported.
 
     By day, week or month the first of them comes first. With `run`, only what that run itself spent.
-    By run, only what so many runs spent that were recorded last. With `in_time`, without what was
+    By tool or kind of token, each spend of that run is divided among them; with `at`, only what it
+    had spent at that record. By run, only what so many runs spent that were recorded last. With `in_time`, without what was
     recorded more than an hour after it was spent.
     """
     names, bucket = _names(by)
+    if run is None and (at is not None or not {*names}.isdisjoint(DIVIDED)):
+        raise BadQuery(
+            "costs by tool, by kind of token or at a record are those of one run", "name the run"
+        )
     asked_at = datetime.fromtimestamp((epoch_ms(now_of(home, now)) or 0) / 1000, zone(tz))
     first = None if since is None else time_of(since, asked_at).timestamp() * 1000
     last = None if until == "now" else time_of(until, asked_at).timestamp() * 1000
@@ -92,10 +100,21 @@ def costs(
                 {"begin": of or None, "of": one, "also_of": other, **each.row()}
                 for (of, one, other), each in sums.items()
             )
+        elif run is not None and not {*names}.isdisjoint(DIVIDED):
+            if len(names) > 1:
+                raise BadQuery("costs by tool or kind of token are by nothing else", "ask twice")
+            parts = shares(home, key_of(home, run), names[0], at)
+            listed = {part.spend.key: part.listed for part in parts}
+            rows = costs_fold.answer(
+                [part.spend for part in parts],
+                by="agent",
+                price=lambda spend: listed[spend.key],
+                begin=_within(first, last, begin),
+            )
         else:
             spends, within = _spends(home, names, run, newest, first if in_time else None)
             rows = costs_fold.answer(
-                spends.states,
+                [each for each in spends.states if at is None or each.seq <= at],
                 by=names[0],
                 then=names[1] if len(names) > 1 else None,
                 within=within,
@@ -211,6 +230,7 @@ question = Question(
         text("until", "Until when: `now`, `today`, a day or a time.", default="now"),
         text("tz", "The time zone in which days begin, such as Europe/Zurich; else the local one."),
         text("run", "Only what this run itself spent."),
+        integer("at", "Only what the run had spent at this record.", least=1),
         replace(newest(NEWEST), about="By run, only what this many runs spent, recorded last."),
         after("rows"),
         limit(LIMIT),
@@ -224,6 +244,7 @@ question = Question(
         "costs --by day,model --since -7d",
         "costs --by model,project --since yesterday --until today",
         "costs --run agent-coder-1 --by model",
+        "costs --run agent-coder-1 --by tool",
         "costs --all                      (every run that was ever recorded)",
     ),
 )

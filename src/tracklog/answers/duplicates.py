@@ -5,7 +5,6 @@ only the one that holds more is counted.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from tracklog.answers.related import linked_runs, read_spends, related_runs
 from tracklog.folds import aliases, costs, tree
@@ -30,13 +29,6 @@ def same_conversation(index: Indexer, among: Iterable[str] | None = None) -> dic
             if family != best:
                 left |= dict.fromkeys(side - sides[best], counted)
     return left
-
-
-def counted_states(index: Indexer, fold: str) -> Iterable[Any]:
-    """The states of a fold, without those of runs that are counted elsewhere."""
-    left = same_conversation(index)
-    states = (state for _, state in index.states(fold))
-    return (state for state in states if f"{state.family}:{state.run}" not in left)
 
 
 def _best(index: Indexer, sides: dict[str, set[str]]) -> str:

@@ -1,13 +1,14 @@
 """The runs that the pass rate of the last 24 hours is computed from."""
 
 from dataclasses import dataclass
+from itertools import chain, islice
 
-from tracklog.answers import Question, integer, now_of
-from tracklog.answers.duplicates import counted_states
+from tracklog.answers import Question, integer, limit, now_of
+from tracklog.answers.duplicates import same_conversation
+from tracklog.answers.outcomes import ended_runs
 from tracklog.folds import epoch_ms
 from tracklog.folds import outcomes as outcomes_fold
 from tracklog.home.home import Home
-from tracklog.journal.frame import stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +22,19 @@ class OutcomeRunRow:
 
 
 def outcome_runs(
-    home: Home, hours: int | None = None, *, now: str | None = None
+    home: Home, hours: int | None = None, limit: int = 5000, *, now: str | None = None
 ) -> list[OutcomeRunRow]:
-    """The runs that begin and end as runs; of those that ended, only those of the last hours."""
-    end = (epoch_ms(now_of(home, now)) or 0) / 1000
-    begin = "" if hours is None else stamp(end - hours * 3600)
-    rows = map(outcomes_fold.as_run, counted_states(home.index, "outcomes"))
-    return [OutcomeRunRow(**row) for row in rows if str(row.get("ended_at") or begin) >= begin]
+    """The runs that begin and end as runs, those that have not ended first; of those that ended, only
+    those of the last hours, the last one first.
+    """
+    index, left = home.index, same_conversation(home.index)
+    end = epoch_ms(now_of(home, now)) or 0
+    running = (key for _, row in index.sums("outcomes", prefix=outcomes_fold.OPEN) for key in row)
+    ended = ended_runs(index, 0 if hours is None else end - hours * 3_600_000)
+    keys = [*islice((key for key in chain(running, ended) if key not in left), limit)]
+    states = index.load("outcomes", keys)
+    runs = (outcomes_fold.as_run(states[key]) for key in keys if key in states)
+    return [OutcomeRunRow(**run) for run in runs]
 
 
 question = Question(
@@ -41,6 +48,7 @@ question = Question(
             least=1,
             most=24 * 31,
         ),
+        limit(5000),
     ),
     paths=("/api/outcomes/runs",),
     examples=("outcome-runs --hours 24 --json",),

@@ -87,17 +87,19 @@ class Prices:
             return None
         if price.above and (given or 0) > price.above[0]:
             price = price.above[1]
-        read, written = amounts.get("cached_tokens", 0), amounts.get("cache_write_tokens", 0)
-        return total(
-            price,
-            fresh=max(0, (given or 0) - read - written),
-            fresh_and_written=max(0, (given or 0) - read),
-            read=read,
-            written=written,
-            longer=min(written, amounts.get("cache_write_1h_tokens", 0)),
-            output=output or 0,
-            complete=given is not None and output is not None,
-        )
+        complete = given is not None and output is not None
+        return total(price, **_tokens(amounts), complete=complete)
+
+    def cost_by_kind(
+        self, model: str | None, amounts: Mapping[str, int], day: str
+    ) -> dict[str, int]:
+        """What each kind of token of a spend comes to; nothing where the model has no price."""
+        price = self.at(model, day)
+        if price is None:
+            return {}
+        if price.above and amounts.get("input_tokens", 0) > price.above[0]:
+            price = price.above[1]
+        return by_kind(price, **_tokens(amounts))
 
     def at(self, model: str | None, day: str) -> Price | None:
         """The price of a model on a day."""
@@ -125,6 +127,30 @@ class Prices:
         return held[-1] if held else None
 
 
+class _Tokens(TypedDict):
+    """The tokens of a spend that are priced apart."""
+
+    fresh: int
+    fresh_and_written: int
+    read: int
+    written: int
+    longer: int
+    output: int
+
+
+def _tokens(amounts: Mapping[str, int]) -> _Tokens:
+    given = amounts.get("input_tokens", 0)
+    read, written = amounts.get("cached_tokens", 0), amounts.get("cache_write_tokens", 0)
+    return {
+        "fresh": max(0, given - read - written),
+        "fresh_and_written": max(0, given - read),
+        "read": read,
+        "written": written,
+        "longer": min(written, amounts.get("cache_write_1h_tokens", 0)),
+        "output": amounts.get("output_tokens", 0),
+    }
+
+
 def total(
     price: Price,
     *,
@@ -149,6 +175,30 @@ def total(
         amount += (written - longer) * price.cache_write + longer * each
     complete = complete and not (read and price.cache_read is None)
     return Cost(amount + fresh * price.input, complete)
+
+
+def by_kind(
+    price: Price,
+    *,
+    fresh: int,
+    fresh_and_written: int,
+    read: int,
+    written: int,
+    longer: int,
+    output: int,
+) -> dict[str, int]:
+    """The same as `total`, each kind of token for itself."""
+    if price.cache_write is None:
+        writing = (fresh_and_written - fresh) * price.input
+    else:
+        each = price.cache_write if price.cache_write_1h is None else price.cache_write_1h
+        writing = (written - longer) * price.cache_write + longer * each
+    return {
+        "cache read": read * (price.cache_read or 0),
+        "input": fresh * price.input,
+        "cache write": writing,
+        "output": output * price.output,
+    }
 
 
 def names(model: str | None) -> list[str]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tracklog.answers.prices import Prices, load
 from tracklog.answers.spends import price_by, spends_of
 from tracklog.folds import calls as calls_fold
+from tracklog.folds import compactions as compactions_fold
 from tracklog.folds import conversation as conversation_fold
 from tracklog.folds import costs as costs_fold
 from tracklog.folds import epoch_ms, rows_of, run_of
@@ -74,6 +75,8 @@ class RunTurn:
     money: Money = NO_MONEY
     total_usd: float | None = None
     """The cost of this turn and of all turns before it, reported or computed."""
+    compaction: compactions_fold.CompactionNote | None = None
+    """That of the context that it began with."""
 
     @property
     def end(self) -> int:
@@ -161,6 +164,7 @@ class _Parts(NamedTuple):
     waits: list[Timed]
     steps: list[Timed]
     spends: list[costs_fold.State]
+    compactions: list[compactions_fold.CompactionNote]
 
     def until(self, seq: int) -> "_Parts":
         """The same as it was at a record."""
@@ -170,6 +174,7 @@ class _Parts(NamedTuple):
             _until(self.waits, seq),
             _until(self.steps, seq),
             [spend for spend in self.spends if spend.seq <= seq],
+            [each for each in self.compactions if each.seq <= seq],
         )
 
 
@@ -224,6 +229,7 @@ def _read(home: Home, key: str) -> _Parts:
         _waits(state for _, state in index.states("inbox", rows)),
         _steps(index.state("steps", key)),
         [each for each in costs_fold.counted(*spends) if f"{each.family}:{each.run}" == key],
+        compactions_fold.notes(index.state("compactions", key)),
     )
 
 
@@ -232,6 +238,7 @@ def _times(
 ) -> RunTimes:
     turns, inputs = _turns(parts.messages, parts.calls)
     _give_spends(turns, parts.spends)
+    _give_compactions(turns, parts.compactions)
     price = price_by(prices)
     total: float | None = None
     for turn in turns:
@@ -362,3 +369,29 @@ def _give_spends(turns: list[RunTurn], spends: Iterable[costs_fold.State]) -> No
         elif own := by_agent.get(spend.agent) or turns:
             place = bisect_right(own, spend.seq, key=lambda turn: turn.seq)
             own[max(place - 1, 0)].spends.append(spend)
+
+
+def _give_compactions(
+    turns: list[RunTurn], notes: Iterable[compactions_fold.CompactionNote]
+) -> None:
+    """Give each compaction to the turn that begins with its context, else to the last one.
+
+    What a source notes of it at its begin and at its end, with no turn between, is one compaction.
+    """
+    by_agent: dict[str | None, list[RunTurn]] = {}
+    for turn in turns:
+        by_agent.setdefault(turn.agent, []).append(turn)
+    for note in notes:
+        if not (own := by_agent.get(note.agent) or turns):
+            return
+        place = bisect_right(own, note.seq, key=lambda turn: turn.seq)
+        turn = own[min(place, len(own) - 1)]
+        known = turn.compaction
+        turn.compaction = (
+            note
+            if known is None
+            else known._replace(
+                before=note.before if known.before is None else known.before,
+                after=known.after if note.after is None else note.after,
+            )
+        )

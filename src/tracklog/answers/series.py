@@ -11,6 +11,7 @@ from tracklog.answers._series_query import (
     FILTERS,
     LABELS,
     METRICS,
+    OF_TURNS,
     PARTS,
     SHARES,
     TOKEN_KINDS,
@@ -19,7 +20,7 @@ from tracklog.answers._series_query import (
     Unit,
 )
 from tracklog.answers._series_spends import spends, unknown_runs
-from tracklog.answers._series_turns import TurnValue, by_turn
+from tracklog.answers._series_turns import TurnValue, by_turn, total_of
 from tracklog.answers.buckets import BUCKETS, Buckets, cut, minute_of, time_of, zone
 from tracklog.answers.hits import VALUES, FacetName, found
 from tracklog.answers.prices import load
@@ -37,7 +38,7 @@ TURN = "turn"
 """The bucket of which each is a turn of one run."""
 BY = ("none", *LABELS, "checkpoint", *PARTS)
 _CALLS = ("calls", "failures", "failure_share")
-_NOT_HITS = tuple(metric for metric in METRICS if metric != "hits")
+_NOT_HITS = tuple(metric for metric in METRICS if metric not in ("hits", *OF_TURNS))
 _ONLY = {
     "outcome": ("runs",),
     "token_kind": ("tokens",),
@@ -111,6 +112,7 @@ def series(
     tz: str | None = None,
     query: str = "",
     run: str | None = None,
+    at: int | None = None,
     *,
     now: str | None = None,
     **filters: Collection[str],
@@ -121,9 +123,9 @@ def series(
     index, prices = home.index, load(home.path)
     if bucket == TURN:
         head = str(index.index.cursor)
-        answered = [_turns(home, run, each, by, top, head) for each in metric or ("cost",)]
+        answered = [_turns(home, run, each, by, top, head, at) for each in metric or ("cost",)]
         return answered[0] if len(answered) == 1 else answered
-    if run is not None:
+    if run is not None or at is not None or not set(OF_TURNS).isdisjoint(metric):
         raise BadQuery("a run is asked for turn by turn", f"give the bucket `{TURN}`, too")
     end = time_of(until, asked_at)
     begin = _first(index, asked_at, end) if since == "all" else time_of(since, asked_at)
@@ -198,15 +200,17 @@ def _hits(
     )
 
 
-def _turns(home: Home, run: str | None, metric: str, by: str, top: int, head: str) -> Series:
-    """A metric of one run, turn by turn."""
-    at, found, bounded = by_turn(home, run, metric, by)
+def _turns(
+    home: Home, run: str | None, metric: str, by: str, top: int, head: str, seq: int | None
+) -> Series:
+    """A metric of one run, turn by turn; with `seq`, as it was at that record."""
+    at, found, bounded = by_turn(home, run, metric, by, seq)
     rows: dict[str, list[TurnValue]] = defaultdict(list)
     for each in found:
         rows[each.name].append(each)
     order = sorted(rows, key=lambda name: (-sum(each.value for each in rows[name]), name))
     if by == "token_kind":
-        order = [name for name in TOKEN_KINDS if name in rows]
+        order = [name for name in (*TOKEN_KINDS, "") if name in rows]
     shown = [(name, False, rows[name]) for name in order[:top]]
     if rest := order[top:]:
         shown.append(("", True, [each for name in rest for each in rows[name]]))
@@ -218,8 +222,10 @@ def _turns(home: Home, run: str | None, metric: str, by: str, top: int, head: st
         by=by,
         bucket=None,
         at=at,
-        keys=[_turn_key(name, other, values, held, len(at)) for name, other, values in shown],
-        total=sum(each.value for each in found) if found else None,
+        keys=[
+            _turn_key(metric, name, other, values, held, len(at)) for name, other, values in shown
+        ],
+        total=total_of(metric, found) if found else None,
         computed=computed or None,
         lower_bound=bounded,
         unknown_runs=0,
@@ -230,15 +236,21 @@ def _turns(home: Home, run: str | None, metric: str, by: str, top: int, head: st
 
 
 def _turn_key(
-    name: str, other: bool, found: list[TurnValue], held: Collection[int], turns: int
+    metric: str,
+    name: str,
+    other: bool,
+    found: list[TurnValue],
+    held: Collection[int],
+    turns: int,
 ) -> SeriesKey:
-    values: list[float | None] = [0 if place in held else None for place in range(turns)]
+    none = None if metric == "context" else 0
+    values: list[float | None] = [none if place in held else None for place in range(turns)]
     for each in found:
         values[each.place] = (values[each.place] or 0) + each.value
     return SeriesKey(
         key=name or None,
         other=other,
-        sum=sum(each.value for each in found),
+        sum=total_of(metric, found),
         computed=sum(each.computed for each in found) or None,
         lower_bound=any(each.bounded for each in found),
         values=values,
@@ -426,12 +438,14 @@ question = Question(
             keyword="query",
         ),
         text("run", "The run whose turns are the buckets; with `turn`."),
+        integer("at", "The run as it was at this record; with `turn`.", least=1),
         *(text(name, f"Only of this {name}.", many=True, default=()) for name in FILTERS),
     ),
     examples=(
         "series --metric cost --by model --since -7d",
         "series --metric failures --by tool --since -7d --bucket 1d",
         "series --metric tokens --by token_kind --bucket turn --run agent-coder-1",
+        "series --metric context --metric compactions --bucket turn --run agent-coder-1 --json",
         "series --metric latency_p95 --json",
         "series --metric hits --q timeout --since -7d",
     ),

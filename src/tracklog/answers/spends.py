@@ -5,7 +5,7 @@ each shows all that it spent, and only the counted one is added up.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from tracklog.answers.duplicates import same_conversation
@@ -103,11 +103,17 @@ def spent_by(
 def price_by(prices: Prices) -> costs.Price:
     """The cost of a spend by a list of prices, on its day."""
 
-    @cache
-    def day(number: int) -> str:
-        return stamp(number * DAY_MS / 1000)[:10]
-
     def price(state: costs.State) -> tuple[int, bool] | None:
-        return prices.cost(state.model, state.amounts, day(state.at_ms // DAY_MS))
+        return prices.cost(state.model, state.amounts, _day(state.at_ms // DAY_MS))
 
     return price
+
+
+def day_of(state: costs.State) -> str:
+    """The day of a spend, by which it is priced."""
+    return _day(state.at_ms // DAY_MS)
+
+
+@lru_cache(maxsize=4096)
+def _day(number: int) -> str:
+    return stamp(number * DAY_MS / 1000)[:10]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tracklog.answers import WINDOWS, Question, one_of, since
 from tracklog.answers.totals import Spans, totals
 from tracklog.folds import MINUTE, epoch_ms
-from tracklog.folds.series import at_share
+from tracklog.folds._durations import at_share
 from tracklog.home.home import Home
 from tracklog.index.indexer import Indexer
 

@@ -11,6 +11,18 @@ from tracklog.home.home import Home
 from tracklog.journal.frame import stamp
 
 
+@dataclass(frozen=True, slots=True)
+class TurnCompaction:
+    """A compaction of the context that a turn began with."""
+
+    seq: int
+    """Its first record."""
+    at: str
+    before_tokens: int | None
+    """As the source reported it."""
+    after_tokens: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRow:
     """A turn: what a model said after its last input, and the tool calls that it made then."""
@@ -37,6 +49,8 @@ class TurnRow:
     output_tokens: int | None
     context_tokens: int | None
     """All input of its last model call: how full the context was."""
+    compaction: TurnCompaction | None
+    """Before it the context was compacted."""
     cost_usd: float | None
     """As the source reported it."""
     computed_usd: float | None
@@ -107,9 +121,17 @@ def _row(turn: RunTurn, number: int) -> TurnRow:
         cache_write_tokens=written,
         output_tokens=_sum(spends, "output_tokens"),
         context_tokens=context[-1] if context else None,
+        compaction=_compaction(turn),
         total_usd=turn.total_usd,
         **turn.money._asdict(),
     )
+
+
+def _compaction(turn: RunTurn) -> TurnCompaction | None:
+    note = turn.compaction
+    if note is None:
+        return None
+    return TurnCompaction(note.seq, stamp(note.at_ms / 1000), note.before, note.after)
 
 
 def _sum(spends: Iterable[costs_fold.State], name: str) -> int | None:
@@ -119,8 +141,8 @@ def _sum(spends: Iterable[costs_fold.State], name: str) -> int | None:
 
 question = Question(
     name="turns",
-    about="List the turns of a run: model, tokens by kind, cost, calls, and how full the context "
-    "was. `next` is the `after` of the next page, and null at the end.",
+    about="List the turns of a run: model, tokens by kind, cost, calls, how full the context "
+    "was, and where it was compacted. `next` is the `after` of the next page, and null at the end.",
     ask=turns,
     params=(
         run_param(),

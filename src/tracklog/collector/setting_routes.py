@@ -8,6 +8,7 @@ from tracklog.collector.setting_shapes import (
     AlertState,
     ByBody,
     CheckpointState,
+    CostLimits,
     NewToken,
     PriceBody,
     PriceList,
@@ -42,6 +43,13 @@ ROUTES: tuple[Route, ...] = (
         about="The alerts: what fires and what is about to, what fired last, the rules and the "
         "silences.",
         result=AlertState,
+    ),
+    _get(
+        path="/api/runs/{family}/{run}/cost-limits",
+        endpoint=alerts.cost_limits,
+        about="The costs above which rules of the alerts fire about a run; none where no rule does.",
+        result=CostLimits,
+        answers={404: "There is no such run."},
     ),
     _post(
         path="/api/alerts/silences",

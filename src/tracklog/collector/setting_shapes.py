@@ -150,6 +150,16 @@ class AlertState(TypedDict):
     """Those that have not ended."""
 
 
+class CostLimit(TypedDict):
+    rule: str
+    usd: float
+
+
+class CostLimits(TypedDict):
+    limits: list[CostLimit]
+    """The lowest first."""
+
+
 class SilenceBody(TypedDict):
     match: dict[str, str]
     """A pattern for each field; all must match. `rule`, `key` and `severity` are fields, too."""

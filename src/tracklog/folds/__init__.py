@@ -9,7 +9,7 @@ What several folds need to agree on stands here: keys, amounts, times, the joini
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -74,6 +74,8 @@ class Fold(Generic[S]):
     sums: Callable[[str, S], "Sums"] | None = None
     """From the key of a state and the state, what it adds to rows that all runs share, by the key of
     the row. The index stores the sums, so that a question about many runs reads few rows."""
+    ranked: str = ""
+    """An amount of these rows: the index stores their order by it, so that the largest are read first."""
     shared: bool = False
     """Whether answers read only the rows that several runs add to."""
     cells: Callable[[S], "Cells"] | None = None
@@ -93,6 +95,13 @@ def summed(every: Iterable[Sums]) -> dict[str, dict[str, int]]:
             for name, amount in amounts.items():
                 row[name] = row.get(name, 0) + amount
     return {key: counts for key, row in rows.items() if (counts := _nonzero(row))}
+
+
+def less(sums: Sums) -> Sums:
+    """What has to be added so that nothing is left of these sums."""
+    return {
+        key: {name: -amount for name, amount in amounts.items()} for key, amounts in sums.items()
+    }
 
 
 def _nonzero(row: Mapping[str, int]) -> dict[str, int]:
@@ -125,7 +134,7 @@ def is_of(key: str, position: Position) -> bool:
 
 def rows_of(family: str, run: str) -> str:
     """The prefix of the keys of all rows of a run, and of no other run."""
-    return _mask(f"{family}:{run}") + MARK
+    return mask(f"{family}:{run}") + MARK
 
 
 MARK = "\x1f"
@@ -139,10 +148,11 @@ def _plain(position: Position, names: tuple[str, ...]) -> bool:
 
 
 def _masked(position: Position, names: tuple[str, ...]) -> str:
-    return MARK.join([_mask(run_key(position)), *map(_mask, names[:-1]), *names[-1:]])
+    return MARK.join([mask(run_key(position)), *map(mask, names[:-1]), *names[-1:]])
 
 
-def _mask(name: str) -> str:
+def mask(name: str) -> str:
+    """A name that has no `MARK` in it, so that another name can follow."""
     return name.replace("\x1b", "\x1b0").replace(MARK, "\x1b1")
 
 
@@ -292,16 +302,6 @@ def when(position: Position) -> int:
     """The time of an event: by the emitter's clock, else the time of receipt."""
     at = epoch_ms(position.at)
     return at if at is not None else epoch_ms(position.received) or 0
-
-
-def quantile(values: Sequence[float], share: float) -> float | None:
-    """The quantile of sorted values, by linear interpolation between the two nearest."""
-    if not values:
-        return None
-    place = (len(values) - 1) * share
-    below = int(place)
-    above = min(below + 1, len(values) - 1)
-    return values[below] + (values[above] - values[below]) * (place - below)
 
 
 def silence(received: str, now: str) -> float:

@@ -1,24 +1,28 @@
 """What did each agent do, in each run and over all of them?"""
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import floor
 from typing import Any
 
 from tracklog.folds import (
+    MARK,
+    MOST,
     Fold,
     Position,
+    Sums,
     epoch_ms,
     integer,
     last_sign,
+    mask,
     name_text,
     number,
-    quantile,
     row_key,
     short,
     text_of,
     when,
 )
+from tracklog.folds._durations import bucket as duration_bucket
 from tracklog.model.fact import FACTS, Began, Ended, Fact, Moved
 
 BUCKETS = ("converged", "partial", "escaped", "aborted", "unknown")
@@ -124,53 +128,66 @@ def reads(score: float | None) -> str | None:
 
 def agent_seconds(state: State) -> float | None:
     """Its duration: as reported, else from its start to its end."""
+    micros = _micros(state)
+    return None if micros is None else micros / 1_000_000
+
+
+def _micros(state: State) -> int | None:
     if state.micros is not None:
-        return state.micros / 1_000_000
+        return state.micros
     if state.began_ms is None or state.ended_ms is None:
         return None
-    return max(0, state.ended_ms - state.began_ms) / 1000
+    return max(0, state.ended_ms - state.began_ms) * 1000
 
 
-def answer(states: Iterable[State]) -> list[dict[str, Any]]:
-    """One row per agent over all its runs, the busiest first."""
-    lives: dict[str, list[State]] = defaultdict(list)
-    for state in states:
-        lives[state.agent].append(state)
-    rows = [_over_all(agent, each) for agent, each in lives.items()]
-    return sorted(rows, key=lambda each: (-each["run_count"], each["agent"]))
+def sums(key: str, state: State) -> Sums:
+    """What a life adds: to the counts of its agent, to its lives in their order, to its durations."""
+    agent, micros = mask(state.agent), _micros(state)
+    ended = state.ended
+    counts = {"runs": 1, bucket(state): 1}
+    if ended and state.passed is False and state.outcome != "partial":
+        counts["failed"] = 1
+    if not ended and state.phase is not None:
+        counts["in_flight"] = 1
+    if state.score is not None:
+        # Whole numbers and billionths: sums are integers.
+        whole = floor(state.score)
+        counts |= {"scores": 1, "whole": max(-_GREAT, min(whole, _GREAT))}
+        counts["billionths"] = round((state.score - whole) * BILLION)
+    rows: dict[str, dict[str, int]] = {total_key(agent): counts}
+    alive, seq = latest(state)
+    rows[f"{lives_key(agent, ended=ended)}{MOST - alive:016}{MOST - seq:016}"] = {key: 1}
+    if micros is not None:
+        number = duration_bucket(micros)
+        counts[f"{LASTED}{number}"] = 1
+        rows[f"{durations_key(agent, number)}{micros:019}"] = {"lives": 1}
+    return rows
 
 
-def _over_all(agent: str, states: list[State]) -> dict[str, Any]:
-    states.sort(key=lambda state: state.last_seq)
-    outcomes = dict.fromkeys(BUCKETS, 0)
-    for state in states:
-        outcomes[bucket(state)] += 1
-    lasted = sorted(each for state in states if (each := agent_seconds(state)) is not None)
-    scores = [state.score for state in states if state.score is not None]
-    ends = [state for state in states if state.ended]
-    return {
-        "agent": agent,
-        "run_count": len(states),
-        "outcomes": outcomes,
-        "p50_seconds": quantile(lasted, 0.5),
-        "p95_seconds": quantile(lasted, 0.95),
-        "mean_score": sum(scores) / len(scores) if scores else None,
-        "scores": scores,
-        "severity": severity(
-            regression=[state.passed for state in ends[-2:]] == [True, False],
-            failed=sum(state.passed is False and state.outcome != "partial" for state in ends),
-            partial=outcomes["partial"],
-            in_flight=any(not state.ended and state.phase is not None for state in states),
-        ),
-        "last_seen": max(
-            (state.alive for state in states if state.alive), key=_epoch_ms, default=None
-        ),
-        "last_seq": states[-1].last_seq,
-    }
+LASTED = "lasted "
+"""Before the number of a log bucket: how many lives lasted so long."""
+BILLION = 10**9
+_GREAT = 2**40  # the sum over a million scores is still an integer of JSON
 
 
-def _epoch_ms(spelled: str) -> int:
-    return epoch_ms(spelled) or 0
+def total_key(agent: str) -> str:
+    """The row with the counts of an agent, whose name is masked."""
+    return f"={agent}"
+
+
+def lives_key(agent: str, *, ended: bool) -> str:
+    """The prefix of the rows of its lives, the latest first: each has the key of a state."""
+    return f"{'-' if ended else '+'}{agent}{MARK}"
+
+
+def durations_key(agent: str, number: int) -> str:
+    """The prefix of the rows of its durations in a log bucket, the shortest first, in microseconds."""
+    return f"~{agent}{MARK}{number:03}{MARK}"
+
+
+def latest(state: State) -> tuple[int, int]:
+    """What orders the lives of an agent: the last sign of life, 0 where none is known, and the record."""
+    return min(max(0, epoch_ms(state.alive) or 0), MOST), state.last_seq
 
 
 def bucket(state: State) -> str:
@@ -194,4 +211,6 @@ fold = Fold(
     facts=FACTS,
     key=key,
     step=step,
+    sums=sums,
+    ranked="runs",
 )

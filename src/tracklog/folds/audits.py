@@ -1,12 +1,21 @@
 """Which audit checkpoints pass, which fail, and which sometimes pass and sometimes fail?"""
 
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
-from tracklog.folds import Fold, Position, audit_result, epoch_ms, name_text, row_key, text_of, when
-from tracklog.model.errors import UnknownName
+from tracklog.folds import (
+    MARK,
+    MINUTE,
+    MOST,
+    Fold,
+    Position,
+    Sums,
+    audit_result,
+    name_text,
+    row_key,
+    text_of,
+    when,
+)
 from tracklog.model.fact import Decided
 
 RECENT = 12
@@ -41,39 +50,34 @@ def step(state: State, position: Position, fact: Decided) -> State:
     return state
 
 
-def answer(states: Iterable[State], window: str, now: str) -> list[dict[str, Any]]:
-    """One row per checkpoint, the most flaky first; a window that is none is an error."""
-    if window not in WINDOWS:
-        raise UnknownName(
-            f"there is no window {window!r}", f"the windows are: {', '.join(WINDOWS)}"
-        )
-    length, end = WINDOWS[window], epoch_ms(now) or 0
-    verdicts: dict[str, list[State]] = defaultdict(list)
-    for state in states:
-        if length is None or end - length < state.at_ms <= end:
-            verdicts[state.checkpoint].append(state)
-    rows = [_row(checkpoint, each) for checkpoint, each in verdicts.items()]
-    return sorted(rows, key=lambda row: (-row["flakiness"], -row["total"], row["checkpoint"]))
-
-
-def _row(checkpoint: str, states: list[State]) -> dict[str, Any]:
-    states.sort(key=lambda state: state.seq)
-    results = [state.result for state in states]
-    passed, failed = results.count("pass"), results.count("fail")
-    failures = [state for state in states if state.result == "fail"]
+def sums(_key: str, state: State) -> Sums:
+    """The verdicts on each checkpoint, by result, the latest first."""
+    prefix = verdicts_key(state.checkpoint, state.result)
     return {
-        "checkpoint": checkpoint,
-        "total": len(states),
-        "pass": passed,
-        "fail": failed,
-        "warn": results.count("warn"),
-        "flakiness": flakiness(passed, failed),
-        "colour": colour(flakiness(passed, failed)),
-        "last_fail_run_id": failures[-1].run if failures else None,
-        "last_fail_family": failures[-1].family if failures else None,
-        "last_seq": states[-1].seq,
-        "recent": results[-RECENT:],
+        f"{prefix}{order(state.at_ms)}{MOST - state.seq:016}": {f"{state.family}:{state.run}": 1}
     }
+
+
+def verdicts_key(checkpoint: str, result: str) -> str:
+    """The prefix of the rows of verdicts on a checkpoint with this result."""
+    return f"{checkpoint.replace(MARK, ' ')}{MARK}{result}{MARK}"  # as cells spell it
+
+
+def order(at_ms: int) -> str:
+    """What follows: the minute, counted back from the end of time, and the millisecond."""
+    at = min(max(0, at_ms), MOST)
+    return f"{order_of_minute(at // MINUTE)}{MINUTE - 1 - at % MINUTE:05}"
+
+
+def order_of_minute(minute: int) -> str:
+    return f"{MOST // MINUTE - max(0, minute):012}"
+
+
+def verdict_of(key: str) -> tuple[int, int]:
+    """The time and the record of a verdict, from the key of its row."""
+    at = key.rpartition(MARK)[2]
+    minute = MOST // MINUTE - int(at[:12])
+    return minute * MINUTE + MINUTE - 1 - int(at[12:17]), MOST - int(at[17:])
 
 
 def flakiness(passed: int, failed: int) -> float:
@@ -82,7 +86,7 @@ def flakiness(passed: int, failed: int) -> float:
     return 2 * min(passed, failed) / (passed + failed) if passed + failed else 0.0
 
 
-def colour(flakiness: float) -> str:
+def colour(flakiness: float) -> Literal["green", "amber", "red"]:
     return "red" if flakiness >= 0.5 else "amber" if flakiness >= 0.2 else "green"
 
 
@@ -93,4 +97,5 @@ fold = Fold(
     facts=(Decided,),
     key=key,
     step=step,
+    sums=sums,
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracklog.folds import Fold, Position, epoch_ms, number, run_key, short, text_of
+from tracklog.folds import MOST, Fold, Position, Sums, epoch_ms, number, run_key, short, text_of
 from tracklog.model.fact import Began, Decided, Ended, Fact
 
 PASSES = {
@@ -91,9 +91,23 @@ def aggregate_24h(runs: Iterable[Mapping[str, Any]], now: str) -> dict[str, Any]
     }
 
 
-def answer(states: Iterable[State], now: str) -> dict[str, Any]:
-    """The aggregate over all runs that begin and end as runs."""
-    return aggregate_24h(map(as_run, states), now)
+def sums(key: str, state: State) -> Sums:
+    """The runs that ended, the last one first; those that have not, and how many these are."""
+    if not state.ended:
+        return {f"{OPEN}{MOST - state.last_seq:016}": {key: 1}, IN_FLIGHT: {"runs": 1}}
+    at = epoch_ms(state.ended_at)
+    return {} if at is None else {ended_key(at): {key: 1}}
+
+
+OPEN = "+"
+"""The prefix of the rows of runs that have not ended."""
+IN_FLIGHT = "-"
+"""The row with the number of these; the rows of those that ended follow."""
+
+
+def ended_key(at_ms: int) -> str:
+    """The row of the runs that ended in this millisecond."""
+    return f"{MOST - min(max(0, at_ms), MOST):016}"
 
 
 def as_run(state: State) -> dict[str, Any]:
@@ -115,4 +129,5 @@ fold = Fold(
     facts=(Began, Ended, Decided),
     key=key,
     step=step,
+    sums=sums,
 )

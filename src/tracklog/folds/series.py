@@ -9,7 +9,6 @@ import operator
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log2
 from typing import Any
 
 from tracklog.folds import (
@@ -31,6 +30,7 @@ from tracklog.folds import (
 )
 from tracklog.folds._calls import Call, join_call
 from tracklog.folds._cells import Cells, cell_key
+from tracklog.folds._durations import bucket
 from tracklog.folds._spends import amounts, greater, is_late, spend_name
 from tracklog.model.fact import (
     Answered,
@@ -184,26 +184,6 @@ def _call(state: State, position: Position, fact: Called | Returned) -> None:
             _add(state, key, change)
     if isinstance(fact, Returned):
         _give(state, position, fact)
-
-
-def bucket(micros: int) -> int:
-    """The number of the log bucket of a duration; each is a twelfth part of a doubling wide."""
-    return 0 if micros < 1 else 1 + int(log2(micros) * 12)
-
-
-def middle(number: int) -> float:
-    """The seconds in the middle of a bucket."""
-    return 0.0 if number < 1 else float(2 ** ((number - 0.5) / 12)) / 1_000_000
-
-
-def at_share(buckets: Mapping[int, int], share: float) -> float | None:
-    """The middle of the bucket that holds this share of all durations, within six per cent."""
-    total, reached = sum(buckets.values()), 0
-    for number in sorted(buckets):
-        reached += buckets[number]
-        if reached >= total * share:
-            return middle(number)
-    return None
 
 
 def _say(state: State, position: Position, fact: Said) -> None:

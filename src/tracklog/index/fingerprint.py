@@ -56,9 +56,16 @@ def _file(module: str) -> Path | None:
     return Path(path) if path else None
 
 
+_hashes: dict[tuple[Path, int, int], str] = {}
+
+
 def _hash(file: Path) -> str:
-    """The hash of a file, where it can be read."""
+    """The hash of a file, where it can be read; a file that did not change is read once per process."""
     try:
-        return sha256(file.read_bytes()).hexdigest()
+        status = file.stat()
+        version = (file, status.st_mtime_ns, status.st_size)
+        if version not in _hashes:
+            _hashes[version] = sha256(file.read_bytes()).hexdigest()
+        return _hashes[version]
     except OSError:
         return ""

@@ -11,7 +11,7 @@ from zlib import crc32
 import orjson
 
 from tracklog.dialects import Dialect
-from tracklog.folds import Fold, Position, Sums, is_of, rows_of, run_key, summed
+from tracklog.folds import Fold, Position, Sums, is_of, less, rows_of, run_key, summed
 from tracklog.folds._cells import Cell, Cells, changed_cells, with_sums
 from tracklog.index.batch import PAST, Batch
 from tracklog.index.codec import freeze, thaw
@@ -29,6 +29,8 @@ REST = "rest:"
 """Stored like a fold: the runs that have findings if no more records come."""
 SUMS = "sums:"
 """Prefix of a fold's name: the sums of its states over all runs."""
+RANKED = "ranked:"
+"""Prefix of a fold's name: those of its sums that have the amount by which they are ranked."""
 SHARED = "shared:"
 """Prefix of a fold's name: those of its sums that several runs add to."""
 
@@ -312,7 +314,7 @@ class Folding:
         added: dict[str, list[Sums]] = {}
         for name, before in batch.before.items():
             fold, state = self.folds[name[0]], self._states.get(name)
-            added.setdefault(fold.name, []).append(_less(before))
+            added.setdefault(fold.name, []).append(less(before))
             if state is not None and fold.sums is not None:
                 added[fold.name].append(fold.sums(name[1], state))
         for fold_name, sums in added.items():
@@ -324,6 +326,9 @@ class Folding:
             for key in sorted(changed):
                 row = after.get(key, {})
                 yield (table, key, 0, _row(row) if row else b"")
+                rank = self.folds[fold_name].ranked
+                if rank and (rank in row or rank in before.get(key, ())):
+                    yield (RANKED + fold_name, key, row.get(rank, 0), _row(row) if row else b"")
                 if self.folds[fold_name].shared and max(len(row), len(before.get(key, ()))) > 1:
                     yield (SHARED + fold_name, key, 0, _row(row) if len(row) > 1 else b"")
 
@@ -391,12 +396,6 @@ class Folding:
 
 def _row(amounts: Mapping[str, int]) -> bytes:
     return orjson.dumps(amounts, option=orjson.OPT_SORT_KEYS)
-
-
-def _less(sums: Sums) -> Sums:
-    return {
-        key: {name: -amount for name, amount in amounts.items()} for key, amounts in sums.items()
-    }
 
 
 def _names(batch: Batch) -> Iterator[tuple[int, int]]:

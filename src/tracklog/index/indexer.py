@@ -17,7 +17,7 @@ from tracklog.folds._cells import AMOUNTS, Cells, in_pieces, longer
 from tracklog.index.batch import PAST, TOO_LARGE
 from tracklog.index.codec import thaw, usual
 from tracklog.index.fingerprint import fingerprint
-from tracklog.index.folding import REST, SHARED, SUMS, Folding, number_of
+from tracklog.index.folding import RANKED, REST, SHARED, SUMS, Folding, number_of
 from tracklog.index.gc_paused import gc_paused
 from tracklog.index.indexes import NO_FILTER, Index, QueryResult, RecordFinding, Total
 from tracklog.index.search_text import searchable_text, terms
@@ -192,12 +192,18 @@ class Indexer:
         return thaw(self._fold(fold), key, state)
 
     def sums(
-        self, fold: str, after: str = "", prefix: str = ""
+        self, fold: str, after: str = "", prefix: str = "", limit: int | None = None
     ) -> Iterator[tuple[str, dict[str, int]]]:
         """The sums of a fold over all runs, as rows by key, those after the key `after`."""
         self._fold(fold)
-        for key, row in self._paged(SUMS + fold, prefix, after):
+        for key, row in self._paged(SUMS + fold, prefix, after, limit):
             yield key, orjson.loads(row)
+
+    def largest(self, fold: str, limit: int) -> dict[str, dict[str, int]]:
+        """Those rows that have most of the amount by which they are ranked."""
+        self._fold(fold)
+        rows = self._asked(lambda: self.index.newest(RANKED + fold, limit))
+        return {key: orjson.loads(row) for key, row in rows}
 
     def shared(self, fold: str) -> Iterator[dict[str, int]]:
         """Those rows that several runs add to, of a fold that has them listed."""
@@ -349,15 +355,21 @@ class Indexer:
             )
         return self.folds[name]
 
-    def _paged(self, fold: str, prefix: str, after: str) -> Iterator[tuple[str, bytes]]:
+    def _paged(
+        self, fold: str, prefix: str, after: str, limit: int | None = None
+    ) -> Iterator[tuple[str, bytes]]:
         """States page by page, so that few are held at once."""
-        more = True
-        while more:
-            states = partial(self.index.states, fold, prefix=prefix, after=after, limit=_PAGE)
+        most = _PAGE if limit is None else min(_PAGE, limit)
+        while most:
+            states = partial(self.index.states, fold, prefix=prefix, after=after, limit=most)
             page = self._asked(states)
             yield from page
-            more = len(page) == _PAGE
-            after = page[-1][0] if page else ""
+            if len(page) < most:
+                return
+            after = page[-1][0]
+            if limit is not None:
+                limit -= len(page)
+                most = min(_PAGE, limit)
 
     def _asked(self, ask: Callable[[], T]) -> T:
         try:
@@ -443,6 +455,7 @@ class Indexer:
     def _clear(self) -> None:
         usuals = {fold.name: usual(fold) for fold in self.folds.values()}
         listed = [fold.name for fold in self.folds.values() if fold.listed] + [REST]
+        listed += [RANKED + fold.name for fold in self.folds.values() if fold.ranked]
         journal = self.journal
         notes = {"version": __version__, "print": self._print}
         notes |= {"first": str(journal.first), "through": str(journal.last)}

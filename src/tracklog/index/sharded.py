@@ -2,7 +2,9 @@
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from heapq import merge
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
 
@@ -155,18 +157,20 @@ class ShardedIndexer(Indexer):
         return self.shards[0].thawed(fold, key, state)
 
     def sums(
-        self, fold: str, after: str = "", prefix: str = ""
+        self, fold: str, after: str = "", prefix: str = "", limit: int | None = None
     ) -> Iterator[tuple[str, dict[str, int]]]:
-        key, row = "", dict[str, int]()
-        every = (shard.sums(fold, after, prefix) for shard in self.shards)
-        for name, part in merge(*every, key=_KEY):
-            if name != key:
-                if row:
-                    yield key, row
-                key, row = name, {}
-            row = _added(row, part)
-        if row:
-            yield key, row
+        every = [shard.sums(fold, after, prefix, limit) for shard in self.shards]
+        rows = (
+            (key, _all(part for _, part in of))
+            for key, of in groupby(merge(*every, key=_KEY), _KEY)
+        )
+        return islice((each for each in rows if each[1]), limit)
+
+    def largest(self, fold: str, limit: int) -> dict[str, dict[str, int]]:
+        keys = {key for shard in self.shards for key in shard.largest(fold, limit)}
+        rows, rank = self.summed(fold, keys), self._fold(fold).ranked
+        best = sorted(rows, key=lambda key: (rows[key].get(rank, 0), key), reverse=True)
+        return {key: rows[key] for key in best[:limit]}
 
     def shared(self, fold: str) -> Iterator[dict[str, int]]:
         return (row for _, row in self.sums(fold) if len(row) > 1)
@@ -249,6 +253,10 @@ class ShardedIndexer(Indexer):
 def _received(state: Any) -> str:
     """When the last record of a run was received; the runs of all shards are ordered by it."""
     return getattr(state, "last_received", None) or ""
+
+
+def _all(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    return reduce(_added, parts, {})
 
 
 def _added(row: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:

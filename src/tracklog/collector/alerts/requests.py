@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
+from tracklog.answers import key_of
 from tracklog.collector.alerts import evaluator
 from tracklog.collector.alerts.rules import Rule, Silence
+from tracklog.collector.alerts.tables import run_values
 from tracklog.collector.setting_shapes import (
     AlertChangeRow,
     AlertRuleRow,
     AlertState,
+    CostLimit,
+    CostLimits,
     IncidentRow,
     Silenced,
     SilenceRow,
@@ -61,6 +65,23 @@ async def silence(collector: "Collector", call: "RoutedRequest") -> Response:
     recorded = await collector.runner.run(record)
     collector.hub.poke()
     return json_response(recorded)
+
+
+async def cost_limits(collector: "Collector", call: "RoutedRequest") -> Response:
+    """The costs above which rules fire about a run."""
+    run = f"{call.names['family']}:{call.names['run']}"
+    return json_response(await collector.runner.ask(lambda: _cost_limits(collector, run)))
+
+
+def _cost_limits(collector: "Collector", run: str) -> CostLimits:
+    home = collector.home
+    key = key_of(home, run)
+    rules = collector.alerter.rules.rules if collector.alerter is not None else []
+    own = [rule for rule in rules if rule.of == "runs" and "cost" in rule.when]
+    values = run_values(home, key, home.clock()) if own else {}
+    found = [(rule.name, rule.limit("cost", values)) for rule in own]
+    limits: list[CostLimit] = [{"rule": name, "usd": usd} for name, usd in found if usd is not None]
+    return {"limits": sorted(limits, key=lambda each: each["usd"])}
 
 
 def _state(collector: "Collector") -> AlertState:

@@ -117,6 +117,15 @@ class Rule(_Shape):
         """Whether a row fulfils all conditions."""
         return all(_fits(values.get(name), wanted) for name, wanted in self.when.items())
 
+    def limit(self, name: str, values: Mapping[str, Scalar]) -> float | None:
+        """The number that a field of a row must exceed; None where the rule is not about that row."""
+        wanted = self.when.get(name)
+        found = _COMPARISON.fullmatch(wanted) if isinstance(wanted, str) else None
+        others = ((other, each) for other, each in self.when.items() if other != name)
+        if found is None or found[1] not in (">", ">="):
+            return None
+        return float(found[2]) if all(_fits(values.get(o), each) for o, each in others) else None
+
 
 def _fits(value: Scalar, wanted: Condition) -> bool:
     if isinstance(wanted, list):

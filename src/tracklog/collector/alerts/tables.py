@@ -10,7 +10,7 @@ from tracklog.answers.costs import CostRow, costs
 from tracklog.answers.findings import findings
 from tracklog.answers.inbox import inbox
 from tracklog.answers.loops import loops
-from tracklog.answers.run_list import RunRow
+from tracklog.answers.run_list import RunList, RunRow
 from tracklog.answers.runs import runs
 from tracklog.collector.alerts import REFUSED, RUN
 from tracklog.collector.alerts.rules import Rule, Scalar
@@ -62,22 +62,25 @@ def _money(*parts: float | None) -> float | None:
 
 
 def _runs(home: Home, _rule: Rule, now: float) -> list[Row]:
-    return [
-        Row(
-            row.key,
-            {
-                "run": row.run, "family": row.family, "title": row.title, "status": row.status,
-                "outcome": row.outcome, "passed": row.passed,
-                "agent": row.agents[0] if row.agents else None, "model": row.model,
-                "project": row.project, "branch": row.branch, "tokens": row.tokens,
-                "cost": _money(row.cost_usd, row.computed_usd), "tool_calls": row.tool_calls,
-                "tool_failures": row.tool_failures, "seconds": row.seconds,
-                "silent_seconds": row.silent_seconds,
-            },
-            _event_time(row),
-        )
-        for row in _listed(home, now)
-    ]  # fmt: skip  # one table
+    return [Row(row.key, _run_values(row), _event_time(row)) for row in _listed(home, now)]
+
+
+def _run_values(row: RunRow) -> dict[str, Scalar]:
+    return {
+        "run": row.run, "family": row.family, "title": row.title, "status": row.status,
+        "outcome": row.outcome, "passed": row.passed,
+        "agent": row.agents[0] if row.agents else None, "model": row.model,
+        "project": row.project, "branch": row.branch, "tokens": row.tokens,
+        "cost": _money(row.cost_usd, row.computed_usd), "tool_calls": row.tool_calls,
+        "tool_failures": row.tool_failures, "seconds": row.seconds,
+        "silent_seconds": row.silent_seconds,
+    }  # fmt: skip  # one table
+
+
+def run_values(home: Home, key: str, now: float) -> dict[str, Scalar]:
+    """The fields of one run, as rules see them."""
+    rows = home.cache(RunList).rows([home.index.state("runs", key)], stamp(now))
+    return _run_values(rows[0])
 
 
 def _questions(home: Home, _rule: Rule, now: float) -> list[Row]:
