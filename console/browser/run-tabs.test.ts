@@ -194,3 +194,61 @@ test("two runs are chosen by their boxes and compared; another is chosen from a 
   await expect(page).toHaveURL(/#\/compare\/tracklog%3Athree\/tracklog%3Aone/);
   await expect(rowsOf(page)).toHaveCount(0);
 });
+
+test("the cost tab draws each turn with the alert, the compaction and the cache, and says what was in vain", async ({
+  page,
+  collector,
+}) => {
+  const said = (n: number, seconds: number) =>
+    line("c", n, seconds, "Said", { role: "assistant", blocks: [{ type: "text", text: `turn ${n}` }] });
+  const spent = (n: number, seconds: number, usage: object) =>
+    line("c", n, seconds, "Spent", { key: `c-${n}`, model: "claude-opus-4-1", usage });
+  const called = (n: number, seconds: number) => [
+    line("c", n, seconds, "Called", { tool: "Grep", call_id: `c${n}`, input: { words: "retry" } }),
+    line("c", n + 1, seconds + 1, "Returned", { call_id: `c${n}`, ok: true }),
+  ];
+  await collector.post("tracklog", [
+    line("c", 1, 0, "Began", { what: "run", task: "Repair" }),
+    line("c", 2, 1, "Said", { role: "user", blocks: [{ type: "text", text: "repair it" }] }),
+    said(3, 2),
+    spent(4, 2, { input_tokens: 60_000, cache_write_tokens: 50_000, output_tokens: 900 }),
+    ...called(5, 3),
+    said(7, 5),
+    spent(8, 5, { input_tokens: 156_000, cached_tokens: 150_000, cache_write_tokens: 5_000, output_tokens: 900 }),
+    ...called(9, 6),
+    line("c", 11, 8, "Noted", { label: "compaction", data: { before: 156_000, after: 62_000 } }),
+    said(12, 9),
+    spent(13, 9, { input_tokens: 62_000, cached_tokens: 1_000, cache_write_tokens: 60_000, output_tokens: 900 }),
+    ...called(14, 10),
+  ]);
+  const rules = join(collector.folder, "alerts.yaml");
+  writeFileSync(
+    rules,
+    'version: 1\nto: {d: {bell: true}}\nrules:\n  - {name: dear, of: runs, when: {cost: "> 5"}, to: [d]}\n',
+  );
+  await collector.kill("SIGTERM");
+  await collector.start("serve", "--alerts", rules);
+  await open(page, collector, "#/run/tracklog/c/cost");
+  const chart = (name: RegExp) => page.getByRole("img", { name });
+  await expect(chart(/^Cost per turn: ~\$\d\.\d\d 3 turns/)).toBeVisible();
+  await expect(chart(/^Cumulative: \d+ % of the alert dear, alert at \$5\.00/)).toBeVisible();
+  await expect(
+    chart(/^Context window: 62K tokens now, 156K at its fullest, compacted: 156K → 62K before turn 3/),
+  ).toBeVisible();
+  await expect(chart(/^Cache hits: 54 % of input tokens/)).toBeVisible();
+  const vain = page.getByRole("region", { name: "Expensive for no gain" });
+  await expect(vain).toContainText(/Turn 3 wrote the cache anew after a compaction\s*~\$1\.13/);
+  await expect(vain).toContainText(/Grep\(.*retry.*\) 3 times, same input/);
+  await page.getByRole("button", { name: "Tool" }).click();
+  const total = page.getByRole("region", { name: "By tool" }).getByRole("row");
+  await expect(total.filter({ hasText: "Grep" })).toContainText("100 %");
+  const { of, computed_usd } = JSON.parse(collector.cli("costs", "--run", "c", "--by", "tool", "--json")) as {
+    of: string;
+    computed_usd: number;
+  };
+  await expect(total.filter({ hasText: of })).toContainText(`~$${computed_usd.toFixed(2)}`);
+  await page.keyboard.press("t");
+  const table = page.getByRole("region", { name: "Context window, as a table" });
+  await expect(table.getByRole("row").nth(3)).toContainText("62K tokens");
+  await expect(table.getByRole("row").nth(3)).toContainText("compacted");
+});

@@ -14,6 +14,8 @@ export interface Line {
   readonly colour: string;
   readonly values: readonly (number | null)[];
   readonly dashed?: boolean;
+  /** The area below a line is filled, pale. */
+  readonly filled?: boolean;
   /** The value of a bucket as the tooltip says it. */
   readonly say: (value: number) => string;
 }
@@ -37,12 +39,17 @@ interface Props {
   /** The total of a bucket, where values may be added. */
   readonly total?: (bucket: number) => string;
   readonly brief?: boolean;
-  /** The axis counts, from 1; it has no time. */
-  readonly counted?: boolean;
+  /** The axis counts these, from 1; it has no time. */
+  readonly counted?: string;
+  /** A value that is drawn across, dashed. */
+  readonly limit?: { readonly value: number; readonly label: string };
+  /** What happened before a bucket: a dotted line through it. */
+  readonly marks?: readonly { readonly bucket: number; readonly label: string }[];
   /** The filter of the fleet that shows the runs of a range. */
   readonly link?: (from: number, to: number) => Query;
 }
 
+const NAMED = 3; // marks that have room for their words
 const FEW = 6; // gaps that are named
 const LABEL = 74; // pixels of a label of the time
 const BRIEF = 38;
@@ -79,7 +86,14 @@ export function TimeSeries(props: Props) {
   const [pointed, point] = useState<{ bucket: number; left: number; pinned: boolean } | null>(null);
   const held = useRef({ props, pointed });
   held.current = { props, pointed };
-  const drawn = JSON.stringify([edges, lines.map((line) => [line.values, line.colour, line.dashed]), shape, unit]);
+  const drawn = JSON.stringify([
+    edges,
+    lines.map((line) => [line.values, line.colour, line.dashed]),
+    shape,
+    unit,
+    props.limit,
+    props.marks,
+  ]);
 
   useLayoutEffect(() => {
     const element = box.current;
@@ -132,7 +146,11 @@ function Tooltip({ of, bucket, left, pinned }: { of: Props; bucket: number; left
   const known = rows.some(([, value]) => value !== null);
   return (
     <div className={`tip${pinned ? " pinned" : ""}`} style={{ left: `clamp(0px, ${left}px, calc(100% - 210px))` }}>
-      <strong>{of.counted ? `Call ${bucket + 1}` : spanText(of.edges[bucket] ?? 0, of.edges[bucket + 1] ?? 0)}</strong>
+      <strong>
+        {of.counted
+          ? `${of.counted[0]?.toUpperCase()}${of.counted.slice(1)} ${bucket + 1}`
+          : spanText(of.edges[bucket] ?? 0, of.edges[bucket + 1] ?? 0)}
+      </strong>
       {known ? (
         <dl>
           {rows.map(([line, value]) => (
@@ -176,17 +194,28 @@ export function isolated(values: readonly (number | null)[]): number[] {
   return values.flatMap((_, n) => (known(n) && !known(n - 1) && !known(n + 1) ? [n] : []));
 }
 
+function across(ctx: CanvasRenderingContext2D, from: readonly [number, number], to: readonly [number, number]): void {
+  ctx.beginPath();
+  ctx.moveTo(...from);
+  ctx.lineTo(...to);
+  ctx.stroke();
+}
+
 interface Hands {
   readonly point: (bucket: number | null, left: number) => void;
   readonly brush: (range: Brush) => void;
 }
 
 function options(props: Props, width: number, hands: Hands): uPlot.Options {
-  const { edges, lines, unit, shape, height, partial, brief = false, counted = false, onBrush } = props;
+  const { edges, lines, unit, shape, height, partial, brief = false, counted = "", onBrush } = props;
   const [first = 0, last = 1] = [edges[0], edges.at(-1)];
-  const most = Math.max(...columns(props).flatMap((column) => column.map((each) => each ?? 0)), 0);
+  const most = columns(props).reduce(
+    (all, column) => column.reduce<number>((high, each) => Math.max(high, each ?? 0), all),
+    props.limit?.value ?? 0,
+  );
   const marks = ticks(unit === "share" && counted ? 1 : most, unit);
   const [ink, grid, surface, sunken] = ["--ink-3", "--grid", "--surface", "--sunken"].map(resolved);
+  const [amber, words] = ["--warn", "--ink-2"].map(resolved);
   const zoom = parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--zoom")) || 1;
   const font = `${11 * zoom}px ${getComputedStyle(document.body).fontFamily}`;
   const times = counted
@@ -247,7 +276,12 @@ function options(props: Props, width: number, hands: Hands): uPlot.Options {
           spanGaps: false,
           ...(shape === "stack"
             ? { fill: colour, width: 0 }
-            : { stroke: colour, width: 1.5, ...(line.dashed ? { dash: [4, 3] } : {}) }),
+            : {
+                stroke: colour,
+                width: 1.5,
+                ...(line.filled ? { fill: `color-mix(in srgb, ${colour} 14%, transparent)` } : {}),
+                ...(line.dashed ? { dash: [4, 3] } : {}),
+              }),
         };
       }),
     ],
@@ -296,6 +330,32 @@ function options(props: Props, width: number, hands: Hands): uPlot.Options {
         },
       ],
       draw: [
+        (u) => {
+          const { ctx, bbox } = u;
+          const ratio = uPlot.pxRatio;
+          ctx.save();
+          ctx.font = `${11 * zoom * ratio}px ${getComputedStyle(document.body).fontFamily}`;
+          ctx.lineWidth = 1.5 * ratio;
+          if (props.limit) {
+            const y = u.valToPos(props.limit.value, "y", true);
+            ctx.strokeStyle = ctx.fillStyle = amber ?? "";
+            ctx.setLineDash([5 * ratio, 3 * ratio]);
+            across(ctx, [bbox.left, y], [bbox.left + bbox.width, y]);
+            ctx.fillText(props.limit.label, bbox.left + 6 * ratio, y - 4 * ratio);
+          }
+          ctx.strokeStyle = ctx.fillStyle = words ?? "";
+          ctx.setLineDash([2 * ratio, 3 * ratio]);
+          const few = (props.marks?.length ?? 0) <= NAMED;
+          for (const { bucket, label } of props.marks ?? []) {
+            const x = u.valToPos(edges[bucket] ?? 0, "x", true);
+            across(ctx, [x, bbox.top], [x, bbox.top + bbox.height]);
+            if (!few) continue;
+            const late = x + ctx.measureText(label).width + 8 * ratio > bbox.left + bbox.width;
+            ctx.textAlign = late ? "right" : "left";
+            ctx.fillText(label, x + (late ? -6 : 6) * ratio, bbox.top + 14 * ratio);
+          }
+          ctx.restore();
+        },
         (u) => {
           // The bucket that is not over recedes.
           if (!partial || shape !== "stack") return;

@@ -58,10 +58,6 @@ export default function RunPage() {
     at ? "never" : { family, run },
   );
   const found = useAnswer(address("/api/findings", { limit: 10_000, run: key }), { family, run });
-  const spends = useLast(
-    useAnswer(drawn === "cost" ? address("/api/runs/{family}/{run}/spends", { family, run }) : null, { family, run })
-      .data,
-  );
   const turns =
     useLast(
       useAnswer(address("/api/runs/{family}/{run}/turns", { family, run, limit: 1, ...then }), { family, run }).data,
@@ -252,7 +248,7 @@ export default function RunPage() {
           )}
           <Suspense fallback={<p className="soft pad">Loading …</p>}>
             {drawn === "topology" && <Topology family={family} run={run} />}
-            {drawn === "cost" && <CostTab spends={spends?.filter((each) => !at || each.seq <= at)} run={shown} />}
+            {drawn === "cost" && <CostTab key={key} family={family} run={run} at={at} shown={shown} />}
           </Suspense>
         </div>
         {explains && <Detail family={family} run={run} seq={seq} close={close} />}

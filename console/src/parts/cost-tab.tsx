@@ -1,314 +1,252 @@
-/** What a run spent: turn by turn on one axis, and by model, agent and kind of token. */
+/** What a run spent: turn by turn on one axis, and by model, agent, tool and kind of token. */
 
 import { useMemo, useState } from "react";
-import { ChartCard, type Table } from "../charts/card";
+import { ChartCard, Legend, type Table } from "../charts/card";
 import { type Line, TimeSeries } from "../charts/time-series";
-import type { Series, ShowAnswer, SpendRow } from "../lib/answers";
-import { cost, count, money, percent, short, spentBy } from "../lib/time";
-import { Empty, Text } from "./bits";
-import { Segmented } from "./tools";
+import type { Series, ShowAnswer } from "../lib/answers";
+import { address } from "../lib/api";
+import { hits, isPriced, ofSpend, ofTurn, type Point } from "../lib/run-cost";
+import { count, money, percent, short, spentBy } from "../lib/time";
+import { useAnswer, useKeys, useLast } from "../lib/use";
+import { Empty } from "./bits";
+import { ByName, type CostBy, KINDS, Kinds, NoGain, REPORTED, Sources, sumOf } from "./cost-side";
 
-const COLOURS = ["--c1", "--c2", "--c3", "--c4", "--c5"];
 const LOW = 116; // pixels
 const HIGH = 150;
 
-const isPriced = (spend: SpendRow): boolean => spend.cost_usd !== null || spend.computed_usd !== null;
-
-/** Spends of one name, summed up; the most expensive first. */
-export function grouped(spends: readonly SpendRow[], by: "model" | "agent") {
-  const found = new Map<string, SpendRow[]>();
-  for (const spend of spends) {
-    const key = spend[by] ?? `no ${by}`;
-    found.set(key, [...(found.get(key) ?? []), spend]);
-  }
-  return [...found]
-    .map(([key, each]) => ({ key, ...sumOf(each) }))
-    .sort((a, b) => b.usd - a.usd || b.tokens - a.tokens);
-}
-
-export function sumOf(spends: readonly SpendRow[]) {
-  const add = (of: (spend: SpendRow) => number | null) =>
-    spends.reduce<number | null>((sum, each) => (of(each) === null ? sum : (sum ?? 0) + (of(each) ?? 0)), null);
-  const row = {
-    cost_usd: add((each) => each.cost_usd),
-    computed_usd: add((each) => each.computed_usd),
-    lower_bound: spends.some((each) => each.lower_bound || !isPriced(each)),
-  };
-  const tokens = spends.reduce((sum, each) => sum + (each.total_tokens ?? 0), 0);
-  return { words: cost(row), usd: spentBy(row), tokens, row };
-}
-
-/** Each spend of a series as a chart; the axis counts the spends. */
-function Chart(props: {
+interface ChartProps {
   readonly title: string;
+  readonly figure: string;
   readonly about: string;
-  readonly figure?: string;
   readonly unit: Series["unit"];
   readonly shape: "stack" | "lines";
   readonly lines: readonly Line[];
-  readonly edges: readonly number[];
+  readonly step: string;
   readonly height: number;
   readonly tabled: boolean;
-}) {
-  const { title, about, figure, unit, shape, lines, edges, height, tabled } = props;
+  readonly legend?: boolean;
+  readonly limit?: { readonly value: number; readonly label: string } | undefined;
+  readonly marks?: readonly { readonly bucket: number; readonly label: string }[];
+}
+
+/** Figures of each turn, or of each call where no turn is known; the axis counts them. */
+function Chart(props: ChartProps) {
+  const { title, figure, about, lines, step, tabled, limit, marks = [] } = props;
+  const [alone, setAlone] = useState<string | null>(null);
+  const steps = lines[0]?.values.length ?? 0;
+  const edges = Array.from({ length: steps + 1 }, (_, n) => n + 1);
+  const noted = new Map(marks.map((each) => [each.bucket, each.label]));
   const table: Table = {
-    heads: ["call", ...lines.map((line) => line.name)],
+    heads: [step, ...lines.map((line) => line.name), ...(marks.length ? ["note"] : [])],
     rows: edges.slice(0, -1).map((n) => [
       String(n),
       ...lines.map((line) => {
         const value = line.values[n - 1] ?? null;
         return value === null ? "–" : line.say(value);
       }),
+      ...(marks.length ? [noted.get(n - 1) ?? ""] : []),
     ]),
   };
+  const shown = lines.some((line) => line.name === alone) ? lines.filter((line) => line.name === alone) : lines;
+  const more = [limit?.label, ...marks.map((each) => `${each.label} before ${step} ${each.bucket + 1}`)];
   return (
-    <ChartCard title={title} about={about} table={table} tabled={tabled}>
+    <ChartCard
+      title={title}
+      about={
+        <>
+          <strong>{figure}</strong> {about}
+        </>
+      }
+      legend={props.legend && <Legend entries={lines} alone={alone} onAlone={setAlone} />}
+      table={table}
+      tabled={tabled}
+    >
       <TimeSeries
-        label={`${title}: ${figure ?? about}`}
+        label={[`${title}: ${figure} ${about}`, ...more.filter(Boolean)].join(", ")}
         edges={edges}
-        lines={lines}
-        unit={unit}
-        shape={shape}
+        lines={shown}
+        unit={props.unit}
+        shape={props.shape}
         partial={false}
-        height={height}
-        counted
+        height={props.height}
+        counted={step}
+        {...(limit ? { limit } : {})}
+        marks={marks}
       />
     </ChartCard>
   );
 }
 
-export default function CostTab({
-  spends,
-  run,
-}: {
-  spends: readonly SpendRow[] | undefined;
-  run: ShowAnswer | undefined;
-}) {
-  const [by, setBy] = useState<"model" | "agent">("model");
-  const groups = useMemo(() => grouped(spends ?? [], by), [spends, by]);
-  const drawn = useMemo(() => charts(spends ?? []), [spends]);
-  if (!spends) return <p className="soft pad">Loading …</p>;
+interface Props {
+  readonly family: string;
+  readonly run: string;
+  /** The record as of which everything is shown; 0 for the last. */
+  readonly at: number;
+  readonly shown: ShowAnswer | undefined;
+}
+
+/** Everything that is asked about the costs of a run. */
+function useCosts({ family, run, at }: Props, by: CostBy) {
+  const fresh = at ? "never" : { family, run };
+  const then = at ? { at } : {};
+  const key = `${family}:${run}`;
+  const spends = useAnswer(address("/api/runs/{family}/{run}/spends", { family, run }), fresh).data;
+  const turns = useAnswer(address("/api/runs/{family}/{run}/turns", { family, run, ...then }), fresh).data;
+  const kinds = useAnswer(
+    address("/api/series", { metric: ["cost"], by: "token_kind", bucket: "turn", run: key, ...then }),
+    fresh,
+  ).data;
+  const rows = useAnswer(address("/api/costs", { run: key, by: [by], ...then }), fresh).data;
+  const tokens = useAnswer(address("/api/costs", { run: key, by: ["token_kind"], ...then }), fresh).data;
+  const limits = useAnswer(address("/api/runs/{family}/{run}/cost-limits", { family, run }), "seldom").data;
+  return {
+    spends: useLast(spends?.filter((each) => !at || each.seq <= at)),
+    turns: useLast(turns?.rows),
+    kinds: useLast(kinds) as Series | undefined,
+    rows: useLast(rows),
+    tokens: useLast(tokens),
+    limit: useLast(limits)?.limits[0],
+  };
+}
+
+export default function CostTab(props: Props) {
+  const { shown } = props;
+  const [by, setBy] = useState<CostBy>("model");
+  const [tabled, setTabled] = useState(false);
+  useKeys({ t: () => setTabled(!tabled) });
+  const { spends, turns, kinds, rows, tokens, limit } = useCosts(props, by);
+  const drawn = useMemo(() => {
+    if (!spends || !turns) return null;
+    const points = turns.some((each) => isPriced(each) || each.context_tokens !== null)
+      ? turns.map(ofTurn)
+      : spends.map(ofSpend);
+    return { points, byTurn: points.length === turns.length && turns.length > 0 };
+  }, [spends, turns]);
+  const charts = useMemo(() => drawn && linesOf(drawn.points, drawn.byTurn ? kinds : undefined), [drawn, kinds]);
+  if (!spends || !drawn || !charts) return <p className="soft pad">Loading …</p>;
   if (!spends.length) return <Empty title="This run reported no tokens and no cost." run="" />;
+  const { points, byTurn } = drawn;
+  const step = byTurn ? "turn" : "call";
   const all = sumOf(spends);
-  const reported = sumOf(spends.filter((each) => each.cost_usd !== null));
-  const computed = sumOf(spends.filter((each) => each.cost_usd === null && each.computed_usd !== null));
-  const unknown = spends.filter((each) => !isPriced(each));
-  const last = spends.at(-1);
+  const contexts = points.flatMap(({ context }) => (context === null ? [] : [context]));
+  const share = limit ? percent(all.usd / limit.usd) : all.words;
   return (
     <div className="cost-tab">
       <div className="cost-charts">
         <Chart
-          title="Cost per model call"
-          about={`${all.words}, ${count(spends.length)} ${spends.length === 1 ? "call" : "calls"}`}
+          title={`Cost per ${step}`}
+          figure={all.words}
+          about={`${count(points.length)} ${points.length === 1 ? step : `${step}s`}`}
           unit="usd"
           shape="stack"
-          lines={drawn.cost}
-          edges={drawn.edges}
+          lines={charts.cost}
+          step={step}
           height={HIGH}
-          tabled={false}
+          tabled={tabled}
+          legend={charts.cost.length > 1}
         />
         <Chart
           title="Cumulative"
-          about={all.words}
+          figure={share}
+          about={limit ? `of the alert ${limit.rule}` : "so far"}
           unit="usd"
           shape="lines"
-          lines={drawn.sum}
-          edges={drawn.edges}
+          lines={charts.sum}
+          step={step}
           height={LOW}
-          tabled={false}
+          tabled={tabled}
+          limit={limit && { value: limit.usd, label: `alert at ${money(limit.usd)}` }}
         />
         <Chart
-          title="Context"
-          about={last?.input_tokens ? `${short(last.input_tokens)} tokens of input at last` : ""}
+          title="Context window"
+          figure={contexts.length ? `${short(contexts.at(-1))} tokens` : "–"}
+          about={contexts.length ? `now, ${short(Math.max(...contexts))} at its fullest` : "no input was told"}
           unit="tokens"
           shape="lines"
-          lines={drawn.context}
-          edges={drawn.edges}
+          lines={charts.context}
+          step={step}
           height={LOW}
-          tabled={false}
+          tabled={tabled}
+          marks={charts.compactions}
         />
         <Chart
           title="Cache hits"
-          about={`${percent(cachedShare(spends))} of input tokens`}
+          figure={percent(cachedShare(points))}
+          about="of input tokens"
           unit="share"
           shape="lines"
-          lines={drawn.hits}
-          edges={drawn.edges}
+          lines={charts.hits}
+          step={step}
           height={LOW}
-          tabled={false}
+          tabled={tabled}
         />
       </div>
       <div className="cost-side">
-        <section className="chart-card" aria-labelledby="cost-by">
-          <header>
-            <h2 id="cost-by">By {by}</h2>
-            <span className="grow" />
-            <Segmented
-              label="Cost by"
-              value={by}
-              options={[
-                ["model", "Model"],
-                ["agent", "Agent"],
-              ]}
-              onChange={setBy}
-            />
-          </header>
-          <span className="bars" aria-hidden="true">
-            {groups.map(
-              (group, n) =>
-                group.usd > 0 && (
-                  <i
-                    key={group.key}
-                    style={{ flexGrow: group.usd / all.usd, background: `var(${COLOURS[n] ?? "--c6"})` }}
-                  />
-                ),
-            )}
-          </span>
-          <table>
-            <tbody>
-              {groups.map((group, n) => (
-                <tr key={group.key}>
-                  <th scope="row">
-                    <i className="swatch" style={{ background: `var(${COLOURS[n] ?? "--c6"})` }} />{" "}
-                    <Text>{group.key}</Text>
-                  </th>
-                  <td className="num">{short(group.tokens)}</td>
-                  <td className="num">{all.usd ? percent(group.usd / all.usd) : "–"}</td>
-                  <td className="num">{group.words}</td>
-                </tr>
-              ))}
-            </tbody>
-            <tfoot>
-              <tr>
-                <th scope="row">Total</th>
-                <td className="num">{short(all.tokens)}</td>
-                <td className="num">100 %</td>
-                <td className="num">{all.words}</td>
-              </tr>
-            </tfoot>
-          </table>
-        </section>
-        <section className="chart-card" aria-labelledby="cost-from">
-          <header>
-            <h2 id="cost-from">Where the figures come from</h2>
-          </header>
-          <dl className="pairs">
-            <div>
-              <dt>{reported.row.cost_usd === null ? "–" : money(reported.usd)}</dt>
-              <dd>reported by the agent</dd>
-            </div>
-            <div>
-              <dt>{computed.row.computed_usd === null ? "–" : `~${money(computed.usd)}`}</dt>
-              <dd>computed from tokens and list prices</dd>
-            </div>
-            <div>
-              <dt>{unknown.length ? count(unknown.length) : "0"} calls</dt>
-              <dd>without a known price</dd>
-            </div>
-          </dl>
-        </section>
-        <Kinds spends={spends} />
-        {(run?.loops.length ?? 0) > 0 && (
-          <section className="chart-card" aria-labelledby="cost-vain">
-            <header>
-              <h2 id="cost-vain">Repeated without a change</h2>
-            </header>
-            <ul className="plain-list">
-              {run?.loops.map((loop) => (
-                <li key={`${loop.first_seq}/${loop.tool}`} className="warn">
-                  <Text>{`${loop.tool}(${loop.input ?? ""})`}</Text> {loop.times} times, same input
-                </li>
-              ))}
-            </ul>
-          </section>
-        )}
+        <ByName rows={rows ?? []} by={by} setBy={setBy} />
+        <Sources spends={spends} shown={shown} />
+        <Kinds rows={tokens ?? []} />
+        <NoGain points={points} kinds={kinds} loops={shown?.loops ?? []} byTurn={byTurn} />
       </div>
     </div>
   );
 }
 
-function cachedShare(spends: readonly SpendRow[]): number | null {
-  const sum = (of: (spend: SpendRow) => number | null) => spends.reduce((all, each) => all + (of(each) ?? 0), 0);
-  const input = sum((each) => each.input_tokens);
-  return input ? Math.min(sum((each) => each.cached_tokens) / input, 1) : null;
+function cachedShare(points: readonly Point[]): number | null {
+  const sum = (of: (point: Point) => number | null) => points.reduce((all, each) => all + (of(each) ?? 0), 0);
+  const known = points.some((each) => each.fresh !== null);
+  return hits({
+    read: sum((each) => each.read),
+    written: sum((each) => each.written),
+    fresh: known ? sum((each) => each.fresh) : null,
+  });
 }
 
-function Kinds({ spends }: { spends: readonly SpendRow[] }) {
-  const sum = (of: (spend: SpendRow) => number | null) => spends.reduce((all, each) => all + (of(each) ?? 0), 0);
-  const [read, written] = [sum((each) => each.cached_tokens), sum((each) => each.cache_write_tokens)];
-  const input = Math.max(sum((each) => each.input_tokens) - read - written, 0);
-  const rows: [string, number][] = [
-    ["cache read", read],
-    ["cache write", written],
-    ["input", input],
-    ["output", sum((each) => each.output_tokens)],
-  ];
-  return (
-    <section className="chart-card" aria-labelledby="cost-kinds">
-      <header>
-        <h2 id="cost-kinds">By kind of token</h2>
-      </header>
-      <table>
-        <tbody>
-          {rows.map(([name, tokens]) => (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              <td className="num">{short(tokens)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
-  );
-}
-
-/** The lines of the four charts; each spend is one step of the axis. */
-function charts(spends: readonly SpendRow[]) {
-  const models = [...new Set(spends.map((each) => each.model ?? "no model"))];
+/** The lines of the four charts. */
+function linesOf(points: readonly Point[], kinds: Series | undefined) {
   const dollars = (value: number) => money(value);
   let sum = 0;
-  const one = (name: string, colour: string, values: (number | null)[], say: (value: number) => string): Line => ({
-    name,
-    colour,
-    values,
-    say,
-  });
+  const whole: Line = {
+    name: "cost",
+    colour: "--c1",
+    values: points.map((each) => (isPriced(each) ? spentBy(each) : null)),
+    say: dollars,
+  };
+  const split = kinds?.keys.map(
+    ({ key, values }): Line => ({
+      name: key ?? REPORTED,
+      colour: (key && KINDS[key]) || "--c6",
+      values,
+      say: (value) => (key ? `~${money(value)}` : money(value)),
+    }),
+  );
+  const one = (name: string, colour: string, of: (point: Point) => number | null, say: Line["say"]): Line[] => [
+    { name, colour, values: points.map(of), say, filled: true },
+  ];
   return {
-    edges: Array.from({ length: spends.length + 1 }, (_, n) => n + 1),
-    cost: models.map((model, n) =>
-      one(
-        model,
-        COLOURS[n] ?? "--c6",
-        spends.map((each) => (isPriced(each) ? ((each.model ?? "no model") === model ? spentBy(each) : 0) : null)),
-        dollars,
-      ),
+    cost: split?.length && split[0]?.values.length === points.length ? split : [whole],
+    sum: one(
+      "cost so far",
+      "--c1",
+      (each) => {
+        sum += spentBy(each);
+        return sum;
+      },
+      dollars,
     ),
-    sum: [
-      one(
-        "cost so far",
-        "--c1",
-        spends.map((each) => {
-          sum += spentBy(each);
-          return sum;
-        }),
-        dollars,
-      ),
-    ],
-    context: [
-      one(
-        "input",
-        "--c4",
-        spends.map((each) => each.input_tokens),
-        (value) => `${short(value)} tokens`,
-      ),
-    ],
-    hits: [
-      one(
-        "from the cache",
-        "--c2",
-        spends.map((each) => (each.input_tokens ? Math.min((each.cached_tokens ?? 0) / each.input_tokens, 1) : null)),
-        (value) => percent(value),
-      ),
-    ],
+    context: one(
+      "context",
+      "--c4",
+      (each) => each.context,
+      (value) => `${short(value)} tokens`,
+    ),
+    compactions: points.flatMap(({ compaction }, bucket) => {
+      if (!compaction) return [];
+      const { before_tokens: before, after_tokens: after } = compaction;
+      const from = before ?? points[bucket - 1]?.context ?? null;
+      const to = after ?? points[bucket]?.context ?? null;
+      const told = from !== null && to !== null ? `: ${short(from)} → ${short(to)}` : "";
+      return [{ bucket, label: `compacted${told}` }];
+    }),
+    hits: one("from the cache", "--c2", hits, (value) => percent(value)),
   };
 }
