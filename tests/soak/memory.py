@@ -6,9 +6,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from soak.kills import Batches, Request, Server, ended, line
+from soak.kills import Batches, Request, Server, ended
 
-RATE, BATCH = 5_000, 500
+RATE, BATCH, RUN = 5_000, 500, 1_000
+"""Events a second, of a request, and of a run: there are always new runs."""
 MINUTES = float(os.environ.get("SOAK_MINUTES_OF_MEMORY", "60"))
 """One turn is one stretch: a slope needs time."""
 WARM = 0.3
@@ -31,7 +32,7 @@ def _stretch(home: Path, seconds: float) -> Counter[str]:
             if sent > now * RATE:
                 time.sleep(sent / RATE - now)
                 continue
-            request.send(sent // BATCH, [line(sent + each, 60) for each in range(BATCH)])
+            request.send(sent // BATCH, [_line(sent + each) for each in range(BATCH)])
             while (status := request.hear()) is None:
                 pass
             assert status == 200, status
@@ -46,6 +47,13 @@ def _stretch(home: Path, seconds: float) -> Counter[str]:
         events_per_second=round(sent / seconds),
         kilobytes_per_hour=round(_slope(counted) * 3600),
         kilobytes_at_most=max(size for _, size in samples),
+    )
+
+
+def _line(number: int) -> bytes:
+    return (
+        b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"r%d","event":"agent_run_start",'
+        b'"agent_id":"a%d","task":"%d %b"}' % (number // RUN, number % 7, number, b"x" * 60)
     )
 
 
