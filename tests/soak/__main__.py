@@ -45,7 +45,7 @@ PARTS = {
     "faults": Part("faults", "turn", "injected", 10_000, ("lost",)),
     "lines": Part("hostile", "lines", "inputs", 10_000_000, ("failures",)),
     "requests": Part("hostile", "requests", "inputs", 1_000_000, ("failures",)),
-    "memory": Part("memory", "turn", "seconds_of_load", 3_600, (), SLOPE),
+    "memory": Part("memory", "turn", "seconds_of_load", 3_600, ("unanswered",), SLOPE),
 }
 
 

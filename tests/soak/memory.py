@@ -1,8 +1,10 @@
-"""The memory of a collector that gets 5,000 events a second."""
+"""The memory of a collector that gets 5,000 events a second, and is asked for the runs meanwhile."""
 
 import os
 import tempfile
+import threading
 import time
+import urllib.request
 from collections import Counter
 from pathlib import Path
 
@@ -10,6 +12,8 @@ from soak.kills import Batches, Request, Server, ended
 
 RATE, BATCH, RUN = 5_000, 500, 1_000
 """Events a second, of a request, and of a run: there are always new runs."""
+PAUSE = 5.0
+"""Seconds between two samples, and between two questions: each makes the index catch up."""
 MINUTES = float(os.environ.get("SOAK_MINUTES_OF_MEMORY", "60"))
 """One turn is one stretch: a slope needs time."""
 WARM = 0.3
@@ -25,9 +29,12 @@ def turn(_number: int) -> Counter[str]:
 def _stretch(home: Path, seconds: float) -> Counter[str]:
     process, port = _served(home)
     request, begun, sent, samples = Request(port), time.monotonic(), 0, []
+    over, answers = threading.Event(), Counter[int]()
+    asking = threading.Thread(target=_ask, args=(port, over, answers))
+    asking.start()
     try:
         while (now := time.monotonic() - begun) < seconds:
-            if len(samples) <= now // 5:
+            if len(samples) <= now // PAUSE:
                 samples.append((now, _resident(process)))
             if sent > now * RATE:
                 time.sleep(sent / RATE - now)
@@ -38,16 +45,31 @@ def _stretch(home: Path, seconds: float) -> Counter[str]:
             assert status == 200, status
             sent += BATCH
     finally:
+        over.set()
+        asking.join()
         request.socket.close()
         ended(process)
     counted = [each for each in samples if each[0] >= WARM * seconds]
     return Counter(
         seconds_of_load=round(seconds),
         events=sent,
+        questions=answers[200],
+        unanswered=answers.total() - answers[200],
         events_per_second=round(sent / seconds),
         kilobytes_per_hour=round(_slope(counted) * 3600),
         kilobytes_at_most=max(size for _, size in samples),
     )
+
+
+def _ask(port: int, over: threading.Event, answers: Counter[int]) -> None:
+    """Ask for the runs again and again, and count the answers by status; 0 is none."""
+    while not over.wait(PAUSE):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/runs", timeout=60) as answer:
+                answer.read()
+                answers[answer.status] += 1
+        except OSError:
+            answers[0] += 1
 
 
 def _line(number: int) -> bytes:
