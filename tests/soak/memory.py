@@ -10,14 +10,18 @@ from pathlib import Path
 
 from soak.kills import Batches, Request, Server, ended
 
-RATE, BATCH, RUN = 5_000, 500, 1_000
-"""Events a second, of a request, and of a run: there are always new runs."""
+RATE, BATCH = 5_000, 500
+AGENTS, RUN = 100, 5_000
+"""Agents that are at work at the same time, and events of a run: there are always new runs."""
+FULL = 110_000
+"""Batches of one line and of one run each that come first: so many keys and runs fill the caches."""
+CONNECTIONS = 16
 PAUSE = 5.0
 """Seconds between two samples, and between two questions: each makes the index catch up."""
 MINUTES = float(os.environ.get("SOAK_MINUTES_OF_MEMORY", "60"))
 """One turn is one stretch: a slope needs time."""
 WARM = 0.3
-"""The part of it that is not counted: caches fill."""
+"""The part of it that is not counted: what the caches had from before is replaced."""
 
 
 def turn(_number: int) -> Counter[str]:
@@ -28,6 +32,7 @@ def turn(_number: int) -> Counter[str]:
 
 def _stretch(home: Path, seconds: float) -> Counter[str]:
     process, port = _served(home)
+    _fill(port)
     request, begun, sent, samples = Request(port), time.monotonic(), 0, []
     over, answers = threading.Event(), Counter[int]()
     asking = threading.Thread(target=_ask, args=(port, over, answers))
@@ -39,7 +44,7 @@ def _stretch(home: Path, seconds: float) -> Counter[str]:
             if sent > now * RATE:
                 time.sleep(sent / RATE - now)
                 continue
-            request.send(sent // BATCH, [_line(sent + each) for each in range(BATCH)])
+            request.send(FULL + sent // BATCH, [_line(sent + each) for each in range(BATCH)])
             while (status := request.hear()) is None:
                 pass
             assert status == 200, status
@@ -72,10 +77,30 @@ def _ask(port: int, over: threading.Event, answers: Counter[int]) -> None:
             answers[0] += 1
 
 
+def _fill(port: int) -> None:
+    """Send many small batches, each with its key and of a new run, over several connections."""
+    requests = [Request(port) for _ in range(CONNECTIONS)]
+    for first in range(0, FULL, CONNECTIONS):
+        for number, request in enumerate(requests, first):
+            request.send(number, [_event(f"first-{number}", "a", number)])
+        for request in requests:
+            while (status := request.hear()) is None:
+                pass
+            assert status == 200, status
+    for request in requests:
+        request.socket.close()
+
+
 def _line(number: int) -> bytes:
+    """The next line: the agents take turns, and each begins a new run after some time."""
+    turn, agent = divmod(number, AGENTS)
+    return _event(f"a{agent}-{turn // RUN}", f"a{agent}", number)
+
+
+def _event(run: str, agent: str, number: int) -> bytes:
     return (
-        b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"r%d","event":"agent_run_start",'
-        b'"agent_id":"a%d","task":"%d %b"}' % (number // RUN, number % 7, number, b"x" * 60)
+        b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"%b","event":"agent_run_start",'
+        b'"agent_id":"%b","task":"%d %b"}' % (run.encode(), agent.encode(), number, b"x" * 60)
     )
 
 

@@ -35,7 +35,7 @@ SHARED = "shared:"
 """Prefix of a fold's name: those of its sums that several runs add to."""
 
 _STEPS = 20_000  # facts of a run that is folded again, held at once
-_STATES = 16 << 20  # bytes of JSON whose states stay in memory from one batch to the next
+_STATES = 4 << 20  # bytes of JSON whose states stay in memory from one batch to the next
 _WALKED = 100_000  # events whose runs' walkers stay in memory
 _LAST_ACTIVE = 16  # runs whose walkers stay in any case
 _DROPPED = 1 << 18  # runs of which it is remembered that their walker was dropped
