@@ -4,10 +4,7 @@ import contextlib
 import json
 import os
 import re
-import selectors
-import signal
 import subprocess
-import sys
 import tomllib
 from itertools import chain
 from pathlib import Path
@@ -18,11 +15,11 @@ from click.testing import CliRunner
 
 import derive
 import site_build as site
-from support.collecting import collector, lasting_port
+from support.collecting import collector
+from support.pages import OURS, ROOT, Terminal, clone, sessions, steps
 from tracklog.cli import tracklog as group
 from tracklog.home import registry
 
-ROOT = Path(__file__).parents[1]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -31,145 +28,43 @@ PAGES = [
 ]
 
 
-def sessions(page: Path) -> list[str]:
-    """The shell sessions of a page, in order."""
-    return re.findall(r"^```console\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
-
-
-def steps(session: str) -> list[tuple[str, str]]:
-    """Each command with the output that is shown below it."""
-    parts = re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]
-    found = []
-    for part in parts:
-        command, _, output = part.partition("\n")
-        while command.endswith("\\") or ("<<'END'" in command and "\nEND" not in command):
-            line, _, output = output.partition("\n")
-            command += "\n" + line
-        found.append((command, output))
-    return found
-
-
-def clone(folder: Path) -> Path:
-    """What a reader has after `git clone` and `make setup`: these files, and their environment."""
-    folder.mkdir()
-    for path in ROOT.iterdir():
-        if path.name not in (".git", ".venv", "build", "dist"):
-            (folder / path.name).symlink_to(path)
-    (folder / ".venv").symlink_to(sys.prefix)
-    return folder
-
-
-DRIVER = """
-set -u
-trap : TERM
-while read -r step; do
-    . "$step" </dev/null >"$step.out" 2>&1
-    echo done
-done
-wait
-"""
-"""One shell for all commands of a page, so that what one sets, or starts, is there for the next."""
-
-
-class Terminal:
-    """Types the commands of pages into one shell, which begins in a clone and knows nothing else.
-
-    Each command is entered once, as soon as the one before has ended, as if all were pasted:
-    what a page starts with `&` is not waited for, unless the page itself does so.
-    Two things are not as printed: a server gets a port of its own, and `make setup`, which was
-    done before, only says what it would do.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "typed"
-        self.folder.mkdir()
-        user = folder / "user"
-        user.mkdir()
-        self.clone = clone(folder / "clone")
-        ours = str(Path(sys.executable).parent)
-        path = [each for each in os.environ["PATH"].split(":") if each != ours]
-        self.shell = subprocess.Popen(
-            ["bash", "--norc", "--noprofile", "-c", DRIVER],
-            cwd=self.clone,
-            env={"HOME": str(user), "PATH": ":".join(path)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        self.port = str(lasting_port())
-        self.jobs: list[tuple[str, Path, str]] = []
-        """What was started with `&`, where its output goes, and what is shown of that."""
-        self.typed = 0
-
-    def read(self, page: Path) -> None:
-        """Enters every command of a page, top to bottom; each prints what is shown below it."""
-        for session in sessions(page):
-            for command, shown in steps(session):
-                self.enter(command, shown)
-        for command, out, shown in self.jobs:
-            assert self._is(out.read_text(), shown), (command, out.read_text())
-        self.jobs.clear()
-
-    def enter(self, command: str, shown: str) -> None:
-        """Has the shell carry out one command, and compares what it prints, unless it goes on."""
-        command = re.sub(
-            r"(tracklog (?:serve|demo))(?=.* &$)(?!.*--port)", r"\1 --port 4318", command
-        )
-        command = command.replace("4318", self.port).replace("make setup", "make -n setup")
-        out = self._type(command)
-        if command.endswith(" &"):
-            self.jobs.append((command, out, shown))
-        else:
-            assert self._is(out.read_text(), shown), (command, out.read_text())
-
-    def left_over(self) -> str:
-        """What a page leaves behind in its shell: jobs, another folder, another home."""
-        left = """jobs; [ "$PWD" = "%s" ] || pwd; env | grep -E '^(TRACKLOG|OTEL)_'"""
-        return self._type(f"{left % self.clone}; true").read_text()
-
-    def _is(self, printed: str, shown: str) -> bool:
-        pattern = re.escape(shown.replace("4318", self.port)).replace("…", ".*")
-        return bool(re.fullmatch(pattern, printed, re.DOTALL))
-
-    def _type(self, command: str) -> Path:
-        """Has the shell carry it out; the file that holds what it prints."""
-        self.typed += 1
-        step = self.folder / str(self.typed)
-        step.write_text(f"{command}\n")
-        self.shell.stdin.write(f"{step}\n".encode())
-        self.shell.stdin.flush()
-        with selectors.DefaultSelector() as waiting:
-            waiting.register(self.shell.stdout, selectors.EVENT_READ)
-            ready = waiting.select(300)
-        out = step.with_name(f"{step.name}.out")
-        assert ready, (command, out.read_text())
-        assert self.shell.stdout.readline() == b"done\n", (command, out.read_text())
-        return out
-
-    def close(self) -> None:
-        """Ends the shell, and what a page that failed started in it."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.shell.pid, signal.SIGTERM)
-        self.shell.stdin.close()
-        self.shell.stdout.close()
-        self.shell.wait(60)
-
-
 @pytest.fixture
 def terminal(tmp_path):
-    with contextlib.closing(Terminal(tmp_path)) as opened:
+    """A shell in a clone, after `make setup`."""
+    with contextlib.closing(Terminal(tmp_path, clone(tmp_path / "clone"))) as opened:
         yield opened
 
 
-TRIED = [page for page in PAGES if sessions(page)]
+@pytest.fixture
+def installed(tmp_path):
+    """A shell of somebody who has installed tracklog, and has no clone."""
+    start = tmp_path / "start"
+    start.mkdir()
+    with contextlib.closing(Terminal(tmp_path, start, [OURS])) as opened:
+        yield opened
+
+
+FIRST = ROOT / "docs/first-steps.md"
+"""It records what is on the machine of its reader; `test_newcomer.py` follows it."""
+TRIED = [page for page in PAGES if sessions(page) and page != FIRST]
+IN_A_CLONE = [page for page in TRIED if ". .venv/bin/activate" in page.read_text()]
 READ = sorted(TRIED, key=lambda page: ("README.md", "tutorial.md", page.name).index(page.name))
 """As somebody reads them who reads all: the README first, then the tutorial."""
 
 
 @pytest.mark.parametrize("page", TRIED, ids=lambda page: page.name)
-def test_a_page_read_from_top_to_bottom_in_a_bare_shell_works_as_printed(page, terminal):
-    terminal.read(page)
-    assert terminal.left_over() == ""
+def test_a_page_read_from_top_to_bottom_in_a_bare_shell_works_as_printed(page, request):
+    shell = request.getfixturevalue("terminal" if page in IN_A_CLONE else "installed")
+    shell.read(page)
+    assert shell.left_over() == ""
+
+
+def test_pages_for_users_need_no_clone():
+    names = {page.name for page in IN_A_CLONE}
+    assert {name for name in names if not name.startswith(("add-", "README", "CONTRIB"))} == {
+        "checkpoints.md",  # the verifier is a file to copy
+        "export-and-convert.md",
+    }
 
 
 @pytest.mark.long

@@ -2,8 +2,8 @@
 
 The newest versions are installed from npm, outside of the clone (`~/.cache/tracklog/programs`, or
 TRACKLOG_AGENTS_CACHE). Each agent is told to run a command that works, then one that fails. It is
-recorded through its hooks, its telemetry (OTLP) and the import of its own files, each alone and all
-together, by a real collector. Every session has a home folder of its own. The record is compared
+recorded through its hooks, its telemetry (OTLP) and the import of its own files, in each combination
+of them, by a real collector. Every session has a home folder of its own. The record is compared
 with what the server counted; the exit code is 1 if a cell is wrong.
 """
 
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from frameworks import collector, rows_of
 from model_server import ANSWER, BAD, CACHED, GOOD, INPUT, OUTPUT, PROMPT, Told, model_server
 
 TRACKLOG = Path(sys.executable).with_name("tracklog")
-WAYS = {**{each: (each,) for each in CHANNELS}, "all": CHANNELS}
+WAYS = {"+".join(each): each for size in (1, 2, 3) for each in combinations(CHANNELS, size)}
+"""Each combination of channels."""
 
 
 def install(folder: Path) -> None:
@@ -119,14 +121,12 @@ def recorded(home: Path) -> dict[str, int]:
     }
 
 
-def missing(program: Program, channel: str, column: str) -> str | None:
-    """Why a channel, or each of all of them, does not carry a column."""
-    if channel in program.without:
-        return program.without[channel]
-    if channel != "all":
-        return program.not_carried.get((channel, column))
-    reasons = [missing(program, each, column) for each in CHANNELS]
-    return "; ".join(str(each) for each in reasons) if all(reasons) else None
+def missing(program: Program, channels: tuple[str, ...], column: str) -> str | None:
+    """Why none of some channels carries a column; all of them together carry everything."""
+    reasons = [program.not_carried.get((each, column)) for each in channels]
+    if len(channels) == len(CHANNELS) - len(program.without) or not all(reasons):
+        return None
+    return "; ".join(str(each) for each in reasons)
 
 
 def main() -> int:
@@ -134,7 +134,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PROGRAMS))
     parser.add_argument("--installed", metavar="FOLDER", help="use programs that are there")
-    parser.add_argument("--over", choices=WAYS, help="try only this channel")
+    parser.add_argument("--over", choices=WAYS, help="try only these channels")
     given = parser.parse_args()
     default = Path.home() / ".cache" / "tracklog"
     programs = Path(os.environ.get("TRACKLOG_AGENTS_CACHE") or default) / "programs"
@@ -148,24 +148,23 @@ def main() -> int:
     print("|---" * (len(COLUMNS) + 2) + "|")
     for name in given.names or PROGRAMS:
         program = PROGRAMS[name]
-        for channel in [given.over] if given.over else WAYS:
-            if channel in program.without:
-                reasons.append(f"{name}, {channel}: {program.without[channel]}")
-                print(f"| {name} | {channel} | " + "not carried | " * len(COLUMNS))
+        reasons += [f"{name}, {each}: {reason}" for each, reason in program.without.items()]
+        for over in [given.over] if given.over else WAYS:
+            channels = WAYS[over]
+            if not program.without.keys().isdisjoint(channels):
                 continue
-            channels = tuple(each for each in WAYS[channel] if each not in program.without)
             cells = []
             for column, (shown, truth) in tried(programs, name, channels).items():
-                reason = missing(program, channel, column)
+                reason = missing(program, channels, column)
                 if shown == truth:
                     cells.append("right")
                 elif reason and shown < truth:
                     cells.append("not carried")
-                    reasons.append(f"{name}, {channel}, {column}: {reason}")
+                    reasons.append(f"{name}, {over}, {column}: {reason}")
                 else:
                     cells.append(f"WRONG {shown}, not {truth}")
                     wrong += 1
-            print(f"| {name} | {channel} | " + " | ".join(cells) + " |", flush=True)
+            print(f"| {name} | {over} | " + " | ".join(cells) + " |", flush=True)
     print("\nNot carried:", *reasons, sep="\n- ")
     return 1 if wrong else 0
 

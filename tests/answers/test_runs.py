@@ -1,6 +1,9 @@
 """The list of all runs: ordered by need, filtered, told a part at a time, and never read in vain."""
 
+import time
+from datetime import datetime
 from tempfile import TemporaryDirectory
+from zoneinfo import ZoneInfo
 
 import orjson
 import pytest
@@ -129,9 +132,28 @@ def test_several_values_excluded_ones_and_ranges_of_event_time(fleet, wanted, fo
 
 
 def test_a_time_that_is_none_is_refused_with_a_hint(fleet):
-    with pytest.raises(BadQuery, match="yesterday") as refused:
-        asked(fleet, since="yesterday")
+    with pytest.raises(BadQuery, match="someday") as refused:
+        asked(fleet, since="someday")
     assert "-24h" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize("name", ["UTC", "Pacific/Auckland", "America/Los_Angeles"])
+def test_runs_of_yesterday_are_those_since_local_midnight(home, moment, monkeypatch, name):
+    monkeypatch.setenv("TZ", name)
+    time.tzset()
+    try:
+        midnight = datetime.fromtimestamp(NOW, ZoneInfo(name)).replace(hour=0, minute=0, second=0)
+        times = {"before": -86_401, "yesterday": -86_400, "late": -1, "today": 0}
+        for run, seconds in times.items():
+            moment[0] = midnight.timestamp() + seconds
+            home.intake.admit([began(run, moment[0])], "kahn-agent")
+        moment[0] = NOW
+        home.index.catch_up()
+        assert {*names(asked(home, since="yesterday"))} == {"yesterday", "late", "today"}
+        assert names(asked(home, since="today")) == ["today"]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_groups_by_attention_have_their_order_and_runs_with_an_open_question_are_in_the_inbox(
@@ -444,7 +466,7 @@ def test_the_board_the_tree_and_a_filtered_search_are_answered_over_http(tmp_pat
         assert server.get("/api/board", params={"status": "asleep"}).status_code == 400
         assert server.get("/api/board?status=failed,done&status=working").json()["matching"] == 2
         assert server.get("/api/board?agent=coder&agent=a,b").json()["matching"] == 2
-        refused = server.get("/api/board?since=yesterday")
+        refused = server.get("/api/board?since=someday")
         assert (refused.status_code, "-24h" in refused.json()["hint"]) == (400, True)
         kept = server.get("/api/runs/kahn/two/tree", params={"around": "true"}).json()
         assert [row["key"] for row in kept] == ["kahn:one", "kahn:two"]

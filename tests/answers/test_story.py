@@ -123,6 +123,15 @@ def test_all_shows_long_texts_to_their_end_and_less_says_that_it_is_less(home):
     assert less.count("more lines; --all shows them") == 2
 
 
+def test_an_error_is_no_detail(home):
+    note = {"id": f"{1:032x}", "run": "r1", "at": "2026-05-05T09:00:00Z", "fact": "Noted"}
+    note |= {"origin": {"writer": "test", "fidelity": "observed"}}
+    admit(home, "tracklog", note | {"label": "error", "text": "API Error: 529 overloaded"})
+    admit(home, "tracklog", note | {"id": f"{2:032x}", "label": "plan", "text": "first this"})
+    assert "error: API Error: 529 overloaded" in shown(home)
+    assert "first this" not in shown(home)
+
+
 def test_of_what_was_lifted_out_the_beginning_the_size_and_the_way_to_the_rest_are_shown(home):
     name = home.blobs.put(b"a long text")
     about = {"sha256": name, "bytes": 1234567, "media_type": "text/plain", "preview": "a lo"}

@@ -214,6 +214,10 @@ def test_try_prints_the_alerts_of_a_home(history, tmp_path):
     text = alerts("try", path, "--home", home, "--since", stamp(NOW - 1)).output
     assert "asks: Now?" in text
     assert "nothing was sent" in text
+    assert "late" not in text
+    none = alerts("try", path, "--home", home, "--since", stamp(NOW + 90_000)).output
+    assert none.startswith("0 alerts")
+    assert "more than an hour late" in none
 
 
 def test_every_table_has_the_fields_that_it_says(history):

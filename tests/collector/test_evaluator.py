@@ -15,6 +15,7 @@ from tracklog.collector.alerts.delivery import NotDelivered, deliver
 from tracklog.collector.alerts.evaluator import CHANGE, Evaluator, notes
 from tracklog.collector.alerts.incidents import AlertChange
 from tracklog.collector.alerts.rules import Target
+from tracklog.collector.alerts.worker import AlertWorker
 from tracklog.home.home import Home
 from tracklog.log import Log
 from tracklog.model.fact import Began, Ended
@@ -89,6 +90,32 @@ def test_a_change_is_recorded_and_sent_once_also_after_a_restart(tmp_path, rules
         assert [each["summary"] for each in receiver.got] == ["Task a failed"]
         assert receiver.got[0]["id"] == change.id
         assert [note.label for note in notes(home)].count(CHANGE) == 1
+
+
+def test_of_two_collectors_on_one_store_one_evaluates_and_the_other_follows(
+    tmp_path, rules, receiver
+):
+    with (
+        Home(tmp_path / "home", durability="os") as home,
+        Home(tmp_path / "home", durability="os") as other,
+    ):
+        Evaluator(home, rules, deliver).look()  # the baseline
+        first, second = (AlertWorker(each, rules, None, every=0.05) for each in (home, other))
+        first.start()
+        try:
+            assert eventually(lambda: first.evaluator is not None)
+            second.start()
+            fail(home, "a")
+            assert eventually(lambda: len(receiver.got) == 1)
+            assert second.evaluator is None
+            first.close()
+            assert eventually(lambda: second.evaluator is not None)
+            fail(home, "b")
+            assert eventually(lambda: len(receiver.got) == 2)
+        finally:
+            first.close()
+            second.close()
+        assert [each["summary"] for each in receiver.got] == ["Task a failed", "Task b failed"]
 
 
 def test_what_was_not_received_is_sent_again_with_the_same_id_also_after_a_restart(

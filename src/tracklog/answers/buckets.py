@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from tracklog.answers.ranges import ABOUT, point
+from tracklog.answers.ranges import ABOUT, DAYS_AGO, point
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import BadQuery
 
@@ -74,13 +74,10 @@ def zone(name: str | None) -> tzinfo:
         ) from None
 
 
-_DAYS_AGO = {"today": 0, "yesterday": 1}
-
-
 def time_of(text: str, now: datetime) -> datetime:
     """A time as it was written; one without a zone is in that of `now`. A day is its beginning."""
-    if text in _DAYS_AGO:
-        text = (now.date() - timedelta(days=_DAYS_AGO[text])).isoformat()
+    if text in DAYS_AGO:
+        text = (now.date() - timedelta(days=DAYS_AGO[text])).isoformat()
     with suppress(ValueError):
         at = datetime.fromisoformat(text)
         text = (at if at.tzinfo else at.replace(tzinfo=now.tzinfo)).isoformat()

@@ -117,6 +117,11 @@ def try_(file: Path, home: Path, since: str, as_json: bool) -> None:
             _put(change, as_json)
     if not as_json:
         click.echo(f"{terminal.count(number, 'alert')} since {since}; nothing was sent")
+        if not number:
+            click.echo(
+                "  what arrived more than an hour late, as by an import, alerts nobody;"
+                " `tracklog serve --alerts FILE` evaluates the rules from now on"
+            )
 
 
 @command.command(

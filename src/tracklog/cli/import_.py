@@ -85,3 +85,7 @@ def _put_projects(home: Path, size: int) -> None:
         _table.put(rows[:PROJECTS], columns, "")
     if len(rows) > PROJECTS:
         click.echo(f"and {len(rows) - PROJECTS:,} more: `tracklog costs --by project`")
+    if rows:
+        click.echo(
+            "`tracklog costs --by day` shows what each day cost, `tracklog serve` shows all in a browser"
+        )

@@ -62,6 +62,11 @@ def command(run: str, home: Path, after: int, whole: bool, as_json: bool) -> Non
         terminal.put_json(replace(page, records=records))
 
 
+def _is_quiet(fact: "Mapping[str, Any]") -> bool:
+    """A fact that is a detail; an error is none, because it may be why the run stopped."""
+    return fact["fact"] in QUIET and fact.get("label") != "error"
+
+
 def _beginning_first(records: "list[StoryRecord]") -> "list[StoryRecord]":
     """The records of a page; the begin of the run comes first.
 
@@ -105,7 +110,7 @@ class _Printer:
             self._line(f"· {record.words}", dim=True)
         facts: Sequence[Mapping[str, Any]] = record.facts
         for fact in facts:
-            if self.whole or (fact["fact"] not in QUIET and not fact.get("again")):
+            if self.whole or not (_is_quiet(fact) or fact.get("again")):
                 if fact["fact"] == "Ended" and fact["what"] != "step" and record.at:
                     self.ends.append((record, fact))
                     continue

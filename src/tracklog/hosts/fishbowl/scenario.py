@@ -59,7 +59,7 @@ class BadScenario(TracklogError):
         what = "one fault" if count == 1 else f"{count} faults"
         super().__init__(
             f"the scenario has {what}:\n{text}",
-            "correct these faults and start it again; examples/fishbowl has scenarios that work",
+            "correct these faults and start it again; examples/fishbowl in the repository has scenarios",
         )
 
 

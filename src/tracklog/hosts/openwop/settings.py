@@ -178,7 +178,7 @@ class Settings:
         return gate is None or bool(getattr(self, gate))
 
 
-HINT = "docs/how-to/run-an-openwop-host.md has all settings, examples/openwop an example"
+HINT = "see docs/how-to/run-an-openwop-host.md and examples/openwop in the repository"
 _PLAIN = {
     each.name: each.type
     for each in fields(Settings)

@@ -57,7 +57,7 @@ class BadFlow(TracklogError):
         text = "\n".join(f"  {fault}" for fault in self.faults)
         super().__init__(
             f"the workflow has {'one fault' if count == 1 else f'{count} faults'}:\n{text}",
-            "correct these faults; examples/workflow has workflows that work",
+            "correct these faults; examples/workflow in the repository has workflows that work",
         )
 
 
