@@ -37,6 +37,7 @@ SHARED = "shared:"
 _STEPS = 20_000  # facts of a run that is folded again, held at once
 _STATES = 4 << 20  # bytes of JSON whose states stay in memory from one batch to the next
 _WALKED = 100_000  # events whose runs' walkers stay in memory
+_WALKER = 30  # events that take as much memory as a walker without events
 _LAST_ACTIVE = 16  # runs whose walkers stay in any case
 _DROPPED = 1 << 18  # runs of which it is remembered that their walker was dropped
 _INTERVAL = 2000  # events of a run between two stored past states
@@ -76,7 +77,7 @@ class Folding:
         self._size = 0
         self._walkers: dict[Run, Walker] = {}
         self._walked = 0
-        """The events that these walkers have read."""
+        """The size of these walkers, in events."""
         self._dropped: set[int] | None = None
         """Hashes of the runs that the index has and that have no walker in memory; None where any
         run may be one of them."""
@@ -204,7 +205,7 @@ class Folding:
         if walker is None:
             stored = self._dropped is None or hash(run) in self._dropped
             walker = self.recall(run, record.seq - 1)[0] if stored else Walker(self.dialects)
-            self._walked += walker.checked.count
+            self._walked += _size(walker)
         self._walkers[run] = walker
         self._walked += 1
         return walker
@@ -377,13 +378,13 @@ class Folding:
                 del self._states[name]
                 self._size -= self._sizes.pop(name, 0)
         if self._walked > _WALKED:
-            self._walked = sum(walker.checked.count for walker in self._walkers.values())
+            self._walked = sum(map(_size, self._walkers.values()))
             for run in list(self._walkers)[: max(0, len(self._walkers) - _LAST_ACTIVE)]:
                 if self._walked <= _WALKED // 2:
                     break
                 if run in active:
                     continue
-                self._walked -= self._walkers.pop(run).checked.count
+                self._walked -= _size(self._walkers.pop(run))
                 self._unsettled.pop(run, None)
                 self._note_dropped(run)
 
@@ -392,6 +393,11 @@ class Folding:
             self._dropped.add(hash(run))
             if len(self._dropped) > _DROPPED:
                 self._dropped = None
+
+
+def _size(walker: Walker) -> int:
+    """How much memory a walker takes, in events."""
+    return _WALKER + walker.checked.count
 
 
 def _row(amounts: Mapping[str, int]) -> bytes:
