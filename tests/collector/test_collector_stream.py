@@ -14,7 +14,8 @@ import pytest
 from support.collecting import Collector, Events, collector, start, tool
 from support.soaking import SOAK
 from support.waiting import eventually
-from tracklog.collector.stream import Hub, StreamFilter, Watcher
+from tracklog.collector.stream import Hub
+from tracklog.collector.watching import StreamFilter, Watcher
 from tracklog.home.home import Home
 from tracklog.web.limits import Limits
 

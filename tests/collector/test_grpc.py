@@ -4,6 +4,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import grpc
 import pytest
@@ -12,7 +13,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 
-from support.collecting import collector, lasting_port
+from support.collecting import collector, lasting_port, made_certificate
 from tracklog.formats.protobuf_fields import bytes_field
 
 TRACES = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
@@ -111,3 +112,17 @@ def test_without_the_extra_the_line_that_installs_it_is_printed(tmp_path):
     )  # fmt: skip
     assert ran.returncode == 2
     assert "pip install 'tracklog[grpc]'" in ran.stderr
+
+
+def test_a_collector_with_a_certificate_asks_for_tls_over_grpc_too(tmp_path):
+    certificate, key = made_certificate(tmp_path)
+    with serving(tmp_path / "home", "--tls-cert", certificate, "--tls-key", key) as server:
+        trusted = grpc.ssl_channel_credentials(Path(certificate).read_bytes())
+        with grpc.secure_channel(server.grpc, trusted) as channel:
+            answer = channel.unary_unary(TRACES)(
+                b"", metadata=BEARER, timeout=60, wait_for_ready=True
+            )
+            assert answer == b""
+        with grpc.insecure_channel(server.grpc) as channel, pytest.raises(grpc.RpcError) as raised:
+            channel.unary_unary(TRACES)(b"", metadata=BEARER, timeout=60)
+        assert raised.value.code() is grpc.StatusCode.UNAVAILABLE

@@ -242,3 +242,13 @@ def began(run: str, **more) -> bytes:
     origin = {"writer": "test", "fidelity": "observed"}
     body = {"id": os.urandom(8).hex(), "run": run, "fact": "Began", "what": "run"}
     return orjson.dumps({**body, **more, "origin": origin})
+
+
+def made_certificate(folder: Path) -> tuple[str, str]:
+    """A certificate for 127.0.0.1 that signs itself, and its key."""
+    key, certificate = str(folder / "key.pem"), str(folder / "cert.pem")
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    files = ["-nodes", "-days", "2", "-keyout", key, "-out", certificate]
+    subprocess.run([*make, *files, *subject], check=True, capture_output=True)
+    return certificate, key

@@ -214,7 +214,8 @@ def command(
         if alerts:
             collector.alert(alerts, url_of(bound))
         if grpc:
-            collector.grpc = GrpcServer(collector, host, grpc)
+            pair = server.tls_files(tls_cert, tls_key)
+            collector.grpc = GrpcServer(collector, host, grpc, pair)
         if mcp:
             collector.offer_mcp(operate=mcp == "operate")
         for name in hosts:
@@ -273,18 +274,14 @@ def long_enough(token: str | None, host: str) -> str | None:
 
 def _proxy(addresses: tuple[str, ...], header: str, role: str) -> "Proxy | None":
     """The proxy whose header names the user; None without its addresses."""
-    import ipaddress
+    from tracklog.web.guard import Proxy, address
 
-    from tracklog.web.guard import Proxy
-
-    for address in addresses:
-        try:
-            ipaddress.ip_address(address)
-        except ValueError:
+    for each in addresses:
+        if not address(each):
             raise TracklogError(
-                f"{address!r} is not an address", "for example --trust-proxy 127.0.0.1"
-            ) from None
-    known = frozenset(addresses)
+                f"{each!r} is not an address", "for example --trust-proxy 127.0.0.1"
+            )
+    known = frozenset(map(address, addresses))
     return Proxy(known, header.lower().encode(), role) if known else None
 
 

@@ -5,7 +5,7 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeGuard, TypeVar
 
@@ -117,6 +117,7 @@ class Collector:
             if isinstance(home.store, ShardedStore)
             else Hub(home, self.limits)
         )
+        self.hub.active = self.guard.active
         self.runner = QuestionRunner(home)
         self.imports = Imports()
         self.worker = IndexWorker(home)
@@ -220,6 +221,7 @@ class Collector:
             self.guard.check_origin(call.headers)
         if not route.free:
             peer = (call.scope.get("client") or ("",))[0]
+            call.check_again = partial(self.guard.check_token, call.headers, route.rights, peer)
             call.identity = self.guard.check_token(call.headers, route.rights, peer)
         if route.takes:
             self.guard.check_type(call.headers, route.takes)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from tracklog.collector.stream import StreamFilter, filter_of
+from tracklog.collector.watching import StreamFilter, filter_of
 from tracklog.journal import frame
 from tracklog.journal.frame import seq_of
 from tracklog.journal.sharding import ShardedStore, cursor_text, ends_of

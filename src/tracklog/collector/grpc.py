@@ -1,5 +1,6 @@
 """OTLP over gRPC: each call is answered as the same request over HTTP is, by the collector itself."""
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +32,16 @@ Export = Callable[[bytes, Any], Awaitable[bytes]]
 class GrpcServer:
     """Listens for exporters, from `start` to `stop`."""
 
-    def __init__(self, collector: "Collector", host: str, port: int) -> None:
+    def __init__(
+        self, collector: "Collector", host: str, port: int, tls: tuple[bytes, bytes] | None = None
+    ) -> None:
+        """Listens for TLS if it is given a private key and a certificate."""
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its own lines are no JSON as ours are
         try:
             import grpc  # type: ignore[import-untyped]  # noqa: F401, PLC0415  # an extra
         except ImportError as missing:
             raise MissingExtra("OpenTelemetry over gRPC", "grpc", missing) from missing
-        self._collector = collector
+        self._collector, self._tls = collector, tls
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._server: Any = None  # grpcio has no types
 
@@ -61,7 +66,10 @@ class GrpcServer:
         self._server = aio.server(options=options)
         self._server.add_generic_rpc_handlers((Handler(),))
         try:
-            self._server.add_insecure_port(self.address)
+            if self._tls is None:
+                self._server.add_insecure_port(self.address)
+            else:
+                self._server.add_secure_port(self.address, grpc.ssl_server_credentials([self._tls]))
         except RuntimeError as error:
             raise TracklogError(
                 f"gRPC cannot listen at {self.address}",

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from tracklog import Log, hosts
 from tracklog.model.errors import NoSuchRun, NotAppended, TracklogError, UnknownName
 from tracklog.web import bodies
+from tracklog.web.guard import name_of
 from tracklog.web.trouble import Trouble, json_response
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ async def stop(collector: "Collector", call: "RoutedRequest") -> Response:
     """Record the request to end a run."""
     host, body = hosts.host(call.names["host"]), await _body(collector, call)
     _accept(body, "by")
-    by = _text(body, "by") or "operator"
+    by = name_of(call.identity, _text(body, "by"))
     end = host.end
     if end is None:
         raise Trouble(409, f"{host.name} ends no runs", "end its process instead")

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from tracklog.collector import operator
 from tracklog.model.errors import NoSuchQuestion
 from tracklog.web import bodies
-from tracklog.web.guard import LOCAL, MASTER
+from tracklog.web.guard import name_of
 from tracklog.web.trouble import Trouble, json_response
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ async def answer(collector: "Collector", call: "RoutedRequest") -> Response:
     """Record an answer, once."""
     body = await _body(collector, call)
     home, run, question = collector.home, call.query["run"], call.names["question"]
-    usual = "operator" if call.identity in (LOCAL, MASTER) else call.identity.name
-    by = call.identity.name if call.identity.is_person else body.get("by", usual)
-    if not isinstance(by, str) or not 0 < len(by) <= 256:
+    typed = body.get("by")
+    if typed is not None and not (isinstance(typed, str) and 0 < len(typed) <= 256):
         raise Trouble(400, "/by is not a name", "a string of 1 to 256 characters")
+    by = name_of(call.identity, typed)
     if "answer" not in body:
         raise Trouble(400, "/answer is missing", _WANTED)
     row, answer = await collector.runner.run(
@@ -50,6 +50,7 @@ async def wait(collector: "Collector", call: "RoutedRequest") -> Response:
     with collector.hub.news_of(*names) as news:
         while True:
             news.clear()
+            call.check_again()
             try:
                 answer = await collector.runner.run(lambda: _answer_of(home, question, run))
             except NoSuchQuestion:

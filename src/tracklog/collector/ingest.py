@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from tracklog.collector import alerts, settings
 from tracklog.collector.committing import Late
 from tracklog.collector.metrics import WORD
+from tracklog.dialects import tracklog as native
 from tracklog.dialects.recognition import Hints
+from tracklog.model.fact import Answered, Marked
 from tracklog.model.lines import BOM
-from tracklog.web import bodies
+from tracklog.web import bodies, token_changes
 from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from tracklog.dialects import Dialect
     from tracklog.intake.intake import Checked
     from tracklog.intake.verdicts import Verdict, Verdicts
-    from tracklog.model.event import Problem
+    from tracklog.model.event import Passed, Problem
     from tracklog.web.bodies import Held
     from tracklog.web.limits import Limits
     from tracklog.web.routing import RoutedRequest
@@ -40,6 +43,9 @@ TYPES = frozenset(
 
 BY_ADDRESS = "POST to /api/events/{}"
 """How a sender names the dialect of its lines."""
+
+OWN_RUNS = frozenset(run for _, run in (alerts.RUN, settings.RUN, token_changes.RUN))
+"""Where the collector records what was done to itself."""
 
 _LINE = 256  # bytes that a line takes in addition to its own, while it is checked
 RATE = 1 << 20
@@ -73,8 +79,8 @@ async def ingest(collector: "Collector", call: "RoutedRequest") -> None:
         else:
             check = partial(intake.check, lines, dialect, batch=key)
             checked = await loop.run_in_executor(collector.pool, check)
-        if call.identity.run_prefix is not None:
-            _check_runs(call.identity, checked)
+        if "operate" not in call.identity.rights:
+            _check_writes(call.identity, checked)
         if collector.inline and small:
             verdicts = intake.commit_one(checked)
         else:
@@ -98,16 +104,35 @@ async def ingest(collector: "Collector", call: "RoutedRequest") -> None:
     await _send(call.send, result)
 
 
-def _check_runs(identity: "Identity", checked: "Checked") -> None:
-    """Refuse all lines if one is of a run that the token is not for."""
-    other = next((each.run for each in checked.events if not identity.may_see(each.run)), None)
-    if other is not None:
-        raise Trouble(
-            403,
-            f"{identity.name!r} may only write to runs that begin with {identity.run_prefix!r}, and "
-            f"a line is of {other[:100]!r}",
-            "nothing was stored",
-        )
+def _check_writes(identity: "Identity", checked: "Checked") -> None:
+    """Refuse all lines if one is of a run that the token is not for, or is an act of an operator."""
+    for each in checked.events:
+        if not identity.may_see(each.run):
+            raise Trouble(
+                403,
+                f"{identity.name!r} may only write to runs that begin with {identity.run_prefix!r}, "
+                f"and a line is of {each.run[:100]!r}",
+                "nothing was stored",
+            )
+        if each.dialect == native.dialect.name and _is_act(each):
+            raise Trouble(
+                403,
+                f"{identity.name!r} may only write: a line of {each.run[:100]!r} is an act of an "
+                f"operator ({each.kind})",
+                "nothing was stored; answer, mark and stop runs with a token that may operate",
+            )
+
+
+def _is_act(passed: "Passed") -> bool:
+    """Whether a native line is what operators and the collector write: an answer that names who gave
+    it, a mark, anything about a run of another family, such as a request to stop it, and changes of
+    tokens, settings and alerts.
+    """
+    if passed.family != native.dialect.family or passed.run in OWN_RUNS:
+        return True
+    if passed.kind == Answered.__name__:
+        return orjson.loads(passed.line).get("by") is not None
+    return passed.kind == Marked.__name__
 
 
 def _give_back(held: "Held", size: int) -> None:

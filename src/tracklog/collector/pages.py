@@ -15,7 +15,8 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 import tracklog
 from tracklog.web import bodies
-from tracklog.web.guard import COOKIE, login_cookie
+from tracklog.web.guard import COOKIE
+from tracklog.web.tokens import cookie_of
 from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -115,9 +116,7 @@ async def login(collector: "Collector", call: "RoutedRequest") -> Response:
         return _asked("<p>That is not the token.</p>")
     response = RedirectResponse("/", 303)
     secure = call.scope.get("scheme") == "https"
-    response.set_cookie(
-        COOKIE, login_cookie(token), httponly=True, samesite="strict", secure=secure
-    )
+    response.set_cookie(COOKIE, cookie_of(token), httponly=True, samesite="strict", secure=secure)
     return response
 
 

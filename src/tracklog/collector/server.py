@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -297,6 +298,13 @@ def tls_of(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
             f"the certificate cannot be used: {error}", "give a certificate and its key, as PEM"
         ) from error
     return context
+
+
+def tls_files(certificate: str | None, key: str | None) -> tuple[bytes, bytes] | None:
+    """The key and the certificate, for gRPC; None without a certificate."""
+    if certificate is None:
+        return None
+    return Path(key or certificate).read_bytes(), Path(certificate).read_bytes()
 
 
 def serve(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from tracklog.collector.stream import _BLOCK, ALL, Hub, StreamFilter, Watcher
+from tracklog.collector.stream import _BLOCK, Hub
+from tracklog.collector.watching import ALL, StreamFilter, Watcher
 from tracklog.journal import frame
 from tracklog.journal.sharding import Ends, ShardedStore, cursor_text, ends_of
 from tracklog.web.trouble import Trouble

@@ -10,18 +10,18 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import orjson
 from starlette.responses import Response
 
 from tracklog.collector.exchange import here, options_of
 from tracklog.collector.protocol import EXTENSION, HttpConnection
+from tracklog.collector.watching import ALL, StreamFilter, Watcher, chunk, filter_of
 from tracklog.formats import registry
 from tracklog.formats.live import Live, live_of
 from tracklog.journal import frame
-from tracklog.journal.frame import Record, Run, seq_of
-from tracklog.model.errors import NoSuchRun
+from tracklog.journal.frame import Run, seq_of
 from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _POLL = 0.025  # seconds between two checks for records of another process
 _BLOCK = 1000  # records that are encoded together
-_FULL = 256 << 10  # unread bytes of a watcher from which it is left out
 _FEW = 20  # watchers that can be served at once, whatever else goes on
 _REST = (
     # the longest pause of the hub after serving more, in seconds, so that others get their turn
@@ -46,92 +45,6 @@ _HEADERS = [
 ]
 
 
-class StreamFilter(NamedTuple):
-    """The filter of a watcher; all records by default."""
-
-    run: Run | None = None
-    """The run; a family of "" matches any."""
-    dialect: str | None = None
-    kind: str | None = None
-
-    def matches(self, record: Record, home: "Home") -> bool:
-        if self.run is not None and (
-            self.run[1] != record.run or self.run[0] not in ("", record.family)
-        ):
-            return False
-        if self.dialect is not None and self.dialect != record.dialect:
-            return False
-        if self.kind is None:
-            return True
-        event = home.event(record)
-        return event is not None and event.kind == self.kind
-
-
-ALL = StreamFilter()
-
-
-def filter_of(home: "Home", run: str | None, dialect: str | None, kind: str | None) -> StreamFilter:
-    """The filter from the query; a run may be named before it begins."""
-    if dialect is not None and dialect not in home.dialects:
-        known = ", ".join(sorted(home.dialects))
-        raise Trouble(404, f"there is no dialect {dialect!r}", f"the dialects are: {known}")
-    if run is None:
-        return StreamFilter(None, dialect, kind)
-    try:
-        return StreamFilter(home.run(run), dialect, kind)
-    except NoSuchRun:
-        families = {each.family for each in home.dialects.values()}
-        family, colon, name = run.partition(":")
-        key = (family, name) if colon and family in families else ("", run)
-        return StreamFilter(key, dialect, kind)
-
-
-class Watcher:
-    """A watcher, and the number up to which it has every record."""
-
-    __slots__ = ("connection", "cursor", "gone", "left", "wanted", "write")
-
-    cursor: Any
-    """A number; of a record with several shards one for each."""
-
-    def __init__(self, connection: HttpConnection, wanted: StreamFilter, cursor: Any) -> None:
-        self.connection, self.wanted, self.cursor = connection, wanted, cursor
-        self.write: Callable[[bytes], None] = connection.transport.write
-        self.left = asyncio.Event()
-        self.gone = False
-        connection.on_lost = self._lost
-        try:
-            connection.transport.set_write_buffer_limits(_FULL)
-        except RuntimeError:  # it left before anything was sent
-            self._lost()
-
-    def _lost(self) -> None:
-        self.gone = True
-        self.left.set()
-
-    def send(self, content: bytes) -> None:
-        if content and not self.gone:
-            self.hand(chunk(content))
-
-    def hand(self, shared: bytes) -> None:
-        """Write bytes to the connection; the client may already be gone."""
-        try:
-            self.write(shared)
-        except RuntimeError:  # the transport is closed, without a notification
-            self._lost()
-
-    async def drain(self, seconds: float) -> None:
-        """Wait until there is room again; a client that does not read is closed, and can resume."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self.connection.flow.drain()
-        except TimeoutError:
-            self.connection.transport.abort()
-            while not self.gone:
-                await self.left.wait()
-                self.left.clear()
-
-
 class Hub:
     """Hands on new records, as long as there are watchers."""
 
@@ -143,6 +56,9 @@ class Hub:
         self.closed = 0
         """Watchers that were closed because they did not read."""
         self.stopping = False
+        self.active: Callable[[], tuple[str, ...]] = tuple
+        """Which tokens can be used."""
+        self._active: tuple[str, ...] = ()
         self._abreast: dict[StreamFilter, dict[Watcher, None]] = {}
         self._runs: dict[str, set[asyncio.Event]] = {}
         self._last = 0
@@ -185,13 +101,14 @@ class Hub:
         """Send everything after the watcher's cursor, and new records, until one side leaves."""
         self.watching += 1
         try:
-            while not (watcher.gone or self.stopping):
+            while not (watcher.gone or self.stopping) and watcher.check():
+                self._check_watchers()
                 if not self._join(watcher):
                     await self._replay(watcher)
                     continue
                 await watcher.left.wait()
                 watcher.left.clear()
-                if not watcher.gone and not self.stopping:
+                if not (watcher.gone or watcher.refused or self.stopping):
                     await watcher.drain(self.limits.stalled_seconds)
                     self.closed += watcher.gone
         finally:
@@ -205,7 +122,7 @@ class Hub:
         self.watching += 1
         try:
             with self.news_of(live.run[1]) as watcher.left:
-                while not (watcher.gone or self.stopping or live.over):
+                while not (watcher.gone or self.stopping or live.over) and watcher.check():
                     watcher.left.clear()
                     async with self._turn:
                         content = await asyncio.to_thread(live.read_on)
@@ -317,6 +234,7 @@ class Hub:
         beat = time.monotonic()
         while (self._abreast or self._runs) and not self.stopping:
             began = time.monotonic()
+            self._check_watchers()
             moved = self._deliver() if self._abreast else False
             moved = self._spread_news() or moved
             if moved:
@@ -331,6 +249,20 @@ class Hub:
             if began - beat >= self.limits.heartbeat_seconds:
                 beat = began
                 self._share(ALL, self.heartbeat(self.cursor), everyone=True)
+
+    def _check_watchers(self) -> None:
+        """Before anything is sent on: end the streams of tokens that were revoked or have expired."""
+        active = self.active()
+        if active == self._active:
+            return
+        self._active = active
+        for watcher in [each for group in self._abreast.values() for each in group]:
+            if not watcher.check():
+                self._leave(watcher)
+                watcher.left.set()
+        for events in self._runs.values():
+            for event in events:
+                event.set()
 
     def _deliver(self) -> bool:
         """Read the next block and hand it to all watchers that are up to date; False at the end."""
@@ -407,11 +339,6 @@ class Hub:
         return b"".join(parts)
 
 
-def chunk(content: bytes) -> bytes:
-    """Bytes as a chunk of an HTTP body of unknown length."""
-    return b"%x\r\n%b\r\n" % (len(content), content)
-
-
 def comment(last: int) -> bytes:
     """The same as a comment, for formats without an event for it."""
     return b": heartbeat, the journal ends at %d\n\n" % last
@@ -457,6 +384,7 @@ async def _send(
 ) -> None:
     await call.send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
     await asyncio.sleep(0)  # the head goes first: the stream is written past the server
+    watcher.check_again = call.check_again
     if call.scope["method"] != "HEAD":
         watcher.send(b"retry: 1000\n\n" + begin)
         await serve(watcher)

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
+from functools import lru_cache
 
 from tracklog.web.tokens import ROLES, Identity, Right, Tokens, cookie_of
 from tracklog.web.trouble import Trouble
@@ -30,6 +30,16 @@ SHORTEST = 16
 _MINUTE = 60.0
 _FAILURES_EACH, _FAILURES_ALL = 10, 100
 """Wrong tokens in a minute, from one address and from all."""
+
+
+@lru_cache(1024)
+def address(text: str) -> str:
+    """An address in one spelling; one of IPv4 that a socket of IPv6 reports is one of IPv4."""
+    try:
+        read = ipaddress.ip_address(text)
+    except ValueError:
+        return ""
+    return str(getattr(read, "ipv4_mapped", None) or read)
 
 
 def is_loopback(host: str) -> bool:
@@ -54,7 +64,7 @@ class Guard:
         proxy: "Proxy | None" = None,
     ) -> None:
         self.token, self._tokens, self._proxy = token, tokens, proxy
-        self._token = None if token is None else _digest(token)
+        self._cookie = None if token is None else cookie_of(token)
         self._hosts = {"localhost", socket.gethostname().lower(), *map(_name, hosts)}
         self._known: set[bytes] = set()
         self.logins = Throttle()
@@ -133,32 +143,37 @@ class Guard:
         if self._proxy is not None and (user := self._proxy.user(headers, peer)) is not None:
             return user
         tokens = self._tokens
-        if self._token is None and self._proxy is None and not (tokens and tokens.all()):
+        if self._cookie is None and self._proxy is None and not (tokens and tokens.all()):
             return LOCAL
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() == b"bearer":
-            found = self._owner(_digest(given.strip().decode("latin-1")))
+            found = self._owner(cookie_of(given.strip().decode("latin-1")))
             if found is not None:
                 return found
-        cookie = _cookie(headers)
-        if self._token is not None and hmac.compare_digest(cookie, cookie_of(self._token)):
-            return MASTER
-        return tokens.of_cookie(cookie) if tokens is not None else None
+        return self._owner(_cookie(headers))
 
-    def _owner(self, digest: bytes) -> Identity | None:
-        if self._token is not None and hmac.compare_digest(digest, self._token):
+    def _owner(self, cookie: str) -> Identity | None:
+        if self._cookie is not None and hmac.compare_digest(cookie, self._cookie):
             return MASTER
-        return self._tokens.identity(digest) if self._tokens is not None else None
+        return self._tokens.identity(cookie) if self._tokens is not None else None
+
+    def active(self) -> tuple[str, ...]:
+        """Which tokens can be used: when this changes, who reads a stream is asked for again."""
+        return self._tokens.active() if self._tokens is not None else ()
 
     def knows(self, token: str) -> bool:
         """Whether a text is a token that may read."""
-        owner = self._owner(_digest(token))
+        owner = self._owner(cookie_of(token))
         return owner is not None and "read" in owner.rights
 
 
-def login_cookie(token: str) -> str:
-    """The cookie that a browser gets for a token."""
-    return cookie_of(_digest(token))
+def name_of(identity: Identity, typed: str | None) -> str:
+    """The name under which an act is recorded: a typed one does not hide whose token it was."""
+    if identity is LOCAL or identity is MASTER:
+        return typed or "operator"
+    if identity.is_person or typed in (None, identity.name):
+        return identity.name
+    return f"{typed} ({identity.name})"
 
 
 @dataclass(frozen=True)
@@ -173,16 +188,12 @@ class Proxy:
         """The user that the proxy names."""
         name = headers.get(self.header, b"").decode("utf-8", "replace").strip()
         if (
-            peer not in self.addresses
+            address(peer) not in self.addresses
             or not 0 < len(name) <= _LONGEST_NAME
             or not name.isprintable()
         ):
             return None
         return Identity(name, ROLES[self.role], is_person=True)
-
-
-def _digest(token: str) -> bytes:
-    return sha256(token.encode()).digest()
 
 
 def _cookie(headers: Headers) -> str:

@@ -72,6 +72,8 @@ class RoutedRequest:
     """The values in the path, by the names in the route's braces."""
     identity: Identity = LOCAL
     """Who asks."""
+    check_again: Callable[[], object] = bool
+    """Raises an error if who asks may not do so any more."""
     query: dict[str, Any] = field(default_factory=dict)
     """The values in the query, every parameter of the route with its default."""
 

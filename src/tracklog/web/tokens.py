@@ -39,7 +39,7 @@ class Token:
     name: str
     role: str
     hash: str
-    """SHA-256 of the token."""
+    """SHA-256 of the token's cookie, so that who reads the file gets neither of the two."""
     created: str
     expires: str | None = None
     revoked: str | None = None
@@ -95,13 +95,18 @@ class Tokens:
             self._seen = seen
         return self._tokens
 
-    def identity(self, digest: bytes) -> Identity | None:
-        """Who has the token with this SHA-256, if it can be used."""
-        return self._match(digest.hex(), lambda token: token.hash)
+    def identity(self, cookie: str) -> Identity | None:
+        """Who has the token with this cookie, if it can be used."""
+        now, hash = stamp(self._clock()), _hash(cookie)
+        for token in self.all():
+            if hmac.compare_digest(token.hash, hash) and token.state(now) == "active":
+                return Identity(token.name, ROLES[token.role], token.run_prefix)
+        return None
 
-    def of_cookie(self, cookie: str) -> Identity | None:
-        """Who has the token for which a browser got this cookie."""
-        return self._match(cookie, lambda token: cookie_of(bytes.fromhex(token.hash)))
+    def active(self) -> tuple[str, ...]:
+        """The ids of the tokens that can be used."""
+        now = stamp(self._clock())
+        return tuple(token.id for token in self.all() if token.state(now) == "active")
 
     def create(
         self, name: str, role: str, *, seconds: float | None = None, run_prefix: str | None = None
@@ -118,7 +123,7 @@ class Tokens:
             id=secrets.token_hex(4),
             name=name,
             role=role,
-            hash=sha256(text.encode()).hexdigest(),
+            hash=_hash(cookie_of(text)),
             created=stamp(now),
             expires=None if seconds is None else stamp(now + seconds),
             run_prefix=run_prefix,
@@ -136,19 +141,16 @@ class Tokens:
         self._write(tuple(ended if token is found else token for token in tokens))
         return ended
 
-    def _match(self, value: str, of: Callable[[Token], str]) -> Identity | None:
-        now = stamp(self._clock())
-        for token in self.all():
-            if hmac.compare_digest(of(token), value) and token.state(now) == "active":
-                return Identity(token.name, ROLES[token.role], token.run_prefix)
-        return None
-
     def _write(self, tokens: tuple[Token, ...]) -> None:
         make_folders(Disk(), self._path.parent)
         rows = [asdict(token) for token in tokens]
         write_file(Disk(), self._path, orjson.dumps(rows, option=orjson.OPT_INDENT_2) + b"\n")
 
 
-def cookie_of(digest: bytes) -> str:
-    """The cookie that a browser sends instead of a token, from the SHA-256 of the token."""
-    return sha256(b"tracklog cookie " + digest).hexdigest()
+def cookie_of(token: str) -> str:
+    """The cookie that a browser sends instead of a token."""
+    return sha256(b"tracklog cookie " + token.encode()).hexdigest()
+
+
+def _hash(cookie: str) -> str:
+    return sha256(cookie.encode()).hexdigest()
