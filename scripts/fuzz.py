@@ -8,12 +8,11 @@ Exit code 1 if anything failed.
 """
 
 import argparse
-import asyncio
 import contextlib
-import io
 import random
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -23,12 +22,10 @@ from types import CodeType, FrameType
 from typing import Any
 
 import tracklog
-from fuzz_sources import SOURCES
-from tracklog.collector.app import Collector
-from tracklog.collector.routes import ROUTES
+from fuzz_requests import grpc, http, http_seeds, mcp, mcp_seeds, wire, wire_seeds
+from fuzz_sources import SOURCES, otlp_seeds
 from tracklog.dialects.checking import checker_for
 from tracklog.home import registry
-from tracklog.home.home import Home
 from tracklog.journal import merkle
 from tracklog.journal.checkpoints.checkpoint import Checkpoint
 from tracklog.journal.checkpoints.notes import Signer, Verifier, read_note
@@ -107,49 +104,7 @@ def witness(stack: contextlib.ExitStack) -> Target:
     return ask
 
 
-def http(stack: contextlib.ExitStack) -> Target:
-    """Requests to a collector: any route, any body."""
-    loop = stack.enter_context(asyncio.Runner())
-    collector = Collector(Home("memory:"))
-    stack.callback(collector.close)
-    routes = [route for route in ROUTES if not route.waits]
-
-    async def ask(data: bytes) -> None:
-        route = routes[data[0] % len(routes)] if data else routes[0]
-        names, _, body = data[1:].partition(b"\n")
-        path = route.path.replace("{", "").replace("}", names.hex()[:4])
-        query = names[:200] if len(names) % 2 else b""
-        kind = min(route.takes, default=b"text/plain")
-        headers = [(b"host", b"localhost"), (b"content-type", kind)]
-        if route.takes:
-            headers.append((b"content-length", b"%d" % len(body)))
-        scope = {"type": "http", "method": route.method, "path": path, "raw_path": path.encode()}
-        scope |= {"query_string": query, "headers": headers, "client": ("127.0.0.1", 1)}
-        scope |= {"scheme": "http", "server": ("127.0.0.1", 80), "http_version": "1.1"}
-        messages = [{"type": "http.request", "body": body, "more_body": False}]
-        statuses: list[int] = []
-
-        async def receive() -> Any:
-            return messages.pop() if messages else {"type": "http.disconnect"}
-
-        async def send(message: Any) -> None:
-            statuses.append(message.get("status", 0))
-
-        await asyncio.wait_for(collector(scope, receive, send), 60)
-        if 500 in statuses:
-            raise AssertionError(f"{route.method} {path} answered 500")
-
-    def run(data: bytes) -> None:
-        with contextlib.redirect_stderr(io.StringIO()) as log:
-            try:
-                loop.run(ask(data))
-            except AssertionError as error:
-                raise AssertionError(f"{error}: {log.getvalue()[-2000:]}") from None
-
-    return run
-
-
-TARGETS = {each.__name__: each for each in (lines, frames, notes, witness, http)}
+TARGETS = {each.__name__: each for each in (lines, frames, notes, witness, http, wire, mcp, grpc)}
 TARGETS |= {name: target for name, (target, _) in SOURCES.items()}
 
 
@@ -170,18 +125,11 @@ def seeds(target: str) -> list[bytes]:
         head = b'{"seq":1,"received":"2026-05-05T09:00:00.000Z","dialect":"awf","run":"r","event":'
         return [head + line + b"}" for line in samples[:50]] + [merkle.opened(0, bytes(32))[:-1]]
     if target == "http":
-        bodies = [
-            *samples[:60],
-            b'{"resourceSpans":[]}',
-            b'{"run":"kahn:a","tag":"x"}',
-            b"token=a",
-            b"",
-        ]
-        return [
-            bytes([at]) + b"run=a&limit=1\n" + body
-            for at in range(len(ROUTES))
-            for body in bodies[at::9]
-        ]
+        return http_seeds(samples)
+    if target in ("wire", "mcp"):
+        return wire_seeds() if target == "wire" else mcp_seeds()
+    if target == "grpc":
+        return otlp_seeds()
     return samples
 
 
@@ -208,21 +156,36 @@ def mutated(data: bytes, corpus: list[bytes], chance: random.Random) -> bytes:
     return bytes(text[:LONGEST])
 
 
-@contextlib.contextmanager
-def traced(seen: set[tuple[CodeType, int]]) -> Iterator[None]:
-    """Collect the lines of ours that run."""
+class Coverage:
+    """Collects the lines of ours that run, in every thread that begins after it was made."""
 
-    def trace(frame: FrameType, event: str, _value: Any) -> Any:
+    def __init__(self) -> None:
+        self.seen: set[tuple[CodeType, int]] | None = None
+        threading.settrace(self._trace)
+
+    def _trace(self, frame: FrameType, event: str, _value: Any) -> Any:
+        seen = self.seen
+        if seen is None:
+            return None
         if event == "call":
-            return trace if frame.f_code.co_filename.startswith(SOURCE) else None
+            return self._trace if frame.f_code.co_filename.startswith(SOURCE) else None
         seen.add((frame.f_code, frame.f_lineno))
-        return trace
+        return self._trace
 
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(None)
+    @contextlib.contextmanager
+    def traced(self, seen: set[tuple[CodeType, int]]) -> Iterator[None]:
+        """Collect what runs now."""
+        self.seen = seen
+        sys.settrace(self._trace)
+        try:
+            yield
+        finally:
+            sys.settrace(None)
+            self.seen = None
+
+    def close(self) -> None:
+        """Let threads that begin later be."""
+        threading.settrace(None)  # type: ignore[arg-type]  # the default, as documented
 
 
 def fuzz(
@@ -236,6 +199,7 @@ def fuzz(
         corpus += [path.read_bytes() for path in sorted((folder / target).glob("*.input"))]
     begun = len(corpus)
     with contextlib.ExitStack() as stack:
+        coverage = stack.enter_context(contextlib.closing(Coverage()))
         run = TARGETS[target](stack)
         for number in range(inputs):
             data = (
@@ -244,7 +208,8 @@ def fuzz(
             seen: set[tuple[CodeType, int]] = set()
             kind = ""
             try:
-                with traced(seen) if number % traced_every == 0 else contextlib.nullcontext():
+                every = number % traced_every == 0
+                with coverage.traced(seen) if every else contextlib.nullcontext():
                     run(data)
             except Exception as error:  # noqa: BLE001  # this is what is looked for
                 failures, kind = failures + 1, ".failure"
