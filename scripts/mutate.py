@@ -57,7 +57,10 @@ TESTS: list[tuple[str, tuple[str, ...]]] = [
     ("intake/identities.py", ("intake", "related importing cli_journal", "collector otlp")),
     ("intake/resuming.py", ("intake", "cli_journal", "crash_law")),
     ("intake/*", ("intake", "secrets related cli_journal", "crash_law collector importing")),
-    ("folds/*", ("folds", "related answers runs questions top", "index exporters story why")),
+    (
+        "folds/*",
+        ("folds", "run_cost related answers runs questions top sums", "index exporters story why"),
+    ),
     ("hosts/fishbowl/*", ("host_fishbowl", "host_control tape host_fishbowl_models")),
     ("hosts/workflow/*", ("host_workflow", "host_control tape host_workflow_models")),
     ("hosts/openwop/*", ("host_openwop", "host_openwop_agents", "host_openwop_models tape")),

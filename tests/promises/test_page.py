@@ -32,7 +32,7 @@ def claims() -> list[tuple[str, str]]:
     """The beginnings of sentences that tests of this folder claim to prove, and which test it is."""
     found = []
     for path in sorted(Path(__file__).parent.glob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_bytes())):
+        for node in ast.parse(path.read_bytes()).body:  # what stands elsewhere may never be run
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 for mark in node.decorator_list:
                     if isinstance(mark, ast.Call) and ast.unparse(mark.func).endswith(".promise"):

@@ -1,11 +1,16 @@
 """What differs if the record is in PostgreSQL, with a server that is killed and one that is away."""
 
+import signal
+import subprocess
+
 import orjson
+import psycopg
 import pytest
 
-from promises.command import NDJSON, Serving, run
+from promises.command import NDJSON, TRACKLOG, Serving, environment, run
 from support import servers
-from support.collecting import start, tool
+from support.collecting import ends, start, tool
+from support.waiting import eventually
 
 
 @pytest.fixture
@@ -51,6 +56,57 @@ def test_acknowledged_lines_survive_a_kill_of_the_database_and_no_other_is_ackno
         answer = server.http.post("/api/events", content=tool("r", step=98), headers=NDJSON)
         assert answer.json()["accepted"] == 1
     assert run("verify", "--store", url).returncode == 0
+
+
+LINES = [start("r"), tool("r", step=1), ends("r"), tool("r", step=2)]
+
+
+def acknowledged(url: str, durability: str) -> None:
+    """Records the lines one by one, each when the one before has its number; then it is killed."""
+    words = ["record", "--json", "--store", url, "--durability", durability]
+    with subprocess.Popen(
+        [TRACKLOG, *words, "--dialect", "kahn-agent"],
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        for number, line in enumerate(LINES, 1):
+            process.stdin.write(line + b"\n")
+            process.stdin.flush()
+            assert orjson.loads(process.stdout.readline())["seq"] == number
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.promise("`sync` (a journal's default) |", "`lifecycle` (a Recorder's default) |")
+def test_what_survives_a_kill_of_the_database_at_once(database):
+    """It writes to its disk only for whoever waits for that: its own writer sleeps meanwhile."""
+    database.stop()
+    database.settings |= {"wal_writer_delay": "10s", "checkpoint_timeout": "1h"}
+    database.start()
+    for word, survive in (("sync", 4), ("lifecycle", 3)):
+        url = f"{database.url}?tenant={word}"
+        acknowledged(url, word)
+        database.kill()
+        database.start()
+        left = lines_of(url, "r")
+        assert left == LINES[: len(left)]
+        assert len(left) >= survive, word
+
+
+@pytest.mark.promise("`interval` |", "`os` |", "`lifecycle` (a Recorder's default) |")
+def test_every_durability_survives_a_kill_of_the_command_and_a_later_one_of_the_database(database):
+    urls = {word: f"{database.url}?tenant={word}" for word in ("lifecycle", "interval", "os")}
+    for word, url in urls.items():
+        acknowledged(url, word)
+        assert lines_of(url, "r") == LINES, "after a kill of the command"
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        flushed = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()"
+        assert eventually(lambda: connection.execute(flushed).fetchone()[0]), "in the background"
+    database.kill()
+    database.start()
+    for url in urls.values():
+        assert lines_of(url, "r") == LINES, "after a kill of the database"
 
 
 @pytest.mark.promise("The promises above hold for a record in PostgreSQL")

@@ -95,11 +95,13 @@ class Pair:
         return [line.answer() for line in self.lines]
 
     def replace(self, place: int) -> None:
-        """Starts another collector where one was killed."""
-        self.lines[place].close()
+        """Starts another collector where one was killed; that may take longer than an idle
+        connection to the other one is held."""
+        for line in self.lines:
+            line.close()
         self.servers[place].stop()
         self.servers[place] = Serving(self.home)
-        self.lines[place] = Line(self.servers[place])
+        self.lines = [Line(server) for server in self.servers]
 
     def stop(self) -> None:
         for line, server in zip(self.lines, self.servers, strict=True):
