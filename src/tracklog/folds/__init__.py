@@ -91,7 +91,10 @@ def summed(every: Iterable[Sums]) -> dict[str, dict[str, int]]:
     rows: dict[str, dict[str, int]] = {}
     for sums in every:
         for key, amounts in sums.items():
-            row = rows.setdefault(key, {})
+            row = rows.get(key)
+            if row is None:
+                rows[key] = dict(amounts)
+                continue
             for name, amount in amounts.items():
                 row[name] = row.get(name, 0) + amount
     return {key: counts for key, row in rows.items() if (counts := _nonzero(row))}

@@ -124,7 +124,8 @@ def in_pieces(spans: Sequence[tuple[int, int]]) -> dict[int, list[tuple[int, tup
 def changed_cells(before: Cells, after: Cells) -> Iterator[tuple[Cell, list[int]]]:
     """What has to be added to get from one to the other."""
     if before.names != after.names:
-        yield from changed_cells(before, Cells(before.names))
+        if before.amounts:
+            yield from changed_cells(before, Cells(before.names))
         before = Cells(after.names)
     for key, amounts in after.amounts.items():
         known = before.amounts.get(key)

@@ -315,23 +315,23 @@ class Folding:
         added: dict[str, list[Sums]] = {}
         for name, before in batch.before.items():
             fold, state = self.folds[name[0]], self._states.get(name)
-            added.setdefault(fold.name, []).append(less(before))
-            if state is not None and fold.sums is not None:
-                added[fold.name].append(fold.sums(name[1], state))
+            after: Sums = {} if state is None or fold.sums is None else fold.sums(name[1], state)
+            if after != before:
+                added.setdefault(fold.name, []).extend((less(before), after))
         for fold_name, sums in added.items():
-            table = SUMS + fold_name
-            changed = summed(sums)
+            fold, table, changed = self.folds[fold_name], SUMS + fold_name, summed(sums)
             known = self.index.load((table, key) for key in changed)
-            before = {key: orjson.loads(row) for (_, key), row in known.items()}
-            after = summed([before, changed])
+            rows = {key: orjson.loads(row) for (_, key), row in known.items()}
+            merged = summed([rows, {key: changed[key] for key in rows}])
             for key in sorted(changed):
-                row = after.get(key, {})
-                yield (table, key, 0, _row(row) if row else b"")
-                rank = self.folds[fold_name].ranked
-                if rank and (rank in row or rank in before.get(key, ())):
-                    yield (RANKED + fold_name, key, row.get(rank, 0), _row(row) if row else b"")
-                if self.folds[fold_name].shared and max(len(row), len(before.get(key, ()))) > 1:
-                    yield (SHARED + fold_name, key, 0, _row(row) if len(row) > 1 else b"")
+                old = rows.get(key)
+                row = changed[key] if old is None else merged.get(key, {})
+                json = _row(row) if row else b""
+                yield (table, key, 0, json)
+                if (rank := fold.ranked) and (rank in row or (old and rank in old)):
+                    yield (RANKED + fold_name, key, row.get(rank, 0), json)
+                if fold.shared and (len(row) > 1 or (old and len(old) > 1)):
+                    yield (SHARED + fold_name, key, 0, json if len(row) > 1 else b"")
 
     def _cells(self, batch: Batch) -> list[tuple[Cell, Sequence[int]]]:
         """What the states of this batch add to what happened in each minute."""
