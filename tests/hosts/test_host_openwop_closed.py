@@ -12,12 +12,12 @@ import httpx
 import pytest
 
 from support.hosting import Host, flow, put
-from support.openwop_clients import fields_of
+from support.openwop_clients import about, fields_of, requests_of
 from tracklog import TracklogError
 from tracklog.dialects.checking import check  # noqa: F401  # loads the dialects first
 from tracklog.dialects.openwop.manifest import AgentManifest
 from tracklog.hosts.openwop.definitions import DefinitionRefused
-from tracklog.hosts.openwop.http import HEADERS
+from tracklog.hosts.openwop.http import HEADERS, SINGLE
 from tracklog.hosts.openwop.kinds import KINDS
 from tracklog.hosts.openwop.options import BODY, CONFIGURABLE, NOT_DONE
 from tracklog.hosts.openwop.routes import POLL, QUERY, HostRoute, routes_of
@@ -266,6 +266,130 @@ def test_a_wrong_value_of_a_configuration_is_refused(kind, name, value):
         define(flow("w", [{**good, "config": {**good["config"], name: value}}]), Settings())
 
 
+ODD = [None, True, False, 0, -1, 1.5, "", "x", [], {}, [1], [[]], [{}], [None], {"a": 1}, {"a": {}}]
+"""Values of every type, of which a property that is looked at accepts only some."""
+ANY_JSON = {("core.tool.call", "arguments")}
+"""The properties that are passed on whatever they are."""
+
+
+def code_of(made: dict) -> str | None:
+    """The code with which a workflow is refused, if it is."""
+    try:
+        define(made, Settings())
+    except DefinitionRefused as refused:
+        return refused.code
+    return None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_property_of_a_configuration_is_looked_at(kind):
+    """The table comes from the kinds of nodes: whatever is odd is refused, and crashes nothing."""
+    channels = {"c": {"reducer": "message"}}
+    for name in sorted(KINDS[kind].config):
+        accepted = []
+        for value in ODD:
+            node = {"id": "n", "typeId": kind, "config": {**NEEDED.get(kind, {}), name: value}}
+            code = code_of(flow("conformance-w", [node], channels=channels))
+            assert code in (None, "validation_error"), (name, value)
+            accepted += [value] if code is None else []
+        is_any = (kind, name) in ANY_JSON
+        assert (len(accepted) == len(ODD)) == is_any, (name, accepted)
+        assert is_any or None not in accepted, name  # null is no way to leave a limit out
+
+
+def test_a_workflow_that_is_odd_anywhere_is_refused_and_crashes_nothing():
+    agent = {"agentId": "core.a", "agentSharing": "shared:g", "modelClass": "reasoning"}
+    plan = [{"kind": "next-worker", "nextWorkerIds": ["w"]}]
+    one, mapping = {"type": "static", "value": 1}, {"a": "v"}
+    nodes = [
+        {"id": "s", "typeId": "core.orchestrator.supervisor", "agent": agent,
+         "config": {"mockDecisions": plan}},
+        {"id": "d", "typeId": "core.dispatch",
+         "config": {"outputMapping": mapping, "perWorkerOutputMappings": {"w": mapping}}},
+        {"id": "c", "typeId": "core.subWorkflow",
+         "config": {"workflowId": "w", "outputMapping": mapping}},
+        {"id": "i", "typeId": "core.identity", "inputs": {"x": one},
+         "outputSensitivity": {"x": True}},
+    ]  # fmt: skip
+    made = flow("conformance-w", nodes, [("s", "d"), ("d", "s"), ("d", "c"), ("c", "i")],
+                variables=[{"name": "v", "type": "string"}], settings={"maxRetries": 1},
+                configurableSchema={"properties": {"k": {"type": "string"}}})  # fmt: skip
+    define(made, Settings())
+
+    def places(value, path=()):
+        if not isinstance(value, dict | list):
+            return
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield (*path, key)
+            yield from places(each, (*path, key))
+
+    for path in places(made):
+        for odd in ODD:
+            copy = json.loads(json.dumps(made))
+            *outer, last = path
+            place = copy
+            for key in outer:
+                place = place[key]
+            place[last] = odd
+            assert code_of(copy) in (None, "validation_error", "capability_required"), (path, odd)
+
+
+def test_an_event_is_recognised_by_equal_json(tmp_path):
+    config = {"kind": "external-event", "eventType": "paid", "correlation": {"id": 1, "no": None}}
+    node = {"id": "n", "typeId": "core.interrupt", "config": config}
+    with Host(tmp_path / "home", workflows=put(tmp_path / "flows", flow("waits", [node]))) as host:
+        run = host.start("waits")
+        host.until(run, "waiting-external")
+        for event in ({"id": True, "no": None}, {"id": "1", "no": None}, {"id": 1}):
+            assert host.answer(run, "n", event).status_code == 422, event
+        assert host.answer(run, "n", {"id": 1, "no": None}).status_code == 200
+        host.until(run, "completed")
+
+
+TWICE = [
+    (flow("w", [{"id": "a", "typeId": "core.noop"}],
+          variables=[{"name": "v", "type": "string"}, {"name": "v", "type": "number"}]),
+     "variables.name"),
+    (flow("w", [{"id": "a", "typeId": "core.identity", "inputs": {
+        "x": {"type": "connection", "nodeId": "b", "outputKey": "y", "optional": True}}},
+        {"id": "b", "typeId": "core.identity", "inputs": {"y": {"type": "static", "value": 1}}}]),
+     "inputs.x"),
+    (flow("w", [{"id": "s", "typeId": "core.orchestrator.supervisor"},
+                {"id": "d", "typeId": "core.dispatch"}],
+          [("s", "d"), ("d", "s", "any_failed")]), "edges"),
+    (flow("w", [{"id": "s", "typeId": "core.orchestrator.supervisor"},
+                {"id": "t", "typeId": "core.orchestrator.supervisor"}], [("s", "t")]),
+     "nodes.agent"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "field"), TWICE)
+def test_what_only_one_of_two_could_carry_out_is_refused(made, field):
+    with pytest.raises(DefinitionRefused) as refused:
+        define(made, Settings())
+    assert refused.value.details["field"] == field
+
+
+def test_a_dispatch_leads_on_to_a_second_supervisor_of_the_same_agent(tmp_path):
+    agent = {"agentId": "core.lead"}
+    plan = {"mockDecisions": [{"kind": "next-worker", "nextWorkerIds": ["conformance-noop"]}]}
+    nodes = [
+        {"id": "s", "typeId": "core.orchestrator.supervisor", "agent": agent, "config": plan},
+        {"id": "d", "typeId": "core.dispatch"},
+        {"id": "t", "typeId": "core.orchestrator.supervisor", "agent": agent, "config": plan},
+        {"id": "e", "typeId": "core.dispatch", "config": {"iterationCap": 2}},
+        {"id": "f", "typeId": "core.dispatch", "config": {"iterationCap": 2}},
+    ]
+    made = flow("conformance-on", nodes, [("s", "d"), ("d", "t"), ("t", "e"), ("e", "f")])
+    with Host(tmp_path / "home", workflows=put(tmp_path / "flows", made)) as host:
+        run = host.start("conformance-on")
+        assert host.until(run, "failed")["error"]["code"] == "loop_limit_exceeded"
+        begun = [event["nodeId"] for event in host.events(run, "node.started")]
+        assert begun == ["s", "d", "t", "e"]  # `f` would be the third dispatch of the run
+        breach = host.events(run, "cap.breached")[0]["payload"]
+        assert (breach["kind"], breach["limit"], breach["observed"]) == ("loop-iterations", 2, 3)
+
+
 def test_a_gate_that_cannot_be_rejected_has_no_policy_of_rejections():
     for actions in (["accept"], ["accept", "edit-accept"]):
         config = {"actions": actions, "rejectionPolicy": "single-veto"}
@@ -489,6 +613,12 @@ def test_each_option_that_a_client_can_send_is_carried_out_or_refused(tmp_path, 
             assert response.json()["details"] == {"field": name}
 
 
+NOT_SERVED = {
+    "CreateAnnotationRequest", "ListPromptsRequest", "PutContentSectionRequest",
+    "PutWorkspaceFileRequest", "RenderPromptRequest", "ReviseProposalRequest",
+    "RotateWebhookSecretRequest", "SubmitProposalRequest", "UiPluginRequest",
+}  # fmt: skip
+"""Requests of the clients to routes that are not here; they are answered with 404."""
 BODIES = {
     "CancelRunRequest": {"reason"},
     "PauseRunRequest": {"reason", "drainPolicy"},
@@ -504,6 +634,8 @@ BODIES = {
 @pytest.mark.parametrize("version", ["1.8.0", "2.7.0"])
 def test_each_request_of_a_client_has_only_members_that_are_carried_out(version):
     assert {name: fields_of(version, name) for name in BODIES} == BODIES
+    others = requests_of(version) - BODIES.keys() - {"CreateRunRequest"}
+    assert others <= NOT_SERVED
     assert BODIES["RegisterWebhookRequest"] == {*HOOK_OF_V2}
     assert {*HOOK} - {*HOOK_OF_V2} == {"tenantId"}  # of version 1
 
@@ -513,6 +645,7 @@ def test_each_request_of_a_client_has_only_members_that_are_carried_out(version)
 # properties still fail" (api/openapi.yaml, createRun); we hold the other bodies to the same rule.
 CLOSED = [
     ("/runs", {"workflowId": "conformance-noop", "surprise": 1}, "surprise"),
+    ("/runs", {"workflowId": "conformance-noop", "surprise": None}, "surprise"),
     ("/runs", {"workflowId": "conformance-noop", "version": "1"}, "version"),
     ("/runs", {"workflowId": "conformance-noop", "workflowVersion": 1}, "workflowVersion"),
     ("/runs", {"workflowId": "conformance-noop", "inputs": {"x": 1}}, "inputs.x"),
@@ -523,6 +656,7 @@ CLOSED = [
     ("/runs/{run}:resume", {"surprise": 1}, "surprise"),
     ("/runs/{run}:resume", {"reason": 5}, "reason"),
     ("/runs/{run}:fork", {"mode": "replay", "surprise": 1}, "surprise"),
+    ("/runs/{run}:fork", {"mode": "replay", "surprise": None}, "surprise"),
     ("/runs/{run}:fork", {"mode": "branch", "fromSeq": 1, "runOptionsOverlay": {"inputs": {}}},
      "runOptionsOverlay.inputs"),
     ("/runs/{run}/interrupts/gate", {"resumeValue": {"action": "accept"}, "surprise": 1},
@@ -713,6 +847,11 @@ def test_each_published_option_of_version_2_is_carried_out_or_refused(tmp_path, 
 
 def test_each_option_of_version_2_is_carried_out_or_refused(tmp_path):
     assert fields_of("2.7.0", "RunConfigurable") == {"version", *SECTIONS}
+    told = about("2.7.0", "RunConfigurable")
+    for section in ("run", "ai", "distillation"):
+        listed = re.search(rf"``{section}``\s+\(([^)]*)\)", told)
+        assert listed is not None
+        assert {*re.findall(r"\w+", listed[1])} == PUBLISHED_OPTIONS[section]
     assert {*PUBLISHED_OPTIONS, "extensions"} == {*SECTIONS}
     assert {*RUN, *AI} - {"mockProvider"} == CONFIGURABLE.keys()
     refused = [
@@ -734,6 +873,7 @@ def test_each_option_of_version_2_is_carried_out_or_refused(tmp_path):
         {"surprise": {}},
         {"run": {"recursionLimit": 0}},
         {"run": 5},
+        {"version": True},
     ]
     with Host(tmp_path) as host:
         for options in refused:
@@ -916,6 +1056,18 @@ def test_each_route_refuses_parameters_and_headers_that_it_does_not_carry_out(tm
                         400,
                         {"field": name},
                     ), route
+
+
+@pytest.mark.parametrize("names", SINGLE)
+@pytest.mark.parametrize("path", ["/v1/runs", "/runs"])
+def test_a_header_that_only_holds_once_is_refused_when_it_comes_twice(tmp_path, path, names):
+    with Host(tmp_path) as host:
+        pairs = [(names[0], "enforce"), (names[-1], "enforce")]
+        body = {"workflowId": "conformance-noop"}
+        refused = host.http.post(path, json=body, headers=[*host.http.headers.items(), *pairs])
+        assert (refused.status_code, refused.json()["error"]) == (400, "validation_error")
+        assert refused.json()["details"] == {"field": names[-1]}
+        assert host.http.get("/runs").json()["runs"] == []
 
 
 def test_a_document_can_be_had_past_a_cache(tmp_path):

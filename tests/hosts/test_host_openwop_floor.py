@@ -41,6 +41,42 @@ def error_of(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.json()["error"]
 
 
+def test_a_workflow_of_a_tenant_is_for_that_tenant_alone(tmp_path):
+    keys = (key("zoe", "*", tenant="two"),)
+    noop = {"id": "a", "typeId": "core.noop"}
+    plan = [{"kind": "next-worker", "nextWorkerIds": ["theirs"]}]
+    flows = (
+        flow("mine", [noop], tenantId="default"),
+        flow("theirs", [noop], tenantId="two"),
+        flow("calls", [{"id": "s", "typeId": "core.subWorkflow", "config": {"workflowId": "mine"}}]),
+        flow("conformance-sends",
+             [{"id": "s", "typeId": "core.orchestrator.supervisor",
+               "config": {"mockDecisions": plan}}, {"id": "d", "typeId": "core.dispatch"}],
+             [("s", "d"), ("d", "s")]),
+        flow("nobodys", [noop], tenantId="three"),
+    )  # fmt: skip
+    with serve(tmp_path, *flows, keys=keys) as host:
+        zoe = host.client("zoe")
+        for client, own, other in ((host, "mine", "theirs"), (zoe, "theirs", "mine")):
+            assert client.http.get(f"/v1/workflows/{own}").status_code == 200
+            client.until(client.start(own), "completed")
+            for prefix in ("/v1", ""):
+                assert client.http.get(f"{prefix}/workflows/{other}").status_code == 404
+                refused = client.http.post(f"{prefix}/runs", json={"workflowId": other})
+                assert (refused.status_code, refused.json()["details"]) == (
+                    400,
+                    {"field": "workflowId"},
+                )
+        host.until(host.start("calls"), "completed")
+        refused = zoe.http.post("/v1/runs", json={"workflowId": "calls"})
+        assert refused.json()["details"]["field"] == "config.workflowId"
+        zoe.until(zoe.start("conformance-sends"), "completed")
+        failed = host.until(host.start("conformance-sends"), "failed")
+        assert failed["error"]["code"] == "child_failed"
+        refused = host.http.post("/v1/runs", json={"workflowId": "nobodys"})
+        assert refused.json()["details"]["field"] == "tenantId"
+
+
 # Approvals: quorum, approvers, time.
 
 
@@ -90,6 +126,38 @@ def test_a_gate_is_closed_by_one_veto_or_by_a_majority(tmp_path, policy, rejects
         assert failed["message"] == f"rejected by {', '.join(names[:rejects])}"
         (end,) = host.events(run, "run.failed")
         assert end["payload"]["failedNodeId"] == "gate"
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_gate_is_closed_when_all_have_voted_and_neither_side_has_enough(tmp_path, restarts):
+    names = ("ann", "bob", "cem")
+    keys = tuple(key(name, "approvals:respond", "runs:read") for name in names)
+    config = {"requiredApprovals": 3, "rejectionPolicy": "majority", "approversList": [*names]}
+    flows = (flow("split", [gate(**config)]),)
+    with serve(tmp_path, *flows, keys=keys) as host:
+        run = host.start("split")
+        host.until(run, "waiting-approval")
+        assert host.client("ann").answer(run, "gate", {"action": "reject"}).is_success
+        assert host.client("bob").answer(run, "gate", {"action": "accept"}).is_success
+        assert host.snapshot(run)["status"] == "waiting-approval"
+        if not restarts:
+            assert host.client("cem").answer(run, "gate", {"action": "accept"}).is_success
+    with serve(tmp_path, *flows, keys=keys) as host:
+        if restarts:
+            assert host.client("cem").answer(run, "gate", {"action": "accept"}).is_success
+        failed = host.until(run, "failed")["error"]
+        assert (failed["code"], failed["message"]) == ("approval_rejected", "rejected by ann")
+        votes = [e["payload"]["action"] for e in host.events(run, "approval.received")]
+        assert votes == ["reject", "accept", "accept"]
+        (resolved,) = host.events(run, "interrupt.resolved")
+        about = {"reason": "votes-are-split", "resumeValue": {"action": "reject"}}
+        assert resolved["payload"].items() >= about.items()
+        replay = host.fork(run, mode="replay").json()["runId"]
+        host.until(replay, "failed")
+        assert pairs(host.events(replay)) == pairs(host.events(run))
+        events = host.http.get(f"/runs/{run}/events").json()["events"]
+        (newer,) = [e["payload"] for e in events if e["type"] == "interrupt.resolved"]
+        assert (newer["decision"], newer["reason"]) == ("rejected", "votes-are-split")
 
 
 def test_a_second_vote_of_a_person_is_checked_and_does_not_change_the_first(tmp_path):
@@ -200,6 +268,15 @@ def test_a_question_is_rejected_when_its_time_is_up_also_after_a_restart(tmp_pat
         host.until(late, "waiting-approval")
     with serve(tmp_path, *flows) as host:
         assert host.until(late, "failed")["error"]["code"] == "approval_rejected"
+
+
+def test_a_question_whose_time_was_up_is_so_on_the_tape(tmp_path):
+    with serve(tmp_path, flow("late", [gate(timeoutMs=300)])) as host:
+        run = host.start("late")
+        host.until(run, "failed")
+        body = {"program": "late", "tape": {"run": run}}
+        again = host.http.post("/api/hosts/openwop/runs", json=body).json()["run"]
+        assert host.until(again, "failed")["error"]["message"] == "nobody answered in time"
 
 
 def test_what_a_question_says_comes_from_its_configuration(tmp_path):
@@ -465,6 +542,32 @@ def test_a_run_waits_when_its_child_waits(tmp_path):
         assert [each["status"] for each in made] == ["waiting-approval"]
         assert host.answer(made[0]["runId"], "gate", {"action": "accept"}).is_success
         assert host.until(run, "completed")["childRuns"][0]["status"] == "completed"
+
+
+@pytest.mark.parametrize("prefix", ["/v1", ""])
+def test_a_stream_of_states_begins_with_the_run_as_it_is(tmp_path, prefix):
+    node = {"id": "sub", "typeId": "core.subWorkflow", "config": {"workflowId": "inner"}}
+    with serve(tmp_path, flow("outer", [node]), flow("inner", [gate()])) as host:
+        run = host.start("outer")
+        host.until(run, "waiting-approval")
+        now = host.http.get(f"{prefix}/runs/{run}").json()
+        accept = {"Accept": "text/event-stream"}
+        url = f"{prefix}/runs/{run}/events?streamMode=values"
+        with host.http.stream("GET", url, headers=accept) as response:
+            lines = (line for line in response.iter_lines() if line.startswith("data: "))
+            first = json.loads(next(lines).removeprefix("data: "))
+        assert first == now
+        assert first["status"] == "waiting-approval"
+
+
+def test_states_are_sent_together_when_that_is_asked_for(tmp_path):
+    with serve(tmp_path) as host:
+        run = host.start("conformance-delay", inputs={"delayMs": 1500})
+        host.until(run, "running")
+        first, *rest = host.stream(run, "?streamMode=values&bufferMs=5000")
+        assert first[1] == "state.snapshot"
+        assert [kind for _, kind, _ in rest] == ["batch"]
+        assert [state["status"] for state in rest[0][2]][-1] == "completed"
 
 
 def test_a_child_that_is_begun_wrongly_fails_its_parent_and_says_why(tmp_path):

@@ -1,10 +1,11 @@
 """Who asks: what the operator's token may do, and how a request is recognised when it comes again."""
 
+import signal
 import sys
 
 import pytest
 
-from support.hosting import TOKEN, Host, flow, put
+from support.hosting import TOKEN, Host, Process, flow, put
 from tracklog.hosts.openwop.settings import Key, ToolProgram, digest
 
 CALL = {"id": "call", "typeId": "core.tool.call", "config": {"toolId": "local:sign"}}
@@ -111,3 +112,72 @@ def test_a_key_of_a_retry_is_of_one_principal_and_one_tenant(tmp_path):
         ]
         assert [replayed(each) for each in runs] == [False] * 3
         assert len({each.json()["runId"] for each in runs}) == 3
+
+
+@pytest.mark.parametrize("prefix", ["/v1", ""])
+def test_what_belongs_to_no_run_is_answered_so_after_a_kill(tmp_path, prefix):
+    """Ends of several runs, of a subscription, and refusals: each is remembered on disk."""
+    same = {"Idempotency-Key": LONG}
+    hook = {"url": "http://127.0.0.1:9/x", "events": ["run.completed"]}
+
+    def ask(client) -> list:
+        cancel = client.http.post(
+            f"{prefix}/runs:bulk-cancel", json={"runIds": [run]}, headers=same
+        )
+        fork = {"mode": "branch", "fromSeq": 99}
+        return [
+            cancel,
+            client.http.delete(f"{prefix}/webhooks/{name}", headers=same),
+            client.http.post(f"{prefix}/runs/{done}:fork", json=fork, headers=same),
+            client.http.post(f"{prefix}/runs/{done}:pause", json={}, headers=same),
+        ]
+
+    config = tmp_path / "host.yaml"
+    config.write_text("webhook_hosts: [127.0.0.1]\n")
+    with Process(tmp_path / "home", "--config", str(config)) as host:
+        run, done = host.start("conformance-cancellable"), host.start("conformance-noop")
+        host.until(run, "running")
+        host.until(done, "completed")
+        made = host.http.post(f"{prefix}/webhooks", json=hook).json()
+        name = made["webhookId"].rpartition("/")[2]
+        first = ask(host)
+        assert [each.status_code for each in first] == [200, 204, 422, 409]
+        host.end(signal.SIGKILL)
+    with Process(tmp_path / "home", "--config", str(config)) as host:
+        again = ask(host)
+        assert [(each.status_code, each.content) for each in again] == [
+            (each.status_code, each.content) for each in first
+        ]
+        assert [replayed(each) for each in again] == [True] * 4
+        other = host.http.post(f"{prefix}/runs:bulk-cancel", json={"runIds": ["x"]}, headers=same)
+        assert (other.status_code, other.json()["error"]) == (409, "idempotency_key_mismatch")
+
+
+def test_a_request_that_may_come_later_is_not_remembered(tmp_path):
+    both = {"Idempotency-Key": LONG, "X-Dedup": "enforce"}
+    with Host(tmp_path) as host:
+        active = host.start("conformance-approval", scopeId="one")
+        host.until(active, "waiting-approval")
+        body = {"workflowId": "conformance-noop", "scopeId": "one"}
+        refused = host.http.post("/v1/runs", json=body, headers=both)
+        assert (refused.status_code, refused.headers["retry-after"]) == (409, "5")
+        host.answer(active, "gate", {"action": "accept"})
+        host.until(active, "completed")
+        made = host.http.post("/v1/runs", json=body, headers=both)
+        assert (made.status_code, replayed(made)) == (201, False)
+        host.until(made.json()["runId"], "completed")
+
+
+def test_keys_of_retries_are_forgotten_after_a_day(tmp_path):
+    same, folder = {"Idempotency-Key": LONG}, tmp_path / "home"
+    with Host(folder) as host:
+        now = host.engine.clock
+        ask = lambda: host.http.post("/runs:bulk-cancel", json={"runIds": ["x"]}, headers=same)  # noqa: E731
+        assert [replayed(ask()), replayed(ask())] == [False, True]
+        files = host.engine.journal.folder() / "requests"
+        assert len([*files.iterdir()]) == 1
+        host.engine.clock = lambda: now() + 86_401
+        assert not replayed(ask())
+        host.engine.clock = lambda: now() + 3 * 86_401
+        host.engine.requests.tidy()
+        assert [*files.iterdir()] == []

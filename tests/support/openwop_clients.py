@@ -35,3 +35,18 @@ def fields_of(version: str, name: str) -> set[str]:
         f"print(json.dumps([each.name for each in dataclasses.fields(types.{name})]))"
     )
     return set(json.loads(python_with(version, code)))
+
+
+def requests_of(version: str) -> set[str]:
+    """The names of the client's types that are bodies of requests."""
+    code = (
+        "import json, openwop_client.types as types\n"
+        "print(json.dumps([name for name in vars(types) if name.endswith('Request')]))"
+    )
+    return set(json.loads(python_with(version, code)))
+
+
+def about(version: str, name: str) -> str:
+    """What the client says about one of its types."""
+    code = f"import openwop_client.types as types\nprint(types.{name}.__doc__)"
+    return python_with(version, code)

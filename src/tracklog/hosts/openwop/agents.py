@@ -132,7 +132,7 @@ def ref_of(pin: Any) -> Ref:
     if not isinstance(sharing, str) or not re.fullmatch(SHARING.strip("^$"), sharing):
         raise BadAgent("agentSharing is isolated, shared, or shared:<groupId>")
     word = pin.get("modelClass", "general")
-    if word not in CLASSES | PUBLISHED_ONLY_CLASSES:
+    if not isinstance(word, str) or word not in CLASSES | PUBLISHED_ONLY_CLASSES:
         raise BadAgent(f"there is no model class {word!r}")
     if word in PUBLISHED_ONLY_CLASSES:
         return {key: value for key, value in pin.items() if key != "modelClass"}

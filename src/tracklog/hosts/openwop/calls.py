@@ -84,9 +84,10 @@ def query_in(scope: Scope, names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def without_null(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A body without the members that are null: they are taken as absent."""
-    return {key: value for key, value in body.items() if value is not None}
+def without_null(body: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """A body without those of its known members that are null: they are taken as absent."""
+    known = {*names}
+    return {k: value for k, value in body.items() if value is not None or k not in known}
 
 
 def text_member(body: Mapping[str, Any], name: str) -> str | None:

@@ -5,12 +5,13 @@ from typing import Any
 
 from tracklog.hosts.openwop.agents import BadAgent, ref_of
 from tracklog.hosts.openwop.definitions import (
+    SUPERVISOR,
     Definition,
     DefinitionRefused,
     WorkflowNode,
     fits_type,
 )
-from tracklog.hosts.openwop.kinds import KINDS, NodeKind, Site, invalid, lacks, wrong
+from tracklog.hosts.openwop.kinds import KINDS, Site, invalid, lacks, wrong
 from tracklog.hosts.openwop.options import CONFIGURABLE, declared_options
 from tracklog.hosts.openwop.schemas import fault_of_schema, placed_faults
 from tracklog.hosts.openwop.settings import Settings
@@ -48,10 +49,9 @@ def check_shape(source: Mapping[str, Any]) -> Faults:
 
 def check_root(source: Mapping[str, Any], settings: Settings) -> Faults:
     """Refuse what a definition asks for and this host does not do: nothing is silently ignored."""
-    if source.get("tenantId", settings.tenant) != settings.tenant:
-        yield _not_done(
-            "tenantId", f"the workflow belongs to a tenant other than {settings.tenant}"
-        )
+    if source.get("tenantId", settings.tenant) not in settings.tenants:
+        names = ", ".join(sorted(settings.tenants))
+        yield _not_done("tenantId", f"no key acts for that tenant; there are: {names}")
     for name in ("defaults", "acceptsInheritedArtifacts"):
         if source.get(name):
             yield _not_done(name, "it is not carried out here")
@@ -68,6 +68,9 @@ def check_root(source: Mapping[str, Any], settings: Settings) -> Faults:
         )
     for trigger in source["triggers"]:
         yield from _check_trigger(trigger)
+    declared = [variable["name"] for variable in source["variables"]]
+    for name in dict.fromkeys(each for each in declared if declared.count(each) > 1):
+        yield invalid("variables.name", f"there are two variables {name[:50]!r}")
     for variable in source["variables"]:
         if "defaultValue" in variable and not fits_type(variable["defaultValue"], variable["type"]):
             text = f"the default of {variable['name']!r} is no {variable['type']}"
@@ -123,7 +126,6 @@ def check_node(node: WorkflowNode, nodes: Mapping[str, WorkflowNode], site: Site
         yield from kind.check(node, site)
         for key in node.config.keys() - kind.config:
             yield wrong(node, key, f"{key} is nothing that {node.type} does")
-        yield from _check_ports(node, nodes, kind)
     for port, value in node.ports.items():
         if value["type"] == "expression":
             text = f"{name}: {port} is an expression, which is not supported"
@@ -134,16 +136,20 @@ def check_node(node: WorkflowNode, nodes: Mapping[str, WorkflowNode], site: Site
             )
 
 
-def _check_ports(node: WorkflowNode, nodes: Mapping[str, WorkflowNode], kind: NodeKind) -> Faults:
-    """Refuse inputs that nobody reads, and names of outputs that there are not."""
+def check_ports(node: WorkflowNode, nodes: Mapping[str, WorkflowNode]) -> Faults:
+    """Refuse inputs that nobody reads, and names of outputs that there are not.
+
+    The configuration of every node has been checked before: the names may depend on it.
+    """
+    kind = KINDS[node.type]
     name, read, given = node.id, kind.ports(node), kind.outputs(node)
     for port in node.ports.keys() - read if read is not None else ():
         text = f"{name}: {node.type} does not read the input {port[:50]!r}"
         yield invalid(f"inputs.{port}", text, nodeId=name)
     for port, value in node.ports.items():
-        source = nodes.get(value.get("nodeId", ""))
-        if source is None or source.type not in KINDS:
+        if value["type"] != "connection":
             continue
+        source = nodes[value["nodeId"]]
         outputs = KINDS[source.type].outputs(source)
         if outputs is not None and value["outputKey"] not in outputs:
             text = f"{name}: {port} names {value['outputKey'][:50]!r}, which is no output"
@@ -178,6 +184,30 @@ def check_edge(edge: Mapping[str, Any], nodes: Mapping[str, WorkflowNode]) -> Fa
                 f"the edge {edge['id']!r}: {name} is not carried out; name the output in `inputs`"
             )
             yield invalid(f"edges.{name}", text)
+
+
+def check_order(definition: Definition) -> Faults:
+    """Refuse a value of a node that is run later: there is none yet, except in a loop."""
+    order = definition.order
+    bodies = [definition.body_of_loop(dispatch) for dispatch in definition.loops]
+    for node in definition.nodes.values():
+        for port, value in node.ports.items():
+            source = value.get("nodeId")
+            if source is None or order.index(source) < order.index(node.id):
+                continue
+            if not any({source, node.id} <= body for body in bodies):
+                text = f"{node.id}: {port} names {source}, which is run later"
+                yield invalid(f"inputs.{port}", text, nodeId=node.id)
+
+
+def check_supervisors(definition: Definition) -> Faults:
+    """Refuse two agents that supervise one run: only one is its orchestrator."""
+    found = [node for node in definition.nodes.values() if node.type == SUPERVISOR]
+    refs = [KINDS[SUPERVISOR].agent(definition.id, node) for node in found]
+    names = {ref["agentId"] for ref in refs if ref is not None}
+    if len(names) > 1:
+        text = f"{' and '.join(sorted(names))} supervise one run: name the same agent on each"
+        yield invalid("nodes.agent", text, nodeId=found[-1].id)
 
 
 def check_child(node: WorkflowNode, own: Definition, child: Definition) -> Faults:

@@ -22,6 +22,18 @@ PLACEHOLDER = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
 """A place in a prompt that an input of the node fills."""
 
 
+def nodes_before(node: str, upstream: Mapping[str, Iterable[tuple[str, str]]]) -> set[str]:
+    """The nodes from which edges lead to a node, directly or through others."""
+    found: set[str] = set()
+    left = [node]
+    while left:
+        for source, _ in upstream[left.pop()]:
+            if source not in found:
+                found.add(source)
+                left.append(source)
+    return found
+
+
 def fits_type(value: Any, kind: str) -> bool:
     """Whether a value has the type that a workflow declares for a variable."""
     if kind == "number":
@@ -97,19 +109,10 @@ class Definition:
 
     def body_of_loop(self, dispatch: str) -> set[str]:
         """The nodes that are run again when a dispatch leads back to its supervisor."""
-        before = self._before(dispatch)
+        before = nodes_before(dispatch, self.upstream)
         head = self.loops[dispatch]
-        return {dispatch, head} | {node for node in before if head in self._before(node)}
-
-    def _before(self, node: str) -> set[str]:
-        found: set[str] = set()
-        left = [node]
-        while left:
-            for source, _ in self.upstream[left.pop()]:
-                if source not in found:
-                    found.add(source)
-                    left.append(source)
-        return found
+        inside = {node for node in before if head in nodes_before(node, self.upstream)}
+        return {dispatch, head} | inside
 
     def sensitive(self) -> set[str]:
         return {each["name"] for each in self.source["variables"] if each.get("sensitive")}
@@ -152,6 +155,10 @@ class Definition:
                 text = f"the input {name!r} is missing"
                 raise DefinitionRefused("validation_error", text, field=f"inputs.{name}")
         return {**found, **given}
+
+    def is_for(self, tenant: str) -> bool:
+        """Whether a tenant may see and run it: a workflow that names no tenant is for all."""
+        return bool(self.source.get("tenantId", tenant) == tenant)
 
     @property
     def is_active(self) -> bool:

@@ -19,7 +19,7 @@ from tracklog.hosts.openwop.models import model_of
 from tracklog.hosts.openwop.questions import PendingAnswer, deadline_of
 from tracklog.hosts.openwop.recorded_answers import tape_for
 from tracklog.hosts.openwop.redaction import Redactor
-from tracklog.hosts.openwop.requests import Requests
+from tracklog.hosts.openwop.requests import DAY, Requests
 from tracklog.hosts.openwop.run_cache import RunCache
 from tracklog.hosts.openwop.run_limits import deadline
 from tracklog.hosts.openwop.runlog import FAMILY, RunLog, line_of, new_event
@@ -36,7 +36,6 @@ from tracklog.web import logs
 SWEEP = 1.0
 """Seconds after which a run whose host died is taken over by another that lives."""
 _THREADS = 64  # runs whose events are written, and so synced, together
-DAY = 86_400.0
 
 
 class Engine:
@@ -84,6 +83,7 @@ class Engine:
         else:
             self.reader.load()
             await asyncio.to_thread(self.reader.catch_up)
+            await asyncio.to_thread(self.requests.tidy)
             self._sweep()
             self._sweeper = asyncio.create_task(self._sweep_on())
             self.webhooks.start()
@@ -278,6 +278,7 @@ class Engine:
     ) -> None:
         self._quiet.discard(log.name)
         task = asyncio.create_task(self._carry_out(log, work, answer))
+        task.add_done_callback(lambda _: work.close())  # of a host that stops before it begins
         self._running[log.name] = (x, task)
 
     async def _carry_out(

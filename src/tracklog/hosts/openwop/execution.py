@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tracklog import Body, Tape
-from tracklog.hosts.openwop.definitions import Definition, WorkflowNode
+from tracklog.hosts.openwop.definitions import DISPATCH, Definition, WorkflowNode
 from tracklog.hosts.openwop.event_writer import TIMEOUT, ends_attempt, ends_early, was_cut_off
 from tracklog.hosts.openwop.exceptions import (
     Again,
@@ -155,6 +155,8 @@ class Execution(StoppableWriter):
         self._take_start()
         order, at = self.definition.order, 0
         turns: dict[str, int] = {}
+        dispatched = 0
+        """The executions of all dispatch nodes of the run."""
         while at < len(order):
             node = self.definition.nodes[order[at]]
             at += 1
@@ -167,6 +169,10 @@ class Execution(StoppableWriter):
                 self.emit("node.skipped", {"nodeId": node.id, "reason": reason}, node.id)
                 continue
             self._check_cap("node-executions", self._limit(), self._executions + 1, node)
+            if node.type == DISPATCH:
+                dispatched += 1
+                cap = node.config.get("iterationCap", dispatched)
+                self._check_cap("loop-iterations", cap, dispatched, node)
             outputs = await self._execute(node)
             head = self.definition.loops.get(node.id)
             if head is None or outputs.get("decision") == "terminate":

@@ -29,7 +29,14 @@ from tracklog.hosts.openwop.failures import Failure
 from tracklog.hosts.openwop.forks import forked, open_question, started
 from tracklog.hosts.openwop.kinds import KINDS
 from tracklog.hosts.openwop.mock_provider import OPTION, check_provider
-from tracklog.hosts.openwop.options import BODY, OVERLAY, RunOptions, read_options, refuse_unknown
+from tracklog.hosts.openwop.options import (
+    BODY,
+    NOT_DONE,
+    OVERLAY,
+    RunOptions,
+    read_options,
+    refuse_unknown,
+)
 from tracklog.hosts.openwop.routes import openapi
 from tracklog.hosts.openwop.run_diff import diff_of
 from tracklog.hosts.openwop.runlog import RunLog
@@ -44,6 +51,7 @@ LONGEST_POLL, USUAL_POLL = 60.0, 30
 MOST_CANCELLED = 100
 TOKEN = ("interruptToken", "callbackUrl")
 POLICIES = ("drain-current-node", "immediate")
+FORK = ("mode", "fromSeq", "runOptionsOverlay")
 RESUME_VALUE = {"field": "resumeValue"}
 
 
@@ -59,16 +67,16 @@ class Handlers:
 
     async def workflow(self, call: HostCall) -> Response:
         found = self.engine.workflows.known.get(call.names["id"])
-        if found is None:
+        if found is None or not found.is_for(call.tenant):
             raise Failure("workflow_not_found", "there is no such workflow")
         return Response(orjson.dumps(found.source), 200, None, "application/json")
 
     # Runs begin.
 
     async def create(self, call: HostCall) -> Response:
-        engine, body = self.engine, without_null(call.wire.body(call.body))
+        engine, body = self.engine, without_null(call.wire.body(call.body), BODY | NOT_DONE)
         call.accept(body, *BODY)
-        definition = engine.workflows.find(body.get("workflowId"))
+        definition = engine.workflows.find(body.get("workflowId"), call.tenant)
         inputs = body.get("inputs", {})
         if not isinstance(inputs, dict):
             raise DefinitionRefused("validation_error", "inputs must be an object", field="inputs")
@@ -130,7 +138,7 @@ class Handlers:
                 raise Failure("run_already_active", text, details, {"Retry-After": "5"})
 
     async def fork(self, call: HostCall) -> Response:
-        source, body = self.run(call), without_null(call.body)
+        source, body = self.run(call), without_null(call.body, FORK)
         mode, start = body.get("mode"), body.get("fromSeq")
         overlay = body.get("runOptionsOverlay", {})
         if not isinstance(mode, str) or mode not in ("replay", "branch"):
@@ -145,8 +153,8 @@ class Handlers:
         if mode == "replay" and overlay:
             text = "a replay has the options of its source"
             raise Failure("validation_error", text, {"field": "runOptionsOverlay"})
-        call.accept(body, "mode", "fromSeq", "runOptionsOverlay")
-        overlay = without_null(_overlay(call, overlay))
+        call.accept(body, *FORK)
+        overlay = without_null(_overlay(call, overlay), OVERLAY | BODY | NOT_DONE)
         outer = "runOptionsOverlay."
         refuse_unknown(overlay, OVERLAY, outer)
         definition = self.engine.workflows.known.get(source.snapshot.workflow)
@@ -249,7 +257,7 @@ class Handlers:
             after = int(last)
         if call.scope["method"] == "HEAD":
             return Response(b"", 200, None, "text/event-stream")
-        stream = Stream(call.send, log, wire, modes, types, buffer / 1000)
+        stream = Stream(call.send, log, wire, modes, types, buffer / 1000, self.views.state)
         await stream.run(call.receive, after, lambda: self.engine.stopping)
         return None
 
@@ -407,8 +415,9 @@ class Handlers:
         return await self._resolve(call, token.run, token.node, token.principal)
 
     async def register_webhook(self, call: HostCall) -> Response:
-        body = without_null(call.body)
-        call.accept(body, *(HOOK_OF_V2 if call.is_v2 else HOOK))
+        names = HOOK_OF_V2 if call.is_v2 else HOOK
+        body = without_null(call.body, names)
+        call.accept(body, *names)
         data, is_known = await self.engine.webhooks.register(
             body, call.tenant, call.wire.version, call.request
         )

@@ -48,6 +48,15 @@ HEADERS = {
     "Last-Event-ID": ("events",),
 }
 """Headers that only some routes carry out."""
+SINGLE = (
+    ("X-Dedup", "OpenWOP-Dedup"),
+    ("X-Force-Engine-Version", "OpenWOP-Force-Engine-Version"),
+    ("Last-Event-ID",),
+    ("OpenWOP-Version",),
+    ("Idempotency-Key",),
+    ("Authorization",),
+)
+"""Headers, in all their spellings, that a request has once: of two, only one could hold."""
 LONGEST_KEY = 256
 KEY_OF_V2 = re.compile(r"[A-Za-z0-9._~-]{22,128}")
 _LATER = {"Retry-After": "5"}
@@ -106,7 +115,8 @@ class App:
             source = self.engine.journal.find(wanted.tape.run)
             host["tape"] = {"run": source[1], "by": wanted.tape.by, "miss": wanted.tape.miss}
         try:
-            definition = workflows.find(wanted.program, is_taped=wanted.tape is not None)
+            tenant, is_taped = self.engine.settings.tenant, wanted.tape is not None
+            definition = workflows.find(wanted.program, tenant, is_taped=is_taped)
             log = await self.engine.starter.create(definition, wanted.inputs, {}, host)
         except DefinitionRefused as refused:
             raise NotBegun(refused.message, "give it what it needs") from None
@@ -207,6 +217,7 @@ class App:
         wire: Wire,
     ) -> Response | None:
         self.guard.check_host(headers)
+        _check_single(scope)
         path, method = scope["raw_path"], scope["method"]
         self._check_client(headers)
         if path == DISCOVERY.encode() and method in ("GET", "HEAD"):
@@ -303,6 +314,8 @@ class App:
                         "idempotency_key_mismatch", "this Idempotency-Key came with another body"
                     )
                 again = {"OpenWOP-Idempotent-Replay": "true"}
+                if known["reply"] is None:
+                    return Response(b"", known["status"], again)
                 return _json(known["reply"], known["status"], again)
             call.request = Request(
                 self.engine, key, body, lambda reply: call.wire.reply(reply, call.tenant)
@@ -316,17 +329,31 @@ class App:
             status = response.status_code
             if code is None and endpoint == self.handlers.register_webhook:
                 return response  # it recognises a retry itself; its secret is not stored
-            if status in (401, 403) or status >= 500 or code in NOT_CACHED or not response.body:
+            if status in (401, 403) or status >= 500 or code in NOT_CACHED:
+                return response
+            if "retry-after" in response.headers:  # a later retry may succeed
                 return response
             if status < 300 and call.request.noted is not None:
                 response = _json(call.request.noted, status)
-            reply = orjson.loads(bytes(response.body))
+            raw = bytes(response.body)
+            reply: Any = orjson.loads(raw) if raw else None
             requests.keep(key, body, status, reply)
-            if status < 300 and call.request.noted is None and "run" in call.names:
+            if call.request.noted is None and status < 300 and "run" in call.names:
                 log = self.handlers.run(call)
                 note = call.request.note_of(log.name, status, reply)
                 await self.engine.write(log, [], (note,))
+            elif call.request.noted is None:
+                await asyncio.to_thread(requests.store, key)
             return response
+
+
+def _check_single(scope: Scope) -> None:
+    """Refuse a header that comes twice, or in the spellings of both versions."""
+    given = [name.decode("latin-1") for name, _ in scope["headers"]]
+    for names in SINGLE:
+        if sum(map(given.count, map(str.lower, names))) > 1:
+            text = f"{' or '.join(names)} is there twice"
+            raise Failure("validation_error", text, {"field": names[-1]})
 
 
 def _check_headers(call: HostCall, route: str) -> None:

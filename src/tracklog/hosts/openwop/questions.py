@@ -31,6 +31,8 @@ class Settle(Protocol):
         """
 
 
+SPLIT = "votes-are-split"
+"""The reason why a question is rejected when all have voted and neither side has enough votes."""
 VOTE = ("action", "feedback", "refineFeedback", "editedArtifactData")
 """The members of an answer to an approval that are recorded and passed on."""
 
@@ -56,6 +58,8 @@ class GivenAnswer(NamedTuple):
     """Whether it is recorded that it resolved the question."""
     is_timeout: bool = False
     is_recorded: bool = False
+    is_split: bool = False
+    """Whether it stands for votes of which neither side has enough."""
     is_new: bool = False
     """Whether it is given now."""
     at: str | None = None
@@ -70,6 +74,10 @@ class Ballot(Protocol):
 
     @property
     def rejected_by(self) -> list[str]: ...
+
+    @property
+    def is_split(self) -> bool:
+        """Whether nobody can vote any more, and no side has enough votes."""
 
     def admit(self, by: str, value: Any, *, is_manual: bool) -> str:
         """The voter; `NotAllowed` if that person may not vote."""

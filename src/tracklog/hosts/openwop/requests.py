@@ -3,13 +3,20 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracklog import Fact, Noted
+import orjson
+
+from tracklog import Fact, Noted, write_file
 from tracklog.hosts.openwop.runlog import REQUEST
 
 if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
+
+
+DAY = 86_400.0
+"""Seconds for which a key is remembered."""
 
 
 class Request:
@@ -34,15 +41,20 @@ class Request:
 
 
 class Requests:
-    """The idempotency keys of the last day, read from the journal."""
+    """The idempotency keys of the last day, read from the journal.
+
+    An answer that belongs to no run, or that is a refusal, has a file of its own beside the journal.
+    """
 
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
+        self._folder = engine.journal.folder() / "requests"
         self._known: dict[str, dict[str, Any]] = {}
         self._busy: dict[str, asyncio.Lock] = {}
 
     def find(self, key: str) -> dict[str, Any] | None:
-        return self._known.get(key)
+        found = self._known.get(key) or _read(self._folder / f"{key}.json")
+        return found if found is not None and found["at"] >= self._engine.clock() - DAY else None
 
     def add(self, fact: Fact) -> None:
         """Remember a request that was answered before, here or by another process."""
@@ -51,14 +63,27 @@ class Requests:
             if "key" in answered:
                 self._known.setdefault(answered["key"], answered)
 
-    def keep(self, key: str, body: str, status: int, reply: Mapping[str, Any]) -> None:
-        data = {"key": key, "body": body, "status": status, "reply": dict(reply)}
+    def keep(self, key: str, body: str, status: int, reply: Mapping[str, Any] | None) -> None:
+        data = {"key": key, "body": body, "status": status, "reply": reply}
         self._known[key] = {**data, "at": self._engine.clock()}
+
+    def store(self, key: str) -> None:
+        """Write an answer that is remembered to a file, for other hosts and after a restart."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_file(self._folder / f"{key}.json", orjson.dumps(self._known[key]))
 
     def forget(self, before: float) -> None:
         for key, request in list(self._known.items()):
             if request["at"] < before:
                 self._known.pop(key, None)
+                (self._folder / f"{key}.json").unlink(missing_ok=True)
+
+    def tidy(self) -> None:
+        """Remove the files of requests that nobody remembers any more."""
+        for path in self._folder.glob("*.json"):
+            found = _read(path)
+            if found is None or found["at"] < self._engine.clock() - DAY:
+                path.unlink(missing_ok=True)
 
     def dump(self) -> list[dict[str, Any]]:
         return list(self._known.values())
@@ -82,3 +107,11 @@ class Requests:
         finally:
             if not lock.locked():
                 self._busy.pop(key, None)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        data: dict[str, Any] = orjson.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return data

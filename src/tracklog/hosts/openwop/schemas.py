@@ -65,6 +65,11 @@ def fault_of_schema(schema: Any) -> str | None:
     return None
 
 
+def is_equal(value: Any, other: Any) -> bool:
+    """Whether two JSON values are the same; true is not 1."""
+    return not faults_against({"const": other}, value)
+
+
 def is_deep(value: Any) -> bool:
     """Whether objects and lists are nested deeper than events can be."""
     level: list[Any] = [value]

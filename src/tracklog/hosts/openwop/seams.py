@@ -27,8 +27,13 @@ def toolhooks(engine: "Engine", body: dict[str, Any]) -> dict[str, Any] | str:
     scopes = body.get("requiredScopes")
     if not isinstance(principal, str) or not isinstance(name, str) or not name:
         return "principal and toolName are texts"
-    if scopes is not None and not isinstance(scopes, list):
-        return "requiredScopes is a list"
+    if scopes is not None and not (
+        isinstance(scopes, list) and all(isinstance(each, str) and each for each in scopes)
+    ):
+        return "requiredScopes is a list of texts"
+    for flag in ("simulateRateLimitExhausted", "simulateToolError"):
+        if not isinstance(body.get(flag, False), bool):
+            return f"{flag} is true or false"
     tool, arguments = full_id(name), engine.redactor.clean(body.get("args", {}))
     both = {"agentId": SYSTEM, "toolId": tool, "toolName": tool, "callId": "seam:0:0"}
     called = {**both, "arguments": arguments, "argsHash": args_hash(arguments)}

@@ -155,6 +155,11 @@ class Settings:
         return WRITE.union({"*", "write"}, *(tool.scopes for tool in self.tools.values()))
 
     @property
+    def tenants(self) -> frozenset[str]:
+        """The tenants that somebody can act for."""
+        return frozenset({self.tenant, *(key.tenant for key in self.keys if key.tenant)})
+
+    @property
     def agents_supported(self) -> bool:
         return all(
             (self.reasoning_events, self.tool_events, self.handoff_events, self.decision_events)

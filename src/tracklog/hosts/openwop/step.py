@@ -19,6 +19,7 @@ from tracklog.hosts.openwop.exceptions import (
 )
 from tracklog.hosts.openwop.questions import (
     RATIFY,
+    SPLIT,
     VOTE,
     Ballot,
     GivenAnswer,
@@ -319,6 +320,9 @@ class NodeStep:
                 break
             if not given.is_recorded:
                 raise Suspended  # others are still missing
+        if ballot is not None and ballot.is_split and not given.is_timeout:
+            answer = {"action": "reject"}
+            given = given._replace(value=answer, is_split=True)
         resolved = self._resolve(place, kind, given, requested)
         decides = kind != "external-event"  # what comes from outside may hold any words
         rejects = given.is_timeout or (decides and answer.get("action") == "reject")
@@ -337,8 +341,9 @@ class NodeStep:
     ) -> Body | None:
         data: dict[str, Any] = {**place, "kind": kind, "resumeValue": given.value}
         data |= {"resolvedAt": given.at or self.x.engine.now(self.x.log), "resolvedBy": given.by}
-        if given.is_timeout:
-            data |= {"reason": "timeout", "outcome": "rejected"}
+        if given.is_timeout or given.is_split:
+            reason = "timeout" if given.is_timeout else SPLIT
+            data |= {"reason": reason, "outcome": "rejected"}
         return self.emit("interrupt.resolved", data, requested)
 
     def _answer(
@@ -379,7 +384,9 @@ class NodeStep:
             played = self.play(PERSON, None)
             assert played is not None
             data = played.answer
-            return GivenAnswer(data["value"], data["by"], is_final=True, at=data.get("at"))
+            late = data["value"] == {"action": "timeout"}  # a person cannot say that
+            about = (data["value"], data["by"], True, late)
+            return GivenAnswer(*about, at=data.get("at"))
         raise Suspended
 
     def _recorded_answer(self, interrupt: str) -> GivenAnswer | None:
@@ -391,6 +398,8 @@ class NodeStep:
                 break
             kind, payload = event["type"], event["payload"]
             if kind == "interrupt.resolved" and payload["interruptId"] == interrupt:
+                if payload.get("reason") == SPLIT and found is not None:
+                    return found._replace(is_final=True)
                 late = payload.get("reason") == "timeout"
                 value = payload.get("resumeValue")
                 return GivenAnswer(value, by, is_final=True, is_timeout=late)
@@ -414,7 +423,9 @@ class NodeStep:
         """The log of another run, once that has ended."""
         x = self.x
         known = x.engine.workflows.known
-        if x.is_live and (workflow not in known or not known[workflow].is_active):
+        child = known.get(workflow)
+        tenant = x.host.get("tenant", x.settings.tenant)
+        if x.is_live and (child is None or not child.is_active or not child.is_for(tenant)):
             raise NodeFailed("child_failed", f"there is no active workflow {workflow!r}")
         depth = int(x.host.get("depth", 0)) + 1
         if depth > DEEPEST:

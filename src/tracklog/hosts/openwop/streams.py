@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 from starlette.types import Receive, Send
@@ -31,6 +32,7 @@ _UPDATES = frozenset(
 )
 _PREFIXES = ("approval.", "clarification.", "interrupt.")
 MESSAGE = "ai.message.chunk"
+STATE = "state.snapshot"
 _CHUNKS = frozenset({MESSAGE, "output.chunk"})
 
 
@@ -69,8 +71,10 @@ class Stream:
         modes: tuple[str, ...],
         types: tuple[str, ...],
         buffer: float,
+        view: Callable[[RunLog], dict[str, Any]],
     ) -> None:
-        """With a `buffer` so many seconds are sent at once."""
+        """With a `buffer` so many seconds are sent at once; `view` is a run as it is now."""
+        self._view = view
         self._send, self._log, self._wire = send, log, wire
         self._modes, self._types, self._buffer = modes, types, buffer
         self._states, self._state = modes == ("values",), Snapshot()
@@ -89,7 +93,7 @@ class Stream:
             self._at = len(log.lines)
             for event in log.events[: self._at]:
                 self._state.apply(event)
-            await self._put(self._snapshot(self._at - 1))
+            await self._put(_frame(STATE, self._at - 1, self._snapshot()))
         gone = asyncio.ensure_future(_gone(receive))
         try:
             while not gone.done():
@@ -126,13 +130,14 @@ class Stream:
                 self._state.apply(event)
             if not wanted(kind, self._modes, self._types, self._wire.kind(kind)):
                 continue
-            body = self._wire.event(line, event, log) if not self._states else line
-            if self._states:
-                frames.append(self._snapshot(self._at - 1))
-            elif self._buffer:
+            number = event["sequence"]
+            body = self._snapshot() if self._states else self._wire.event(line, event, log)
+            if self._buffer:
                 self._waiting.append(body)
+            elif self._states:
+                frames.append(_frame(STATE, number, body))
             else:
-                frames.append(self._rendered(kind, event["sequence"], body))
+                frames.append(self._rendered(kind, number, body))
         if frames:
             await self._put(b"".join(frames))
         return urgent
@@ -157,11 +162,14 @@ class Stream:
             news.cancel()
         return gone.done() or len(self._log.lines) > before or self._log.ended
 
-    def _snapshot(self, number: int) -> bytes:
-        cancelling = self._log.cancel is not None
-        state = self._state.as_json(self._log.name, cancelling=cancelling)
-        snapshot = self._wire.snapshot(state, self._log)
-        return _frame("state.snapshot", number, orjson.dumps(snapshot))
+    def _snapshot(self) -> bytes:
+        """The state after the last event that was sent; at the end of the log with the children."""
+        log = self._log
+        if self._at >= len(log.lines):
+            state = self._view(log)
+        else:
+            state = self._state.as_json(log.name, cancelling=log.cancel is not None)
+        return orjson.dumps(self._wire.snapshot(state, log))
 
     async def _put(self, body: bytes) -> None:
         await self._send({"type": "http.response.body", "body": body, "more_body": True})

@@ -32,7 +32,7 @@ class Views:
         tenant: str = log.snapshot.host.get("tenant", self._engine.settings.tenant)
         return tenant
 
-    def snapshot(self, log: RunLog, call: HostCall) -> dict[str, Any]:
+    def state(self, log: RunLog) -> dict[str, Any]:
         """A run with the children that it began; while a child waits for a person, so does the run."""
         control = self._engine.control
         data = {**log.as_json(), "status": control.status(log)}
@@ -43,6 +43,11 @@ class Views:
         ]
         if children:
             data["childRuns"] = children
+        return data
+
+    def snapshot(self, log: RunLog, call: HostCall) -> dict[str, Any]:
+        """The state of a run, and for those who may answer its question a token to do so."""
+        data = self.state(log)
         if "interrupt" in data:
             data["interrupt"] = self._interrupt(log, call)
         return data
@@ -89,14 +94,15 @@ class Views:
         if query.get("status", STATUSES[0]) not in STATUSES:
             text = f"status is one of {', '.join(STATUSES)}"
             raise Failure("validation_error", text, {"field": "status"})
-        start = self._offset(query.get("cursor"), "runs")
+        before = self._offset(query["cursor"], "runs") if "cursor" in query else None
         rows = await asyncio.to_thread(self._engine.journal.runs, dialect=FAMILY)
+        rows = [row for row in rows if before is None or row.first_seq < before]
         rows.sort(key=lambda row: row.first_seq, reverse=True)
-        found: list[dict[str, Any]] = []
-        at = start
-        for at, row in enumerate(rows[start:], start + 1):
+        page: dict[str, Any] = {"runs": (found := list[dict[str, Any]]())}
+        for at, row in enumerate(rows):
             if len(found) == limit:
-                at -= 1  # noqa: PLW2901  # this one is on the next page
+                # A cursor is the last run that was looked at: new runs do not move the page.
+                page["nextCursor"] = self._cursor(rows[at - 1].first_seq, "runs")
                 break
             try:
                 log = self._engine.known(row.run)
@@ -108,15 +114,10 @@ class Views:
             )
             if wanted:
                 found.append(call.wire.snapshot(data, log))
-        page: dict[str, Any] = {"runs": found}
-        if at < len(rows):
-            page["nextCursor"] = self._cursor(at, "runs")
         return Response(orjson.dumps(page), 200, None, "application/json")
 
-    def _offset(self, cursor: str | None, purpose: str) -> int:
+    def _offset(self, cursor: str, purpose: str) -> int:
         """The number in a cursor; one that was made for another list is refused."""
-        if cursor is None:
-            return 0
         number = cursor.partition(".")[0]
         good = self._cursor(int(number), purpose) if number.isdecimal() else ""
         if not good or not hmac.compare_digest(good.encode(), cursor.encode()):

@@ -20,6 +20,7 @@ from tracklog.hosts.openwop.failures import Failure
 from tracklog.hosts.openwop.handed_on import HandedOn
 from tracklog.hosts.openwop.questions import VOTE
 from tracklog.hosts.openwop.runlog import RunLog
+from tracklog.hosts.openwop.schemas import is_equal
 from tracklog.hosts.openwop.settings import ENGINE, Key, Settings
 from tracklog.hosts.openwop.wires import LINKS
 
@@ -281,7 +282,7 @@ class Version2:
             raise _invalid("configurable", "configurable must be an object")
         for name in options.keys() - {"version", *SECTIONS}:
             raise _invalid(f"configurable.{name}", f"there is no option {name[:50]!r}")
-        if options.get("version") != 1:
+        if not is_equal(options.get("version"), 1):
             raise _invalid("configurable.version", "version is 1")
         flat: dict[str, Any] = {}
         for section in SECTIONS:

@@ -15,8 +15,11 @@ from tracklog.hosts.openwop.checking import (
     check_mappings,
     check_node,
     check_node_fields,
+    check_order,
+    check_ports,
     check_root,
     check_shape,
+    check_supervisors,
 )
 from tracklog.hosts.openwop.definitions import (
     DISPATCH,
@@ -24,6 +27,7 @@ from tracklog.hosts.openwop.definitions import (
     Definition,
     DefinitionRefused,
     WorkflowNode,
+    nodes_before,
 )
 from tracklog.hosts.openwop.kinds import KINDS, Site, invalid, is_conformance
 from tracklog.hosts.openwop.schemas import PUBLISHED
@@ -57,13 +61,14 @@ class Workflows:
                 continue
             self._add(source, str(path))
         for name, definition in self.known.items():
-            missing = [each.message for each in self._missing(definition, {name})]
+            tenant = definition.source.get("tenantId", self._settings.tenant)
+            missing = [each.message for each in self._missing(definition, {name}, tenant)]
             self.faults += missing
             if is_conformance(name) and not missing and self._runs_fully(name):
                 self.fixtures.append(name)
 
-    def find(self, name: Any, *, is_taped: bool = False) -> Definition:
-        """The workflow that is to be run; `DefinitionRefused` says why it cannot.
+    def find(self, name: Any, tenant: str, *, is_taped: bool = False) -> Definition:
+        """The workflow that a tenant wants to run; `DefinitionRefused` says why it cannot.
 
         The answers of tools may come from a tape. Then the tools need not be here.
         """
@@ -71,7 +76,7 @@ class Workflows:
             raise invalid("workflowId", "workflowId is missing")
         if name in self.refused:
             raise self.refused[name]
-        if name not in self.known:
+        if name not in self.known or not self.known[name].is_for(tenant):
             raise invalid("workflowId", "there is no such workflow")
         definition = self.known[name]
         if not definition.is_active:
@@ -79,22 +84,25 @@ class Workflows:
         if not definition.is_begun_by_clients:
             raise invalid("workflowId", "the manual trigger of the workflow is not enabled")
         if not is_taped:
-            _refuse(self._missing(definition, {name}))
+            _refuse(self._missing(definition, {name}, tenant))
         return definition
 
-    def _missing(self, definition: Definition, seen: set[str]) -> Iterator[DefinitionRefused]:
+    def _missing(
+        self, definition: Definition, seen: set[str], tenant: str
+    ) -> Iterator[DefinitionRefused]:
         """The agents, tools, workflows and variables that a workflow names, and that are not here."""
         for node in definition.nodes.values():
-            if node.ref is not None and self._agents.is_refused(node.ref["agentId"]):
-                text = f"{definition.id}: the manifest of {node.ref['agentId']} was refused"
-                yield invalid("agent", text, nodeId=node.id)
+            for agent in (node.ref or {}).get("agentId"), node.config.get("agentId"):
+                if agent is not None and self._agents.is_refused(agent):
+                    text = f"{definition.id}: the manifest of {agent} was refused"
+                    yield invalid("agent", text, nodeId=node.id)
             yield from check_mappings(node, self.known)
             for use in KINDS[node.type].uses(node):
                 other = self.known.get(use.name) if use.what == "workflow" else None
                 if use.what == "tool":
                     is_here = use.name == ECHO or use.name in self._settings.tools
                 else:
-                    is_here = other is not None and other.is_active
+                    is_here = other is not None and other.is_active and other.is_for(tenant)
                 if not is_here:
                     calls = f"{node.id} calls the {use.what} {use.name}"
                     text = f"{definition.id}: {calls}, which is not here"
@@ -103,7 +111,7 @@ class Workflows:
                     yield from check_child(node, definition, other)
                     if other.id not in seen:
                         seen.add(other.id)
-                        yield from self._missing(other, seen)
+                        yield from self._missing(other, seen, tenant)
 
     def _manifest(self, path: Path) -> None:
         try:
@@ -173,7 +181,10 @@ def define(source: Any, settings: Settings) -> Definition:
             *(check_edge(edge, nodes) for edge in edges),
         )
     )
-    return _ordered(source, nodes)
+    _refuse(chain(*(check_ports(each, nodes) for each in nodes.values())))
+    made = _ordered(source, nodes)
+    _refuse(chain(check_order(made), check_supervisors(made)))
+    return made
 
 
 def _refuse(faults: Iterable[DefinitionRefused]) -> None:
@@ -198,12 +209,22 @@ def _node(node: Mapping[str, Any]) -> WorkflowNode:
 def _ordered(source: Mapping[str, Any], nodes: Mapping[str, WorkflowNode]) -> Definition:
     upstream: dict[str, list[tuple[str, str]]] = {name: [] for name in nodes}
     loops: dict[str, str] = {}
+    back = []
     for edge in source["edges"]:
         start, end = edge["sourceNodeId"], edge["targetNodeId"]
         if nodes[start].type == DISPATCH and nodes[end].type == SUPERVISOR:
-            loops[start] = end
+            back.append(edge)
         else:
             upstream[end].append((start, edge.get("triggerRule", "all_success")))
+    begins = {name: nodes_before(name, upstream) for name in nodes}
+    for edge in back:
+        start, end = edge["sourceNodeId"], edge["targetNodeId"]
+        rule = edge.get("triggerRule", "all_success")
+        if end not in begins[start]:  # on to another supervisor
+            upstream[end].append((start, rule))
+        elif loops.setdefault(start, end) != end or rule != "all_success":
+            text = "a dispatch leads back to one supervisor, and whatever the outcome of others"
+            raise invalid("edges", f"the edge {edge['id']!r}: {text}")
     order: dict[str, None] = {}
     while len(order) < len(nodes):
         ready = next(

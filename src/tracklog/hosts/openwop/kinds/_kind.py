@@ -172,7 +172,7 @@ def check_prompt(node: WorkflowNode) -> Iterator[DefinitionRefused]:
 def check_channel(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:
     """Check that the channel of a node is declared."""
     name = node.config.get("channel")
-    if name is not None and name not in site.channels:
+    if "channel" in node.config and name not in site.channels:
         yield wrong(node, "channel", f"the workflow declares no channel {name!r} of messages")
     elif not site.channels:
         yield wrong(node, "channel", "the workflow declares no channel of messages")

@@ -72,10 +72,23 @@ class Votes:
     def count(self, by: str, action: str) -> bool:
         """Count a vote; whether the gate is decided."""
         self.votes[by] = action
+        return self._is_accepted or self._is_rejected or self.is_split
+
+    @property
+    def is_split(self) -> bool:
+        """Whether every approver has voted, and neither side has enough votes."""
+        if self.approvers is None or not self.votes.keys() >= {*self.approvers}:
+            return False
+        return not self._is_accepted and not self._is_rejected
+
+    @property
+    def _is_accepted(self) -> bool:
+        return len(self.votes) - len(self.rejected_by) >= self.needed
+
+    @property
+    def _is_rejected(self) -> bool:
         rejects = len(self.rejected_by)
-        if rejects and (not self.is_majority or rejects > self.needed / 2):
-            return True
-        return len(self.votes) - rejects >= self.needed
+        return bool(rejects) and (not self.is_majority or rejects > self.needed / 2)
 
 
 async def run(step: NodeStep) -> Outputs:
@@ -144,8 +157,8 @@ def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:  # noq
     if "rejectionPolicy" in config and "reject" not in actions:
         text = "rejectionPolicy is for gates whose actions have reject"
         yield wrong(node, "rejectionPolicy", text)
-    approvers = config.get("approversList")
-    if approvers is not None:
+    if "approversList" in config:
+        approvers = config["approversList"]
         if not is_texts(approvers):
             yield wrong(node, "approversList", "approversList is a list of names")
         elif isinstance(needed, int) and len({*approvers}) < needed:

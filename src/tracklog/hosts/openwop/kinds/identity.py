@@ -33,7 +33,10 @@ def _write_twice(step: NodeStep) -> None:
 
 
 def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:
-    if node.config.get("emitDuplicateMessageId"):
+    emits = node.config.get("emitDuplicateMessageId", False)
+    if not isinstance(emits, bool):
+        yield wrong(node, "emitDuplicateMessageId", "emitDuplicateMessageId is true or false")
+    elif emits:
         yield from check_channel(node, site)
     elif "channel" in node.config:
         yield wrong(node, "channel", "channel is for emitDuplicateMessageId")

@@ -6,7 +6,7 @@ from typing import Any
 from tracklog.hosts.openwop.definitions import DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.exceptions import BadAnswer, Mismatch
 from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, check_timeout, wrong
-from tracklog.hosts.openwop.schemas import fault_of_schema, faults_against
+from tracklog.hosts.openwop.schemas import fault_of_schema, faults_against, is_equal
 from tracklog.hosts.openwop.step import NodeStep
 
 EXTERNAL = "external-event"
@@ -30,7 +30,7 @@ async def run(step: NodeStep) -> Outputs:
         if value.get("eventType", event_type) != event_type:
             raise Mismatch(f"the event has another type than {event_type}")
         for name, wanted in correlation.items():
-            if value.get(name) != wanted:
+            if name not in value or not is_equal(value[name], wanted):
                 raise Mismatch(f"the event is for another {name}")
         for fault in faults_against(schema, value) if schema is not None else ():
             raise BadAnswer(fault)

@@ -109,6 +109,12 @@ def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:
     if len(plans) > 1:
         yield wrong(node, plans[1], f"its decisions come from one of {', '.join(plans)}")
     planned = config.get("mockDecisions", config.get("mockDispatchPlan", []))
+    if not isinstance(planned, list):
+        yield wrong(node, plans[0], f"{plans[0]} is a list of decisions")
+        planned = []
+    unsure = config.get("mockConfidence", 1)
+    if isinstance(unsure, bool) or not isinstance(unsure, int | float) or not 0 <= unsure <= 1:
+        yield wrong(node, "mockConfidence", "mockConfidence is a number from 0 to 1")
     pending = [config["mockPendingDecision"]] if "mockPendingDecision" in config else []
     for decision in [*planned, *pending]:
         for fault in faults_of("orchestrator-decision", decision):
