@@ -115,7 +115,7 @@ EXPECTED = {
     "cursor/agent-transcripts/test-session.jsonl": {
         "prompts": 2, "calls": 2, "open": 2, "titles": {"run ls command"}},
     "cursor/agent-transcripts/turn-ended.jsonl": {"prompts": 1, "calls": 5, "outcomes": {"success"}},
-    "cursor/agent-transcripts/schema_drift.jsonl": {"calls": 2, "models": {"cursor-auto"}},
+    "cursor/agent-transcripts/schema_drift.jsonl": {"calls": 1, "open": 0, "models": {"cursor-auto"}},
     "cursor/agent-transcripts/subagent/subagents/child.jsonl": {"parents": 1, "prompts": 1},
     "inspect/2026-11-16T16-30-02-00-00_demo_JDGksYBKonHTW5VsDS8bfv.eval": {
         "runs": 2, "prompts": 2, "calls": 4, "failed": 2, "open": 0, "spends": 6,

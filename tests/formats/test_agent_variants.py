@@ -626,3 +626,169 @@ def test_a_table_of_langfuse_that_was_cut(tmp_path):
     assert any(each.get("kind") == "torn-tail" or "torn-tail" in str(each) for each in read)
     other = table(tmp_path / "other.csv", ["id", "type", "name"], {"id": 1, "type": "TOOL"})
     assert recognition(registry.importers(), other, head_of(other)).importer is None
+
+
+def test_a_database_of_opencode_with_fewer_columns_and_times_as_text(tmp_path):
+    path = database(
+        tmp_path / "kilo.db",
+        "CREATE TABLE session(id, directory, time_created, time_updated);"
+        "CREATE TABLE message(id, session_id, time_created, data);"
+        "CREATE TABLE part(id, message_id, data);",
+        session=[("s1", "/home/dev/p", at(0), at(9)), ("s2", "/home/dev/p", at(0), at(9))],
+        message=[("m2", "s1", T, {"role": "assistant", "time": {"created": "2026-05-28T20:27:02.5Z"}}),
+                 ("m1", "s1", T, {"role": "user", "time": {"created": "2026-05-28T20:27:02Z"}}),
+                 ("m3", "s2", T, {"role": "user", "time": {"created": at(3)}})],
+        part=[("p1", "m1", {"type": "text", "text": "look"}), ("p2", "m2", {"type": "text", "text": "seen"}),
+              ("p3", "m3", {"type": "text", "text": "other"})],
+    )  # fmt: skip
+    has(yields(path, tmp_path), runs=2, prompts=2, answers=1, titles={"look", "other"},
+        project="/home/dev/p", last=at(3))  # fmt: skip
+    words = [each["blocks"][0]["text"] for each in facts(path)[0] if each["fact"] == "Said"]
+    assert words == ["look", "seen", "other"]
+
+
+def test_a_result_of_cursor_answers_the_first_call_without_an_id(tmp_path):
+    def said(role, *content):
+        return {"role": role, "message": {"content": list(content)}}
+
+    path = lines(
+        tmp_path / "x.jsonl",
+        said("user", {"type": "text", "text": "look"}),
+        said("assistant", {"type": "tool_use", "name": "Shell", "input": {}},
+             {"type": "tool_use", "name": "Read", "input": {}, "id": "r1"}),
+        said("user", {"type": "tool_result", "tool_use_id": "r1", "content": "read"}),
+        said("user", {"type": "tool_result", "tool_use_id": "t9", "content": "no", "is_error": True}),
+    )  # fmt: skip
+    has(yields(path, tmp_path), prompts=1, calls=2, open=0, torn=0, failed=1)
+
+
+def test_messages_of_cursor_that_no_header_names_are_stored_beside_the_conversation(tmp_path):
+    chat = "11111111-1111-4111-8111-111111111111"
+    headers = [{"bubbleId": "b1", "type": 1}, {"bubbleId": "b2", "type": 2}]
+    rows = [
+        (f"composerData:{chat}", {"composerId": chat, "createdAt": T, "fullConversationHeadersOnly": headers}),
+        (f"bubbleId:{chat}:b1", {"bubbleId": "b1", "type": 1, "text": "go"}),
+        (f"bubbleId:{chat}:b2", {"bubbleId": "b2", "type": 2, "text": "done",
+                                 "toolFormerData": {"additionalData": {"note": "no call"}}}),
+        (f"bubbleId:{chat}:b3", {"bubbleId": "b3", "type": 2, "text": "an answer before the edit"}),
+    ]  # fmt: skip
+    schema = "CREATE TABLE cursorDiskKV(key TEXT, value BLOB)"
+    path = database(tmp_path / "state.vscdb", schema, cursorDiskKV=rows)
+    has(yields(path, tmp_path), prompts=1, answers=1, calls=0)
+    read, report = facts(path)
+    assert not report.ignored
+    assert "an answer before the edit" in str(read)
+    assert "no call" in str(read)
+
+
+def test_prompts_of_kimi_that_only_its_context_has(tmp_path):
+    def appended(text, second, **more):
+        message = {"role": "user", "content": [{"type": "text", "text": text}], **more}
+        return {"type": "context.append_message", "message": message, "time": T + second}
+
+    loop = {"type": "context.append_loop_event", "time": T + 3}
+    thought = {
+        "type": "content.part",
+        "stepUuid": "s",
+        "part": {"type": "think", "text": "hm, why"},
+    }
+    path = lines(
+        tmp_path / "session_1" / "agents" / "main" / "wire.jsonl",
+        {"type": "metadata", "protocol_version": "1.4", "created_at": T},
+        {"type": "turn.prompt", "time": T + 1},
+        appended("first", 1),
+        {**loop, "event": thought},
+        appended("<system-reminder>be brief</system-reminder>", 4),
+        appended("a task has ended", 5, origin={"kind": "system_trigger"}),
+        {"type": "context.apply_compaction", "summary": "what was said so far", "time": T + 6},
+        appended("second", 7, origin={"kind": "user"}),
+    )
+    has(yields(path, tmp_path), prompts=2, injected=2, thoughts=1, compactions=1, titles={"first"})
+    assert "hm, why" in str(facts(path)[0])
+
+
+def test_a_chat_of_vs_code_keeps_what_only_its_rounds_and_results_have(tmp_path):
+    rounds = [{"response": "I look", "thinking": {"text": "which file is it"},
+               "toolCalls": [{"id": "c1", "name": "read", "arguments": "{}"}]}]  # fmt: skip
+    meta = {"toolCallRounds": rounds, "toolCallResults": {"c1": {"content": "the whole file"}}}
+    call = {"kind": "toolInvocationSerialized", "toolId": "read", "toolCallId": "c1", "isComplete": True,
+            "resultDetails": {"input": "{}", "output": [{"value": "a part"}]}}  # fmt: skip
+    request = {"requestId": "r", "timestamp": T, "responseTimestamp": T + 5000, "message": {"text": "go"},
+               "response": [{"value": "I look"}, call],
+               "result": {"metadata": meta, "details": "a model with a name"}}  # fmt: skip
+    state = {"version": 3, "sessionId": "s", "creationDate": T, "requests": [],
+             "workingDirectory": "file:///home/dev/my%20place"}  # fmt: skip
+    path = lines(
+        tmp_path / "chatSessions" / "s.jsonl",
+        {"kind": 0, "v": state},
+        {"kind": 2, "k": ["requests"], "v": [request]},
+    )
+    has(yields(path, tmp_path), prompts=1, calls=1, open=0, project="/home/dev/my place",
+        last="2026-05-28T20:26:45Z")  # fmt: skip
+    told = str(facts(path)[0])
+    for text in ("which file is it", "the whole file", "a part", "a model with a name"):
+        assert text in told
+
+
+def test_logs_of_other_agents_are_not_recognised(tmp_path):
+    session = {"sessionId": "s", "timestamp": T}
+    buddy = lines(
+        tmp_path / "buddy.jsonl",
+        {**session, "type": "session_start", "cwd": "/p"},
+        {**session, "type": "message", "role": "assistant", "content": [{"type": "text", "text": "x"}]},
+        {**session, "type": "function_call", "name": "read_file", "arguments": {}},
+    )  # fmt: skip
+    of = {"session_id": "11111111-1111-4111-8111-111111111111"}
+    printed = lines(
+        tmp_path / "printed.jsonl",
+        {**of, "type": "system", "subtype": "init", "cwd": "/p", "model": "Auto", "permissionMode": "default"},
+        {**of, "type": "user", "message": {"role": "user", "content": [{"type": "text", "text": "go"}]}},
+        {**of, "type": "tool_call", "subtype": "started", "call_id": "c", "tool_call": {"readToolCall": {}}},
+    )  # fmt: skip
+    for path in (buddy, printed):
+        assert recognition(registry.importers(), path, head_of(path)).importer is None
+
+
+def test_records_of_qwen_without_ids_and_a_header_of_pi_with_a_title(tmp_path):
+    base = {"sessionId": "s", "timestamp": at(1)}
+    qwen = lines(
+        tmp_path / "q.jsonl",
+        {**base, "type": "user", "message": {"role": "user", "parts": [{"text": "look"}]}},
+        {**base, "type": "assistant", "message": {"role": "model", "parts": [{"text": "seen"}]}},
+    )
+    has(yields(qwen, tmp_path / "a"), runs=1, prompts=1, answers=1, titles={"look"})
+    head = {
+        "type": "session",
+        "version": 3,
+        "id": "a",
+        "timestamp": at(0),
+        "cwd": "/p",
+        "title": "A name",
+    }
+    change = {
+        "type": "model_change",
+        "id": "m",
+        "parentId": None,
+        "timestamp": at(1),
+        "model": "kimi-k2",
+    }
+    answer = {"role": "assistant", "content": [{"type": "text", "text": "seen"}]}
+    pi = lines(tmp_path / "p.jsonl", head, change,
+               {"type": "message", "id": "e", "parentId": "m", "timestamp": at(2), "message": answer})  # fmt: skip
+    has(yields(pi, tmp_path / "b"), titles={"A name"}, models={"kimi-k2"}, answers=1)
+
+
+def test_the_texts_in_steps_of_antigravity_without_a_schema_are_stored(tmp_path):
+    text = b"the output of a command"
+    inner = b"\x0a" + bytes([len(text)]) + text + b"\x10\x01"
+    payload = b"\xaa\x01" + bytes([len(inner)]) + inner
+    path = database(
+        tmp_path / "conversations" / "c.db",
+        "CREATE TABLE steps(idx, step_type, metadata, step_payload);"
+        "CREATE TABLE gen_metadata(idx, data);",
+        steps=[(0, 21, b"", payload)],
+    )
+    read, report = facts(path)
+    assert not report.ignored
+    [step] = (each for each in read if each.get("label") == "step")
+    assert step["data"] == {"index": 0, "texts": ["the output of a command"]}

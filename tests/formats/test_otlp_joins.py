@@ -57,6 +57,8 @@ EXPECTED = {
     "copilot-cli": Expected(2, 1, 3, (360, 90, 120), ("github-copilot",), passed=None),
     # A proxy sees the result of a tool as a text, and not whether the tool failed.
     "litellm": Expected(2, 0, 3, (360, 90, 120), ("trip",), passed=None, cost=0.000099),
+    # The span of its web server has no status, only the code of the answer.
+    "litellm-refused": Expected(0, 0, 0, None, ("trip",), "failed", passed=False),
     # The creation of an agent is a trace of its own.
     "autogen": Expected(2, 1, 3, (360, 90, 120), ("forecaster",), passed=None, runs=2),
     # Its messages have what they cost, without what was cached.

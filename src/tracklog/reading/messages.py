@@ -21,7 +21,7 @@ class SharedMessages:
     A source record that is read again has the numbers that it had.
     """
 
-    __slots__ = ("_counts", "_first", "_read", "_repeats", "originals")
+    __slots__ = ("_counts", "_first", "_plain", "_read", "_repeats", "originals")
 
     def __init__(self) -> None:
         self.originals: dict[int, int] = {}
@@ -30,8 +30,12 @@ class SharedMessages:
         """By record that counts: its repeats whose source is known."""
         self._counts: dict[tuple[str, bytes], int] = {}
         """By channel and message, how many there are."""
-        self._read: dict[tuple[str, str, bytes], _Numbers] = {}
-        """By channel, source record and message, its numbers."""
+        self._read: dict[tuple[str, str, bytes], int | _Numbers] = {}
+        """By channel, source record and message, its numbers; only the number where the record was
+        read once, as the first of its channel was: a long run has very many of these.
+        """
+        self._plain: dict[str, object] = {}
+        """By channel, the reading of those."""
         self._first: dict[tuple[bytes, int], tuple[str, int]] = {}
         """By message and number, the channel that reported it first, and its record."""
 
@@ -49,20 +53,30 @@ class SharedMessages:
 
     def _number(self, channel: str, words: bytes, source: SourceRecord | None) -> int:
         """The number of a message; a record that is read again has the numbers that it had."""
-        known = None
-        if source is not None:
-            keys = [(channel, name, words) for name in source.names]
-            known = next((self._read[key] for key in keys if key in self._read), _Numbers())
-            self._read |= dict.fromkeys(keys, known)
-            reading = (source.version, source.content)
-            if known.reading != reading:
-                known.reading, known.next = reading, 0
-            known.next += 1
-            if known.next <= len(known.numbers):
-                return known.numbers[known.next - 1]
+        if source is None:
+            return self._next(channel, words)
+        keys = [(channel, name, words) for name in source.names]
+        reading = (source.version, source.content)
+        found = next((self._read[key] for key in keys if key in self._read), None)
+        if found is None and reading == self._plain.setdefault(channel, reading):
+            number = self._next(channel, words)
+            self._read |= dict.fromkeys(keys, number)
+            return number
+        known = found if isinstance(found, _Numbers) else _Numbers()
+        if isinstance(found, int):
+            known.numbers, known.reading, known.next = (found,), self._plain[channel], 1
+        self._read |= dict.fromkeys(keys, known)
+        if known.reading != reading:
+            known.reading, known.next = reading, 0
+        known.next += 1
+        if known.next <= len(known.numbers):
+            return known.numbers[known.next - 1]
+        number = self._next(channel, words)
+        known.numbers += (number,)
+        return number
+
+    def _next(self, channel: str, words: bytes) -> int:
         number = self._counts[channel, words] = self._counts.get((channel, words), 0) + 1
-        if known is not None:
-            known.numbers += (number,)
         return number
 
     def repeats(self, seq: int) -> Iterable[tuple[int, SourceRecord]]:

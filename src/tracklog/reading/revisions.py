@@ -14,12 +14,17 @@ class Revisions:
     record that was corrected, those of the last content, in whatever order they arrived.
     """
 
-    __slots__ = ("_known", "_messages", "_withdrawals", "mixed")
+    __slots__ = ("_known", "_messages", "_plain", "_withdrawals", "mixed")
 
     def __init__(self) -> None:
         self.mixed = False
         """Whether some source record has several revisions, or some record was withdrawn or repeated."""
-        self._known: dict[tuple[str, str], _Revision] = {}
+        self._known: dict[str, dict[str, int | _Revision]] = {}
+        """By writer and name; of a revision of the writer's first version, without a content, only
+        its first event: a long run has very many of these.
+        """
+        self._plain: dict[str, tuple[tuple[int, str], ...]] = {}
+        """By writer, the version of those."""
         self._withdrawals: list[tuple[int, SourceRecord]] = []
         self._messages = SharedMessages()
 
@@ -36,26 +41,39 @@ class Revisions:
 
     def _add(self, seq: int, source: SourceRecord) -> bool:
         changed = False
+        plain = self._plain.setdefault(source.writer, source.version)
+        of = self._known.setdefault(source.writer, {})
+        content = () if source.content is None else (source.content,)
+        is_plain = not content and source.version == plain
         for name in source.names:
-            of = (source.writer, name)
-            known = self._known.get(of)
+            if is_plain and type(of.setdefault(name, seq)) is int:
+                continue
+            known = self._revision(source.writer, name)
             self.mixed = self.mixed or (known is not None and known.version != source.version)
-            content = () if source.content is None else (source.content,)
             if known is None or source.version > known.version:
                 changed |= known is not None
-                self._known[of] = _Revision(source.version, seq, seq, content)
+                of[name] = _Revision(source.version, seq, seq, content)
             elif source.version == known.version and content and content[0] not in known.contents:
                 changed |= bool(known.contents)
-                self._known[of] = known._replace(contents=known.contents + content, since=seq)
+                of[name] = known._replace(contents=known.contents + content, since=seq)
         if source.back is not None:
             self._withdrawals.append((seq, source))
             changed = True
         return changed
 
+    def _revision(self, writer: str, name: str) -> "_Revision | None":
+        """The newest known revision of a record."""
+        known = self._known.get(writer, {}).get(name)
+        return _Revision(self._plain[writer], known, known, ()) if type(known) is int else known  # type: ignore[return-value]  # else it is none
+
     def is_current(self, source: SourceRecord) -> bool:
         """Whether an event counts: no newer revision of its record is known."""
+        of = self._known.get(source.writer, {})
+        is_plain = source.content is None and source.version == self._plain.get(source.writer)
         for name in source.names:
-            known = self._known.get((source.writer, name))
+            if is_plain and type(of.get(name)) is int:
+                continue
+            known = self._revision(source.writer, name)
             if known is None:
                 continue  # it came while the others were read again
             if known.version != source.version:
@@ -76,7 +94,7 @@ class Revisions:
         return any(
             by.writer == source.writer
             and self.is_current(by)
-            and (known := self._known.get((by.writer, by.back or ""))) is not None
+            and (known := self._revision(by.writer, by.back or "")) is not None
             and known.first <= seq < at
             for at, by in self._withdrawals
         )
@@ -84,7 +102,7 @@ class Revisions:
     def correction(self, seq: int, source: SourceRecord) -> Finding | None:
         """The finding at the first event of a record that was sent with another content."""
         for name in source.names:
-            known = self._known.get((source.writer, name))
+            known = self._revision(source.writer, name)
             if known is None or len(known.contents) < 2 or known.since != seq:
                 continue
             # The same content under the name of another agent is no correction of the source.

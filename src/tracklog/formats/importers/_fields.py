@@ -2,6 +2,11 @@
 
 from collections.abc import Iterator
 
+LEAST = 4
+"""Bytes of the shortest text that is looked for."""
+DEEPEST = 16
+"""How deep messages are looked into."""
+
 
 def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """The number and the value of each field: an integer, or bytes; ends where it cannot be read."""
@@ -55,6 +60,21 @@ def text_at(data: bytes, *path: int) -> str | None:
         return value.decode()
     except UnicodeDecodeError:
         return None
+
+
+def texts_in(data: bytes, deep: int = 0) -> Iterator[str]:
+    """The texts in a message, at any depth: printable bytes of a field that is no message itself."""
+    for _, value in fields(data):
+        if not isinstance(value, bytes) or len(value) < LEAST:
+            continue
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            text = ""
+        if text and all(each.isprintable() or each in "\r\n\t" for each in text):
+            yield text
+        elif deep < DEEPEST:
+            yield from texts_in(value, deep + 1)
 
 
 def integer_at(data: bytes, *path: int) -> int | None:

@@ -21,7 +21,7 @@ from tracklog.formats.importers import (
     utc_time,
     word,
 )
-from tracklog.formats.importers._fields import integer_at, text_at
+from tracklog.formats.importers._fields import integer_at, text_at, texts_in
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
     Stored,
@@ -181,8 +181,11 @@ class AntigravityReader(SnapshotReader):
                 fact = Said(role="user" if role == "user" else "assistant", blocks=tuple(blocks),
                             model=models[0] if models and role == "assistant" else None)  # fmt: skip
                 self.put(fact, at)
-        for name, number in value["unread"].items():
-            self.out.report.ignored[f"step of type {name}: protobuf without a schema"] += number
+        for index, kind, found, at in value["others"]:
+            self.about(f"step/{index}")
+            name = f"step of type {kind}"
+            self.out.report.mapped[name] += 1
+            self.put(Noted(label="step", kind=name, data={"index": index, "texts": found}), at)
         for (index, data), model in zip(rows, models, strict=True):
             self._call(index, data, model)
 
@@ -244,7 +247,9 @@ def conversations(connection: sqlite3.Connection, path: Path) -> Iterator[Stored
     def load() -> Body:
         calls = connection.execute("SELECT idx, data FROM gen_metadata ORDER BY idx").fetchall()
         generations = [[row[0], _bytes(row[1]).hex()] for row in calls]
-        texts, unread, at = [], dict[str, int](), None
+        texts: list[list[Any]] = []
+        others: list[list[Any]] = []
+        at = None
         query = "SELECT idx, step_type, metadata, step_payload FROM steps ORDER BY idx"
         for index, kind, meta, payload in connection.execute(query).fetchall():
             at_step = _time(_bytes(meta), 1)
@@ -254,11 +259,11 @@ def conversations(connection: sqlite3.Connection, path: Path) -> Iterator[Stored
             thought = text_at(data, 20, 3) if kind == PLANNED else None
             if kind in (TYPED, PLANNED) and (text or thought):
                 texts.append([index, kind, text, thought, at_step])
-            else:
-                unread[str(kind)] = unread.get(str(kind), 0) + 1
+            else:  # nobody published the schema: only the texts in it can be read
+                others.append([index, kind, list(texts_in(data)), at_step])
         if transcript_of(path).is_file():
-            texts = []
-        return {"id": path.stem, "calls": generations, "texts": texts, "unread": unread, "at": at}
+            texts, others = [], []
+        return {"id": path.stem, "calls": generations, "texts": texts, "others": others, "at": at}
 
     yield Stored(path.stem, [*counts, size, steps], sum(counts), load)
 

@@ -81,7 +81,8 @@ class KimiReader(Reader):
         else:
             data = without(obj(fields), "type", "time", "agentId")
             label = "error" if kind.endswith("error") else kind
-            text = word(data.get("message")) or word(data.get("error"))
+            label = "compaction" if kind == "context.apply_compaction" else label
+            text = word(data.get("message")) or word(data.get("error")) or word(data.get("summary"))
             self.out.write(Noted(label=label, kind=kind, text=text, data=data or None), at=at)
 
     def finish(self) -> None:
@@ -132,6 +133,10 @@ class KimiReader(Reader):
     def _prompt(self, fields: Body, at: str | None) -> None:
         kind = word(obj(fields.get("origin")).get("kind"))
         blocks = tuple(_blocks(fields.get("input")))
+        if not blocks:  # its words are in a message of the context
+            data = without(fields, "time", "agentId")
+            self.out.write(Noted(label="prompt", kind=word(fields.get("type")), data=data), at=at)
+            return
         self._remember_texts(blocks)
         id = word(fields.get("promptId"))
         fact = Said(role="user", blocks=blocks, message_id=id, injected=kind not in (None, "user"))
@@ -150,14 +155,17 @@ class KimiReader(Reader):
             self.out.report.ignored[f"{fields.get('type')}: compared, a copy"] += 1
             return
         self._remember_texts(blocks)
-        role = word(inner.get("role"))
+        role, origin = (
+            word(inner.get("role")),
+            obj(inner.get("origin")) or obj(message.get("origin")),
+        )
         fact = Said(
             role="assistant" if role == "assistant" else "user",
             blocks=blocks,
-            injected=role != "assistant",
+            injected=role != "assistant" and not _is_typed(role, origin, blocks),
             message_id=word(inner.get("id")),
         )
-        self.out.write(fact, at=at)
+        self.out.write(fact, at=at, extra=without({"origin": origin}) or None)
 
     def _loop(self, fields: Body, at: str | None) -> None:
         event = obj(fields.get("event"))
@@ -359,6 +367,12 @@ KINDS: dict[str, Any] = {
 }
 
 
+def _is_typed(role: str | None, origin: Body, blocks: tuple[Body, ...]) -> bool:
+    """Whether a message of the context is a prompt: older wires have it nowhere else."""
+    reminder = any(str(each.get("text", "")).lstrip().startswith("<system") for each in blocks)
+    return role == "user" and origin.get("kind") in (None, "user") and not reminder
+
+
 def _blocks(content: Any) -> Iterable[Body]:
     if isinstance(content, str):
         yield text_block(content)
@@ -370,7 +384,7 @@ def _blocks(content: Any) -> Iterable[Body]:
         elif kind == "text":
             yield text_block(fields.get("text"))
         elif kind == "think":
-            yield thought_block(fields.get("think"), fields.get("encrypted"))
+            yield thought_block(fields.get("think", fields.get("text")), fields.get("encrypted"))
         elif fields:
             yield foreign_block(kind or "part", part)
 

@@ -43,7 +43,7 @@ from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Called, Ended, Linked, Noted, Returned, Said, Spent
 
 NAME = "pi"
-HEADER = ("type", "id", "timestamp", "cwd", "version", "modelId")
+HEADER = ("type", "id", "timestamp", "cwd", "version", "modelId", "title")
 ENTRY = ("type", "id", "parentId", "timestamp", "message")
 ASSISTANT = (
     "role",
@@ -118,7 +118,8 @@ class PiReader(SnapshotReader):
         data = without(fields, *ENTRY)
         label, text = kind, None
         if kind == "model_change":
-            label, model = "model-change", word(fields.get("modelId"))
+            label = "model-change"
+            model = word(fields.get("modelId")) or word(fields.get("model"))
             data = {**data, "from": self.state.get("model"), "to": model}
             self.state["model"] = model
         elif kind in ("compaction", "branch_summary"):
@@ -152,6 +153,7 @@ class PiReader(SnapshotReader):
             program=known,
             model=value.get("modelId"),
             cwd=value.get("cwd"),
+            title=value.get("title"),
             extra=without(value, *HEADER),
         )
         other = word(value.get("parentSession")) or word(value.get("branchedFrom"))

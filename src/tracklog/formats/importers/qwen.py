@@ -283,6 +283,7 @@ def _block(part: Any) -> Body:
 
 SIGNS = (
     Signs({"sessionId": str, "uuid": str, "message.parts": list}),
+    Signs({"sessionId": str, "type": {"user", "assistant"}, "message.parts": list}),
     Signs({"sessionId": str, "uuid": str, "type": {"system"}, "systemPayload": dict}),
     Signs({"sessionId": str, "uuid": str, "usageMetadata": dict}),
 )

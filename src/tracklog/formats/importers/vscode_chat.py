@@ -67,7 +67,7 @@ class VscodeReader(SnapshotReader):
     def _open(self, value: Body) -> None:
         fixed = {key: each for key, each in value.items() if key not in ("requests", "inputState",
                  "pendingRequests", "lastMessageDate", "hasPendingEdits")}  # fmt: skip
-        folder = folder_of(self.source.path)
+        folder = folder_of(self.source.path) or path_of(value.get("workingDirectory"))
         self.about("session")
         about = {**fixed, "folder": folder}
         first = obj(next(iter(items(value.get("requests"))), None))
@@ -93,7 +93,8 @@ class VscodeReader(SnapshotReader):
         value = request
         self.out.report.mapped["request"] += 1
         at, result = utc_time(value.get("timestamp")), obj(value.get("result"))
-        done = utc_time(obj(value.get("modelState")).get("completedAt")) or at
+        done = utc_time(obj(value.get("modelState")).get("completedAt"))
+        done = done or utc_time(value.get("responseTimestamp")) or at
         meta = obj(result.get("metadata"))
         model = word(meta.get("resolvedModel")) or _model(value.get("modelId"))
         message = obj(value.get("message"))
@@ -105,9 +106,10 @@ class VscodeReader(SnapshotReader):
             extra |= without({"agent": self._agent})
         fact = Said(role="user", blocks=(text_block(prompt),) if prompt else (), message_id=id)
         self.put(fact, at, extra)
-        self._answer(id, value, meta, model, at, done)
+        unshown = self._answer(id, value, meta, model, at, done)
         self._spent(id, value, result, meta, model, done)
         rest = without(meta, "toolCallRounds", "toolCallResults", "resolvedModel")
+        rest |= {**without(result, "metadata", "errorDetails"), **unshown}
         error = obj(result.get("errorDetails"))
         if error or state == FAILED:
             text = word(error.get("message")) or "the request failed"
@@ -123,7 +125,8 @@ class VscodeReader(SnapshotReader):
 
     def _answer(
         self, id: str, value: Body, meta: Body, model: str | None, at: str | None, done: str | None
-    ) -> None:
+    ) -> Body:
+        """Write the answer; returns what only the rounds of its model calls have."""
         rounds = [obj(call) for each in items(meta.get("toolCallRounds"))
                   for call in items(obj(each).get("toolCalls"))]  # fmt: skip
         known = {word(each.get("id")): each for each in rounds}
@@ -149,6 +152,15 @@ class VscodeReader(SnapshotReader):
         speak()
         for place, call in enumerate(known.values()):
             self._call(f"{id}/round/{place}", {}, call, results, at, done)
+        said = "".join(each for part in items(value.get("response")) for each in _words(part))
+        unshown = [without(obj(each), "toolCalls") for each in items(meta.get("toolCallRounds"))]
+        return without(
+            {
+                "rounds": [
+                    each for each in unshown if not all(words in said for words in _words(each))
+                ]
+            }
+        )
 
     def _call(
         self, made: str, part: Body, call: Body, results: Body, at: str | None, done: str | None
@@ -178,7 +190,8 @@ class VscodeReader(SnapshotReader):
         confirmed = confirmed.get("type") if isinstance(confirmed, dict) else confirmed
         denied = confirmed is False or (confirmed is not True and confirmed in DENIED)
         output = fields.get("output", detail if isinstance(detail, list) else None)
-        output = output if output is not None else results.get(id, data.get("result"))
+        full = results.get(id, data.get("result"))
+        output = full if output is None else output
         shown = obj(data.get("terminalCommandState"))
         exit_code = shown.get("exitCode", data.get("exitCode"))
         error = part.get("resultError")
@@ -196,7 +209,7 @@ class VscodeReader(SnapshotReader):
             exit_code=exit_code if isinstance(exit_code, int) else None,
             synthetic_id=native is None,
         )
-        self.put(back, done)
+        self.put(back, done, without({"result": full}) if full is not output else None)
 
     def _spent(
         self, id: str, value: Body, result: Body, meta: Body, model: str | None, at: str | None
@@ -243,6 +256,14 @@ def _block(part: Any, fields: Body, kind: str | None) -> Body:
     return foreign_block(kind or "part", part)
 
 
+def _words(value: Any) -> Iterator[str]:
+    """The texts in a value."""
+    if isinstance(value, str):
+        yield value
+    for each in obj(value).values() if isinstance(value, dict) else items(value):
+        yield from _words(each)
+
+
 def _merged(blocks: list[Body]) -> Iterator[Body]:
     """Texts that follow each other are one."""
     last: Body | None = None
@@ -280,7 +301,7 @@ def replayed(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG00
 
 def apply(chat: Any, change: Body) -> None:
     """Apply one change: set, cut and push, or delete; a path that does not exist changes nothing."""
-    path = items(change.get("k"))
+    path = items(change.get("k")) or items(change.get("path"))
     if not path:
         return
     for key in path[:-1]:
@@ -313,8 +334,12 @@ def _at(value: Any, key: Any) -> Any:
 def folder_of(path: Path) -> str | None:
     """The folder of the workspace that a chat belongs to."""
     fields = obj(read_json(workspace_of(path)))
-    uri = word(fields.get("folder")) or word(fields.get("workspace"))
-    return unquote(urlparse(uri).path) if uri else None
+    return path_of(fields.get("folder")) or path_of(fields.get("workspace"))
+
+
+def path_of(uri: Any) -> str | None:
+    """The path of a file URI."""
+    return unquote(urlparse(uri).path) or None if word(uri) else None
 
 
 def workspace_of(path: Path) -> Path:

@@ -59,6 +59,8 @@ SIGNS = (
     Signs({"type": {"user"}, "message.role": {"user"}, "message.content": ANY}, ("id", "parentId")),
 )
 PROMPTS = Signs({"display": str, "project": str})
+PRINTED = Signs({"type": {"tool_call", "thinking"}, "session_id": str})
+"""A record that is in the output of other agents, and in none of Claude Code."""
 
 
 def recognise(path: Path, head: bytes) -> float:
@@ -66,6 +68,8 @@ def recognise(path: Path, head: bytes) -> float:
         return 0.95
     if path.name == companions.HISTORY and any(map(PROMPTS.match, beginning(path, head).objects)):
         return 0.95
+    if any(map(PRINTED.match, beginning(path, head).objects)):
+        return 0.0
     return score(path, head, SIGNS)
 
 

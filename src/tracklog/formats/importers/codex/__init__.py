@@ -39,7 +39,9 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
                 yield path
 
 
-OTHERS = ("uuid", "data", "parentId", "sessionID", "messageID", "payload", "message")
+OTHERS = (
+    "uuid", "data", "parentId", "sessionID", "sessionId", "messageID", "payload", "message",
+)  # fmt: skip  # one row
 """Fields that a bare item of Codex never has, and items of other agents have."""
 SIGNS = (
     Signs({"type": set(RECORDS), "payload": dict}, sure=0.95),

@@ -3,11 +3,12 @@
 import re
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from tracklog.formats.importers import Raw, Reader, run_id, utc_time, word
+from tracklog.formats.importers import Raw, Reader, remember, run_id, utc_time, word
 from tracklog.formats.importers._fields import fields
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
@@ -28,6 +29,8 @@ QUERY = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
 ADDED = re.compile(r"\s*<[a-z]+(?:[_-][a-z]+)*>")
 """A text that the program sends beside what a person typed begins with a tag."""
 REDACTED = "[REDACTED]"
+WAITING = 64
+"""How many calls without an id wait for their results."""
 META = ("agentId", "name", "createdAt", "mode", "lastUsedModel", "latestRootBlobId", "subagentInfo")
 """What is read of the metadata; it also holds a key to decrypt blobs, which is not read."""
 
@@ -70,8 +73,21 @@ class CursorTranscriptReader(Reader):
             if isinstance(fact, Said) and role == "user":
                 self._typed(fact, rest)
             else:
-                self.out.write(fact, extra=rest or None)
+                self.out.write(self._joined(fact), extra=rest or None)
             rest = None
+
+    def _joined(self, fact: Any) -> Any:
+        """A result that names no call of the transcript answers the first one without an id."""
+        waiting: list[str] = self.state.setdefault("waiting", [])
+        named: dict[str, int] = self.state.setdefault("named", {})
+        if isinstance(fact, Called) and fact.synthetic_id:
+            waiting.append(fact.call_id)
+            del waiting[:-WAITING]
+        elif isinstance(fact, Called):
+            remember(named, fact.call_id, 1)
+        elif isinstance(fact, Returned) and waiting and fact.call_id not in named:
+            return replace(fact, call_id=waiting.pop(0), synthetic_id=True)
+        return fact
 
     def _typed(self, fact: Said, extra: Body | None) -> None:
         typed, around = typed_by(fact)

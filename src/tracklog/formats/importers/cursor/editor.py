@@ -34,6 +34,8 @@ COMPOSERS = "composer.composerData"
 HEADERS = "composer.composerHeaders"
 INJECTED = re.compile(r"\s*(?:<timestamp>.*?</timestamp>\s*)?<system_notification>", re.DOTALL)
 TOOL = ("toolCallId", "name", "params", "rawArgs", "result", "status", "error")
+CALL = ("toolCallId", "name", "tool", "params", "rawArgs")
+"""The fields of which a call has one; text may have an object without them."""
 BUBBLE = ("text", "type", "bubbleId", "createdAt", "thinking", "toolFormerData", "modelInfo",
           "tokenCount", "richText", "_v", "requestId", "key")  # fmt: skip
 COMPOSER = ("composerId", "name", "createdAt", "lastUpdatedAt", "fullConversationHeadersOnly",
@@ -111,9 +113,11 @@ class EditorReader(SnapshotReader):
             name = word(tool.get("toolCallId")) or word(obj(header).get("serverBubbleId")) or key
             times = without({"createdAt": obj(header).get("createdAt")})
             self._bubble(str(name or place), {**times, **without(bubble)})
-        orphans = sum(1 for key, each in bubbles.items() if key not in used and each)
-        if orphans:
-            self.out.report.ignored["a message that the conversation no longer has"] += orphans
+        for key, orphan in bubbles.items():
+            if key not in used and orphan:
+                self.about(f"orphan/{key}")
+                self.out.report.mapped["orphan"] += 1
+                self.put(Noted(label="orphan", kind="bubble", data=orphan))
         meters = {key: composer[key] for key in METERS if composer.get(key)}
         if meters:
             self.about("meters")
@@ -142,6 +146,8 @@ class EditorReader(SnapshotReader):
         if text:
             blocks_.append(text_block(text))
         tool = obj(value.get("toolFormerData"))
+        if tool and not any(tool.get(key) not in (None, "") for key in CALL):
+            extra, tool = {**extra, "toolFormerData": tool}, {}
         if blocks_ or not tool:
             fact = Said(role="assistant", blocks=tuple(blocks_), message_id=key, model=self.model)
             self.put(fact, at, extra)

@@ -30,7 +30,7 @@ INNER = (
     Signs({"id": re.compile("msg"), "sessionID": str, "role": {"user", "assistant"}}),
 )
 TABLES: dict[str, tuple[str, ...]] = {
-    "session": ("id", "project_id", "directory"),
+    "session": ("id", "directory"),
     "message": ("id", "session_id", "data"),
     "part": ("id", "message_id", "data"),
 }

@@ -1,7 +1,7 @@
 """The stores of OpenCode: rows of a database, or one JSON file per record."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import orjson
 from tracklog.formats.importers import (
     count,
     inside,
+    utc_time,
     word,
 )
 from tracklog.formats.importers._snapshots import (
@@ -60,8 +61,8 @@ def _parts(path: Path, session: str, message: str) -> Path:
     return part / session / message if path.parent.name == "info" else part / message
 
 
-def _order(message: Body) -> tuple[int, str]:
-    return count(obj(message.get("time")).get("created")) or 0, str(message.get("id"))
+def _order(message: Body) -> tuple[str, str]:
+    return _moment(obj(message.get("time")).get("created")), str(message.get("id"))
 
 
 def beside(path: Path) -> Iterator[Path]:
@@ -73,21 +74,27 @@ def beside(path: Path) -> Iterator[Path]:
         yield from inside(_parts(path, path.stem, message.stem), "*.json")
 
 
-SIZES = {
-    "message": "SELECT session_id, count(*), max(time_updated), sum(length(data)) FROM message GROUP BY 1",
-    "part": "SELECT session_id, count(*), max(time_updated), sum(length(data)) FROM part GROUP BY 1",
-    "session_message": "SELECT session_id, count(*), max(seq), sum(length(data)) FROM session_message GROUP BY 1",
-}  # fmt: skip
+SIZES = "SELECT {session}, count(*), {last}, sum(length(data)) FROM {table} GROUP BY 1"
 """What changes with the records of a session, by table."""
+OF_A_MESSAGE = "(SELECT session_id FROM message WHERE message.id = part.message_id)"
+"""The session of a part, in a table that does not have it."""
+
+
+def _sizes(tables: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, str]]:
+    """The query of each table; older ones have fewer columns."""
+    for table in ("message", "part", "session_message"):
+        names = tables.get(table, frozenset())
+        last = next((f"max({each})" for each in ("seq", "time_updated") if each in names), "0")
+        session = "session_id" if "session_id" in names else OF_A_MESSAGE
+        if names:
+            yield table, SIZES.format(session=session, last=last, table=table)
 
 
 def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
     """The sessions of a database, the oldest first, so that a copy comes after its original."""
     tables = columns(connection)
     sizes: dict[str, list[Any]] = {}
-    for table, query in SIZES.items():
-        if table not in tables:
-            continue
+    for table, query in _sizes(tables):
         for row in connection.execute(query).fetchall():
             sizes.setdefault(row[0], []).append([table, *row[1:]])
     for id, session in _sessions(connection, tables.keys()).items():
@@ -96,7 +103,8 @@ def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
         digest = sha256(orjson.dumps([fixed, size], default=str)).hexdigest()
 
         def load(session: Body = session, id: str = id) -> Body:
-            messages = _rows_v1(connection, id) if {"message", "part"} <= tables.keys() else []
+            known = {"message", "part"} <= tables.keys()
+            messages = _rows_v1(connection, id, tables["part"]) if known else []
             if not messages and "session_message" in tables:
                 messages = _rows_v2(connection, id, session)
             return {**session, "messages": messages}
@@ -114,16 +122,20 @@ def _sessions(connection: sqlite3.Connection, tables: Iterable[str]) -> dict[str
             session = row_of(row)
             known = sessions.setdefault(str(session.get("id")), {})
             known |= {key: each for key, each in session.items() if each is not None}
-    return dict(sorted(sessions.items(), key=lambda each: (_time_of(each[1]), each[0])))
+    return dict(
+        sorted(sessions.items(), key=lambda each: (_moment(each[1].get("time_created")), each[0]))
+    )
 
 
-def _time_of(session: Body) -> int:
-    return count(session.get("time_created")) or 0
+def _moment(value: Any) -> str:
+    """A time to sort by; without the zone, so that a fraction sorts after none."""
+    return (utc_time(value) or "").rstrip("Z")
 
 
-def _rows_v1(connection: sqlite3.Connection, session: str) -> list[Body]:
+def _rows_v1(connection: sqlite3.Connection, session: str, names: frozenset[str]) -> list[Body]:
     parts: dict[str, list[Body]] = {}
-    query = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id"
+    of = "session_id" if "session_id" in names else OF_A_MESSAGE
+    query = f"SELECT id, message_id, data FROM part WHERE {of} = ? ORDER BY id"  # noqa: S608  # ours
     for row in rows(connection, query, session):
         part = {"id": row["id"], **obj(parsed(row["data"]))}
         parts.setdefault(row["message_id"], []).append(part)

@@ -34,6 +34,8 @@ CALLS = frozenset(("execute_tool", "judge", "create_agent", *genai.INFERENCE, *g
 """Operations within a step that are no steps themselves."""
 SMOLAGENTS = "smolagents.max_steps"
 """The attribute that only agents of smolagents have; their spans are called `<agent>.run`."""
+SERVER, REFUSED = 2, 400
+"""The kind of a span that answers a request; the least code of an answer that is an error."""
 LINKS: tuple[LinkKind, ...] = ("sub-run", "fork", "resume", "branch", "related")
 
 
@@ -188,7 +190,8 @@ def _ended(writer: ItemWriter, span: SpanView, what: What, at: str | None) -> No
     if SMOLAGENTS in span.attrs:
         ends.returned(next((span.attrs[key] for key in OUTPUT if key in span.attrs), None))
         stopped = ends.out_of_steps
-    failed = stopped or (what == "run" and ends.agent_failed)
+    refused = what == "run" and _is_refused(span)
+    failed = stopped or refused or (what == "run" and ends.agent_failed)
     fact = Ended(
         what=what,
         passed=False if failed else _passed(span),
@@ -198,6 +201,12 @@ def _ended(writer: ItemWriter, span: SpanView, what: What, at: str | None) -> No
         seconds=span.seconds,
     )
     writer.write(fact, at=at)
+
+
+def _is_refused(span: SpanView) -> bool:
+    """Whether a web server answered with an error: its span has no status if the client is to blame."""
+    code = span.attrs.get("http.response.status_code", span.attrs.get("http.status_code"))
+    return span.item.body.get("kind") == SERVER and (count(code) or 0) >= REFUSED
 
 
 def _passed(span: SpanView) -> bool | None:
