@@ -666,7 +666,8 @@ def test_messages_of_cursor_that_no_header_names_are_stored_beside_the_conversat
     chat = "11111111-1111-4111-8111-111111111111"
     headers = [{"bubbleId": "b1", "type": 1}, {"bubbleId": "b2", "type": 2}]
     rows = [
-        (f"composerData:{chat}", {"composerId": chat, "createdAt": T, "fullConversationHeadersOnly": headers}),
+        (f"composerData:{chat}", {"composerId": chat, "createdAt": T, "lastUpdatedAt": T + 9000,
+                                  "fullConversationHeadersOnly": headers}),
         (f"bubbleId:{chat}:b1", {"bubbleId": "b1", "type": 1, "text": "go"}),
         (f"bubbleId:{chat}:b2", {"bubbleId": "b2", "type": 2, "text": "done",
                                  "toolFormerData": {"additionalData": {"note": "no call"}}}),
@@ -674,7 +675,7 @@ def test_messages_of_cursor_that_no_header_names_are_stored_beside_the_conversat
     ]  # fmt: skip
     schema = "CREATE TABLE cursorDiskKV(key TEXT, value BLOB)"
     path = database(tmp_path / "state.vscdb", schema, cursorDiskKV=rows)
-    has(yields(path, tmp_path), prompts=1, answers=1, calls=0)
+    has(yields(path, tmp_path), prompts=1, answers=1, calls=0, last="2026-05-28T20:26:49Z")
     read, report = facts(path)
     assert not report.ignored
     assert "an answer before the edit" in str(read)
@@ -792,3 +793,19 @@ def test_the_texts_in_steps_of_antigravity_without_a_schema_are_stored(tmp_path)
     assert not report.ignored
     [step] = (each for each in read if each.get("label") == "step")
     assert step["data"] == {"index": 0, "texts": ["the output of a command"]}
+
+
+def test_a_document_of_hermes_without_times_of_its_messages(tmp_path):
+    call = {"id": "c", "type": "function", "function": {"name": "memory", "arguments": "{}"},
+            "extra": {"latency": "a slow one"}}  # fmt: skip
+    path = document(tmp_path / "session_1.json", {
+        "session_id": "1", "platform": "cli", "session_start": "2026-04-29T20:10:00", "model": "gpt-5.2",
+        "last_updated": "2026-04-29T20:10:08", "messages": [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": "", "tool_calls": [call], "note": "a new field"},
+            {"role": "tool", "content": "none", "tool_call_id": "c", "tool_name": "memory"},
+        ]})  # fmt: skip
+    has(yields(path, tmp_path), prompts=1, calls=1, open=0, last="2026-04-29T20:10:08Z")
+    told = str(facts(path)[0])
+    assert "a slow one" in told
+    assert "a new field" in told

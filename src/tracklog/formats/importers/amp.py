@@ -37,7 +37,7 @@ class AmpReader(SnapshotReader):
 
     def conversation(self, value: Body) -> None:
         self.about("thread")
-        about = without(value, "messages", "v", "title", "meta")
+        about = without(value, "messages", "v", "title")
         at = utc_time(value.get("created"))
         tree = obj(next(iter(items(obj(obj(value.get("env")).get("initial")).get("trees"))), None))
         uri = word(tree.get("uri"))

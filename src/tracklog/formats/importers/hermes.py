@@ -88,7 +88,12 @@ class HermesReader(SnapshotReader):
         if title := word(value.get("title")):
             self.about("title")
             self.put(Noted(label="title", text=title), began)
-        self._messages(items(value.get("messages")))
+        messages = items(value.get("messages"))
+        self._messages(messages)
+        last = utc_time(value.get("last_updated")) or utc_time(value.get("last_active"))
+        if last and not any(obj(each).get("timestamp") for each in messages):
+            self.about("updated")  # nothing else says when it was active
+            self.put(Noted(label="updated"), last)
         self._spent(value)
         if reason := word(value.get("end_reason")):
             self.about("end")
@@ -133,13 +138,16 @@ class HermesReader(SnapshotReader):
                 fact = Said(role="assistant", blocks=tuple(blocks), message_id=key, model=self.model,
                             stop_reason=word(value.get("finish_reason")))  # fmt: skip
                 self.put(fact, at, extra)
+                extra = {}
             for place, call in enumerate(calls):
                 each = obj(call)
                 function, id = obj(each.get("function")), word(each.get("id"))
+                more = {**extra, **without(each, "id", "type", "function", "name", "arguments")}
+                extra = {}
                 self.put(Called(tool=word(function.get("name")) or word(each.get("name")) or "unknown",
                                 call_id=id or f"{key}/{place}",
                                 input=parsed(function.get("arguments", each.get("arguments"))),
-                                synthetic_id=id is None), at)  # fmt: skip
+                                synthetic_id=id is None), at, more)  # fmt: skip
         elif role in ("user", "system"):
             fact = Said(role="user" if role == "user" else "system", blocks=tuple(_blocks(content)),
                         message_id=key, injected=role == "system")  # fmt: skip

@@ -55,6 +55,7 @@ class EditorReader(SnapshotReader):
     def conversation(self, value: Body) -> None:
         kind = value["kind"]
         self.model: str | None = None
+        self._timed = False
         if kind == "tab":
             self._tab(value)
         elif kind == "inline":
@@ -118,6 +119,7 @@ class EditorReader(SnapshotReader):
                 self.about(f"orphan/{key}")
                 self.out.report.mapped["orphan"] += 1
                 self.put(Noted(label="orphan", kind="bubble", data=orphan))
+        self._updated(composer)
         meters = {key: composer[key] for key in METERS if composer.get(key)}
         if meters:
             self.about("meters")
@@ -126,6 +128,7 @@ class EditorReader(SnapshotReader):
     def _bubble(self, key: str, value: Body) -> None:
         self.about(key)
         at, kind = utc_time(value.get("createdAt")), value.get("type")
+        self._timed = self._timed or at is not None
         self.out.report.mapped["user" if kind == 1 else "assistant"] += 1
         extra = without(value, *BUBBLE)
         text = value.get("text")
@@ -193,6 +196,14 @@ class EditorReader(SnapshotReader):
         for place, bubble in enumerate(items(composer.get("conversation"))):
             fields = obj(bubble)
             self._bubble(word(fields.get("bubbleId")) or f"bubble/{place}", fields)
+        self._updated(composer)
+
+    def _updated(self, composer: Body) -> None:
+        """Write when a conversation was changed last, if no message says when it was sent."""
+        last = utc_time(composer.get("lastUpdatedAt"))
+        if last and not self._timed:
+            self.about("updated")
+            self.put(Noted(label="updated"), last)
 
     def _tab(self, value: Body) -> None:
         tab = obj(value.get("tab"))
