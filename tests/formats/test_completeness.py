@@ -214,3 +214,30 @@ def test_every_text_of_a_sample_is_found_after_its_import(samples, name):
             # What is ignored is counted with its reason; nothing else is lost with it.
             assert len(lost) <= report.ignored.total(), sorted(lost)
     assert len(missing) <= CHANGED.get(name, (0, ""))[0], missing
+
+
+def marked(value, marks):
+    """A value in which each object has one more field: a text that no version has had."""
+    if isinstance(value, dict):
+        inside = {key: marked(each, marks) for key, each in value.items()}
+        marks.append(f"a new text, number {len(marks)}")
+        return {**inside, f"new {len(marks)}": marks[-1]}
+    return [marked(each, marks) for each in value] if isinstance(value, list) else value
+
+
+COMPLETE = ("openclaw", "pi", "qwen")
+"""The formats whose records are stored with every field, also those that are not known."""
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_a_field_that_is_not_known_is_found_after_its_import(samples, tmp_path, name):
+    for path in sorted((samples / name).glob("*.jsonl")):
+        marks = []
+        rows = [orjson.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
+        (tmp_path / path.name).write_bytes(
+            b"".join(orjson.dumps(marked(row, marks)) + b"\n" for row in rows)
+        )
+        found = recognition(registry.importers(), path, head_of(path)).importer
+        everything, _ = imported(found, tmp_path / path.name)
+        there = set(everything.split("\n"))
+        assert [each for each in marks if each not in there] == []

@@ -59,7 +59,10 @@ class CrushReader(SnapshotReader):
         self._spent(value, model)
 
     def _message(self, row: Body) -> str | None:
-        parts = [obj(each) for each in items(parsed(row.get("parts")))]
+        given = parsed(row.get("parts"))
+        parts = [obj(each) for each in items(given)]
+        if word(given):  # no JSON: its text is stored as it is
+            parts = [{"type": "parts", "data": {}, "text": given}]
         done = next((obj(each.get("data")) for each in parts if each.get("type") == "finish"), None)
         role, model = word(row.get("role")), word(row.get("model"))
         if role == "assistant" and done is None and not self.final:
@@ -83,14 +86,16 @@ class CrushReader(SnapshotReader):
         for part in items(value.get("parts")):
             kind, fields = word(part.get("type")), obj(part.get("data"))
             if kind == "text":
-                blocks.append(text_block(fields.get("text")))
+                blocks.append({**without(fields, "text"), **text_block(fields.get("text"))})
             elif kind == "reasoning":
-                blocks.append(thought_block(fields.get("thinking"), fields.get("signature")))
+                rest = without(fields, "thinking", "signature")
+                block = thought_block(fields.get("thinking"), fields.get("signature"))
+                blocks.append({**rest, **block})
             elif kind == "tool_call":
                 speak()
                 call = Called(tool=word(fields.get("name")) or "unknown", call_id=word(fields.get("id")) or key,
                               input=parsed(fields.get("input")))  # fmt: skip
-                self.put(call, at)
+                self.put(call, at, without(fields, "id", "name", "input", "finished"))
             elif kind == "tool_result":
                 speak()
                 back = Returned(call_id=word(fields.get("tool_call_id")) or key, tool=word(fields.get("name")),

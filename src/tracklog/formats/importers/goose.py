@@ -42,6 +42,8 @@ from tracklog.model.fact import Called, Noted, Returned, Said, Spent
 NAME = "goose"
 CHANGING = ("updated_at", "conversation", "ledger", "usage", "name", "description", "messages")
 COUNTS = ("tokens", "cost", "usage")
+COLUMNS = ("message_id", "session_id", "content_json", "created_timestamp", "metadata_json", "timestamp",
+           "tokens")  # fmt: skip
 
 
 class GooseReader(SnapshotReader):
@@ -140,7 +142,10 @@ class GooseReader(SnapshotReader):
         inference = obj(meta.get("inference"))
         model = word(inference.get("requestedModel")) or self.state.get("model")
         hidden = meta.get("turnContext") is True or meta.get("userVisible") is False
-        extra: Body | None = without(meta, "userVisible", "agentVisible", "usage", "inference")
+        rest = without(fields, "id", "role", "created", "content", "metadata", *COLUMNS)
+        extra: Body | None = rest | without(
+            meta, "userVisible", "agentVisible", "usage", "inference"
+        )
         if meta.get("agentVisible") is False:
             extra = {**(extra or {}), "summarised": True}
         blocks: list[Body] = []
@@ -160,10 +165,12 @@ class GooseReader(SnapshotReader):
             kind = word(obj(part).get("type"))
             if kind in ("toolRequest", "frontendToolRequest"):
                 speak()
-                self._call(obj(part), at)
+                self._call(obj(part), at, extra or {})
+                extra = None
             elif kind == "toolResponse":
                 speak()
-                self._returned(obj(part), at)
+                self._returned(obj(part), at, extra or {})
+                extra = None
             elif kind == "systemNotification":
                 text = word(obj(part).get("msg"))
                 self.put(Noted(label="notification", kind=kind, text=text, data=part), at)
@@ -173,7 +180,7 @@ class GooseReader(SnapshotReader):
         if spent and meta.get("usage"):
             self._spent(key, obj(meta["usage"]), model, at, word(inference.get("provider")))
 
-    def _call(self, part: Body, at: str | None) -> None:
+    def _call(self, part: Body, at: str | None, extra: Body) -> None:
         request = obj(part.get("toolCall"))
         value = obj(request.get("value"))
         id = word(part.get("id")) or "call"
@@ -184,12 +191,15 @@ class GooseReader(SnapshotReader):
             input=value.get("arguments"),
             tool_server=word(meta.get("goose_extension")),
         )
-        self.put(called, at, without(meta, "goose_extension"))
+        rest = without(part, "type", "id", "toolCall", "_meta") | without(
+            value, "name", "arguments"
+        )
+        self.put(called, at, {**extra, **rest, **without(meta, "goose_extension")})
         if request.get("status") == "error":
             error = request.get("error")
             self.put(Returned(call_id=id, ok=False, error=error, status="error"), at)
 
-    def _returned(self, part: Body, at: str | None) -> None:
+    def _returned(self, part: Body, at: str | None, extra: Body) -> None:
         result = obj(part.get("toolResult"))
         value, status = result.get("value"), word(result.get("status"))
         fields = obj(value)
@@ -204,7 +214,8 @@ class GooseReader(SnapshotReader):
             status=status,
             exit_code=exit_code if isinstance(exit_code, int) else None,
         )
-        self.put(back, at, without(fields, "content", "isError"))
+        rest = without(part, "type", "id", "toolResult") | without(fields, "content", "isError")
+        self.put(back, at, {**extra, **rest})
 
     def _spent(
         self,
@@ -255,9 +266,10 @@ def _block(part: Any) -> Body:
     if isinstance(part, str):
         return text_block(part)
     if kind == "text":
-        return text_block(fields.get("text"))
+        return {**without(fields, "type", "text"), **text_block(fields.get("text"))}
     if kind == "thinking":
-        return thought_block(fields.get("thinking"), fields.get("signature"))
+        rest = without(fields, "type", "thinking", "signature")
+        return {**rest, **thought_block(fields.get("thinking"), fields.get("signature"))}
     if kind == "redactedThinking":
         return thought_block(None, fields.get("data"))
     return foreign_block(kind or "part", part)

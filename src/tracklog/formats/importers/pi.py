@@ -111,6 +111,7 @@ class PiReader(SnapshotReader):
                 self.put(Noted(label="withdrawn", kind="branch", data={"from": left}), at)
         message = obj(fields.get("message"))
         if kind == "message" and message:
+            message = {**without(fields, *ENTRY), **message}
             role = word(message.get("role")) or "message"
             self.out.report.mapped[role] += 1
             self._message(role, message, id, utc_time(message.get("timestamp")) or at, at)
@@ -230,7 +231,8 @@ class PiReader(SnapshotReader):
                 input=parsed(fields.get("arguments")),
                 synthetic_id=native is None,
             )
-            self.put(called, at, extra)
+            rest = without(fields, "type", "id", "name", "arguments")
+            self.put(called, at, {**(extra or {}), **rest})
             extra = None
         if isinstance(message.get("content"), str):
             blocks += _blocks(message["content"])
@@ -282,7 +284,8 @@ def _blocks(content: Any) -> Iterator[Body]:
         elif kind == "text":
             yield {**without(fields, "type"), **text_block(fields.get("text"))}
         elif kind == "thinking":
-            yield thought_block(fields.get("thinking"), fields.get("thinkingSignature"))
+            rest = without(fields, "type", "thinking", "thinkingSignature")
+            yield {**rest, **thought_block(fields.get("thinking"), fields.get("thinkingSignature"))}
         else:
             yield foreign_block(word(kind) or "part", part)
 

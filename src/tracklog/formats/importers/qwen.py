@@ -116,13 +116,13 @@ class QwenReader(Reader):
 
     def _user(self, id: str | None, value: Body, subtype: str | None, at: str | None) -> None:
         blocks, shown = [], obj(value.get("systemPayload")).get("displayText")
-        extra = without(value, *COMMON)
+        extra = _rest(value)
         result = obj(value.get("toolCallResult"))
         answered = False
         for part in items(obj(value.get("message")).get("parts")):
             answer = obj(obj(part).get("functionResponse"))
             if answer:
-                self._returned(answer, result, at, extra)
+                self._returned(answer, result, at, extra | without(obj(part), "functionResponse"))
                 extra, answered = {}, True
             else:
                 blocks.append(_block(part))
@@ -132,9 +132,9 @@ class QwenReader(Reader):
                            without(result, "resultDisplay"), at, extra)  # fmt: skip
             extra = {}
         if word(shown):
-            texts = [block.get("text") for block in blocks]
-            extra["sent"] = texts if texts != [shown] else None
-            blocks = [text_block(shown)]
+            shown_blocks = [text_block(shown)]
+            extra["sent"] = blocks if blocks != shown_blocks else None
+            blocks = shown_blocks
         if blocks:
             hidden = subtype in NOT_TYPED or value.get("type") == "tool_result"
             fact = Said(role="user", blocks=tuple(blocks), message_id=id, injected=hidden)
@@ -154,19 +154,23 @@ class QwenReader(Reader):
             synthetic_id=word(answer.get("id")) is None,
         )
         rest = without(result, "callId", "status")
+        extra = extra | without(answer, "id", "name", "response")
+        if "output" in response:
+            extra |= without(response, "output", "error")
         self.out.write(back, at=at, extra={**extra, "result": rest} if rest else extra or None)
 
     def _assistant(self, id: str, value: Body, at: str | None) -> None:
         model, blocks = word(value.get("model")), []
-        extra = without(value, *COMMON)
+        extra = _rest(value)
         calls = []
         for place, part in enumerate(items(obj(value.get("message")).get("parts"))):
             call = obj(obj(part).get("functionCall"))
             if call:
-                calls.append((place, call))
+                calls.append((place, {**without(obj(part), "functionCall"), **call}))
             else:
                 blocks.append(_block(part))
-        if blocks or not calls:
+        said = bool(blocks or not calls)
+        if said:
             fact = Said(role="assistant", blocks=tuple(blocks), message_id=id, model=model)
             self.out.write(fact, at=at, extra=extra or None)
         for place, call in calls:
@@ -179,7 +183,9 @@ class QwenReader(Reader):
                     synthetic_id=native is None,
                 ),
                 at=at,
+                extra={**({} if said else extra), **without(call, "id", "name", "args")} or None,
             )
+            said = True
         known = tokens(value.get("usageMetadata"))
         if known:
             spent: dict[str, int] = self.state.setdefault("spent", {})
@@ -191,8 +197,9 @@ class QwenReader(Reader):
         payload = value.get("systemPayload")
         fields = obj(payload)
         event = obj(fields.get("uiEvent"))
+        extra = _rest(value, "systemPayload", "subtype")
         if subtype == "ui_telemetry" and event:
-            self._telemetry(event, at)
+            self._telemetry(event, at, extra | without(fields, "uiEvent"))
             return
         text = (
             word(fields.get("customTitle"))
@@ -205,16 +212,17 @@ class QwenReader(Reader):
         if "error" in subtype:
             label, text = "error", text or word(fields.get("message"))
         data = fields or payload
-        self.out.write(Noted(label=label, kind=subtype, text=text, data=data), at=at)
+        note = Noted(label=label, kind=subtype, text=text, data=data)
+        self.out.write(note, at=at, extra=extra or None)
 
-    def _telemetry(self, event: Body, at: str | None) -> None:
+    def _telemetry(self, event: Body, at: str | None, extra: Body) -> None:
         """Telemetry repeats the counts of records; a side call has no record of its own."""
         name = word(event.get("event.name")) or "ui_telemetry"
         noted = Noted(label=name, kind=name, data=event)
         if name.endswith("api_error"):
             text = word(event.get("error_message")) or word(event.get("error"))
             noted = Noted(label="error", kind=name, text=text, data=event)
-        self.out.write(noted, at=at)
+        self.out.write(noted, at=at, extra=extra or None)
         if not name.endswith("api_response"):
             return
         waiting: list[Any] = self.state.setdefault("waiting", [])
@@ -248,6 +256,11 @@ class QwenReader(Reader):
         self.out.write(Spent(key=key, model=model, usage=amounts, calls=1), at=at)
 
 
+def _rest(value: Body, *keys: str) -> Body:
+    """What the mapping does not use of a record and of its message."""
+    return without(value, *COMMON, *keys) | without(obj(value.get("message")), "role", "parts")
+
+
 def _amounts(known: Body) -> str:
     return f"{known.get('input_tokens', 0)}/{known.get('output_tokens', 0)}"
 
@@ -275,9 +288,10 @@ def _block(part: Any) -> Body:
     if isinstance(part, str):
         return text_block(part)
     if text is not None and fields.get("thought") is True:
-        return thought_block(text, fields.get("thoughtSignature"))
+        rest = without(fields, "text", "thought", "thoughtSignature")
+        return {**rest, **thought_block(text, fields.get("thoughtSignature"))}
     if text is not None:
-        return text_block(text)
+        return {**without(fields, "text"), **text_block(text)}
     return foreign_block(next(iter(fields), "part"), part)
 
 

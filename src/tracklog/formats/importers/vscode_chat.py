@@ -109,7 +109,7 @@ class VscodeReader(SnapshotReader):
         unshown = self._answer(id, value, meta, model, at, done)
         self._spent(id, value, result, meta, model, done)
         rest = without(meta, "toolCallRounds", "toolCallResults", "resolvedModel")
-        rest |= {**without(result, "metadata", "errorDetails"), **unshown}
+        rest |= without({"result": without(result, "metadata", "errorDetails"), **unshown})
         error = obj(result.get("errorDetails"))
         if error or state == FAILED:
             text = word(error.get("message")) or "the request failed"

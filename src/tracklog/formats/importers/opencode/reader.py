@@ -57,6 +57,7 @@ MESSAGE = (
     "finish",
     COPY,
 )
+PART = ("id", "sessionID", "messageID", "type", "text", "time", "synthetic", "ignored")
 TOOL = ("id", "sessionID", "messageID", "type", "callID", "tool", "state")
 STATE = ("status", "input", "output", "error", "time")
 SESSION = (
@@ -214,7 +215,7 @@ class OpencodeReader(SnapshotReader):
                             message_id=word(part.get("id")))  # fmt: skip
                 self.put(fact, at)
             else:
-                blocks.append(text_block(text))
+                blocks.append({**without(part, *PART), **text_block(text)})
         if any(block["type"] == "text" for block in blocks) or extra or blocks:
             self.put(Said(role="user", blocks=tuple(blocks), message_id=id), at, extra)
 
@@ -236,7 +237,7 @@ class OpencodeReader(SnapshotReader):
         for part in parts_of(value):
             kind = word(part.get("type"))
             if kind == "text":
-                blocks.append(text_block(part.get("text")))
+                blocks.append({**without(part, *PART), **text_block(part.get("text"))})
             elif kind == "reasoning":
                 opaque = obj(part.get("metadata")) or None
                 blocks.append(thought_block(part.get("text"), opaque))
