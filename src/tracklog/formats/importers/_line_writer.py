@@ -105,7 +105,7 @@ class LineWriter:
         self._origin: dict[str, Any] = {}
         self._held: list[_Held] | None = None
         """The facts of the current record, where its last content counts."""
-        self._key = ""
+        self._key, self._content = "", ""
         self._contents: dict[tuple[str, str], str] = {}
         """The hash of each record of the current conversation, by run and key."""
 
@@ -149,21 +149,23 @@ class LineWriter:
             return raw.value
         return self.lift.value(raw.value)
 
-    def about_revised(self, key: str) -> None:
+    def about_revised(self, key: str, content: str = "") -> None:
         """Start a record of which the last content counts: it is known by its key.
 
         Its content is its facts. They wait until it ends, because their ids come from all of them:
-        whatever made a fact differ, the record is a new version of itself.
+        whatever made a fact differ, the record is a new version of itself. `content` stands for
+        them where they have the path of the source, which is in no id.
         """
         self.end_record()
-        self._raw, self._held, self._key = None, [], key
+        self._raw, self._held, self._key, self._content = None, [], key, content
 
     def end_record(self) -> None:
         """Write the lines of a record of which the last content counts."""
         held, self._held = self._held, None
         if not held:
             return
-        content = sha256(b"\n".join([fact.line for fact in held])).hexdigest()
+        facts = self._content.encode() or b"\n".join([fact.line for fact in held])
+        content = sha256(facts).hexdigest()
         run, key, number = held[0].run, self._key, 1
         while self._contents.setdefault((run, key), content) != content:
             number += 1  # another record of this conversation has the same key

@@ -69,7 +69,7 @@ class ChatReader(Reader):
         head = "\n".join(each.text for each in blocks[:3] if each.kind == "printed")
         model, version = MODEL.search(head), VERSION.search(head)
         self._model = model[1] if model else None
-        self.out.about_revised("start")
+        self.out.about_revised("start", f"{model and model[1]} {version and version[1]}")
         path = self.source.path.absolute()
         open_run(self.out, NAME, _name(started, number), at=at, model=self._model,
                  version=version[1] if version else None,
