@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracklog.folds._cells import LENGTHS, Cell, in_pieces, longer, with_sums
+from tracklog.folds._cells import LENGTHS, Cell, Label, in_pieces, longer, with_sums
 
 minutes = st.integers(-5000, 5000)
 spans = st.lists(st.tuples(minutes, minutes).map(sorted).map(tuple), max_size=4)
@@ -12,10 +12,8 @@ cells = st.dictionaries(
         Cell,
         st.just("calls"),
         minutes,
-        st.sampled_from("ab"),
-        st.just("m"),
-        st.just("t"),
         st.just(0),
+        st.builds(Label, st.sampled_from("ab"), st.just("m"), st.just("t")),
     ),
     st.lists(st.integers(-9, 9), min_size=2, max_size=2),
     max_size=20,

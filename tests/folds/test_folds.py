@@ -118,11 +118,11 @@ def tools_of(states, since=None, until=None):
         if (since and at < epoch_ms(since)) or (until and at >= epoch_ms(until)):
             continue
         if cell.kind == "calls":
-            each = tools.setdefault(cell.tool, Calls())
+            each = tools.setdefault(cell.label.tool, Calls())
             each.calls, each.failures = each.calls + amounts[0], each.failures + amounts[1]
             each.open += amounts[2]
         elif cell.kind == "durations":
-            tools.setdefault(cell.tool, Calls()).durations[cell.part] += amounts[0]
+            tools.setdefault(cell.label.tool, Calls()).durations[cell.part] += amounts[0]
     rows = [asdict(each.row(tool)) for tool, each in tools.items()]
     return sorted(rows, key=lambda row: (-row["calls"], row["tool"]))
 

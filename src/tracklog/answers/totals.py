@@ -44,10 +44,10 @@ def totals(
         rows, cells = index.totals(kind, spans, by=by, where=where), _corrections(index, kind)
     fields = by.split(",") if by else []
     for cell, amounts in cells:
-        if all(getattr(cell, name) in wanted for name, wanted in where.items()):
+        if all(getattr(cell.label, name) in wanted for name, wanted in where.items()):
             span = _span(spans, cell.minute)
             if span is not None:
-                name = MARK.join(getattr(cell, each) for each in fields)
+                name = MARK.join(getattr(cell.label, each) for each in fields)
                 rows.append(Total(span, name, cell.part, tuple(amounts)))
     return rows
 

@@ -8,22 +8,28 @@ from typing import NamedTuple
 from tracklog.folds import MARK, MINUTE
 
 
-class Cell(NamedTuple):
-    """A kind of thing that happened within a minute, under some names; "" where none is known."""
+class Label(NamedTuple):
+    """The names under which something happened; "" where none is known."""
 
-    kind: str
-    minute: int
-    """Since 1970."""
-    agent: str
-    model: str
-    tool: str
-    part: int
-    """Tells apart what is not added up: classes of durations, of results, of prices."""
+    agent: str = ""
+    model: str = ""
+    tool: str = ""
     project: str = ""
     branch: str = ""
     dialect: str = ""
     source: str = ""
     """The family of the run: the program that made it."""
+
+
+class Cell(NamedTuple):
+    """A kind of thing that happened within a minute, under some names."""
+
+    kind: str
+    minute: int
+    """Since 1970."""
+    part: int
+    """Tells apart what is not added up: classes of durations, of results, of prices."""
+    label: Label
 
 
 RunNames = tuple[str, str, str, str]
@@ -74,7 +80,7 @@ def _cell_key(
 def cell_of(key: str, names: RunNames) -> Cell:
     """The cell of such a key."""
     kind, minute, agent, model, tool, part, *_ = key.split(MARK)
-    return Cell(kind, int(minute), agent, model, tool, int(part), *names)
+    return Cell(kind, int(minute), int(part), Label(agent, model, tool, *names))
 
 
 LENGTHS = (43_200, 1440, 60)
@@ -88,15 +94,17 @@ def longer(kind: str, length: int) -> str:
 
 def with_sums(cells: Mapping[Cell, Sequence[int]]) -> dict[Cell, Sequence[int]]:
     """Cells, and what they add to those of the hour, of the day and of thirty days."""
-    sums, shorter = dict(cells), [(cell.kind, cell, amounts) for cell, amounts in cells.items()]
+    sums, shorter = dict(cells), cells
+    bases = {cell.kind: cell.kind for cell in cells}
     for length in reversed(LENGTHS):  # each is made of the sums of the one before
-        longest: dict[Cell, tuple[str, Sequence[int]]] = {}
-        for kind, cell, amounts in shorter:
-            of = Cell(longer(kind, length), cell.minute // length * length, *cell[2:])
+        kinds = {kind: longer(base, length) for kind, base in bases.items()}
+        longest: dict[Cell, Sequence[int]] = {}
+        for (kind, minute, part, label), amounts in shorter.items():
+            of = Cell(kinds[kind], minute // length * length, part, label)
             known = longest.get(of)
-            longest[of] = kind, amounts if known is None else [*map(add, known[1], amounts)]
-        shorter = [(kind, cell, amounts) for cell, (kind, amounts) in longest.items()]
-        sums |= {cell: amounts for _, cell, amounts in shorter}
+            longest[of] = amounts if known is None else [*map(add, known, amounts)]
+        sums |= longest
+        shorter, bases = longest, {kinds[kind]: base for kind, base in bases.items()}
     return sums
 
 

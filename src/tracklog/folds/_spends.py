@@ -21,10 +21,9 @@ DOLLAR = 10**9
 def amounts(fact: Spent) -> dict[str, int]:
     """The amounts of a spend as integers, without those that are not known."""
     usage = fact.usage if isinstance(fact.usage, Mapping) else {}
-    counts = {key: integer(usage.get(key)) for key in PRICED} | {
-        "cost": integer(fact.cost_usd, DOLLAR)
-    }
-    known = {key: amount for key, amount in counts.items() if amount is not None}
+    known = {key: amount for key in PRICED if (amount := integer(usage.get(key))) is not None}
+    if (cost := integer(fact.cost_usd, DOLLAR)) is not None:
+        known["cost"] = cost
     if "total_tokens" not in known and known.keys() & {"input_tokens", "output_tokens"}:
         both = add(known.get("input_tokens", 0), known.get("output_tokens"))
         known["total_tokens"] = both

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tracklog.folds._cells import MOST_AMOUNTS, Cell
+from tracklog.folds._cells import MOST_AMOUNTS, Cell, Label
 from tracklog.index.indexes import Index, RecordFinding, Total, Words
 from tracklog.model.errors import BadQuery, IndexOvertaken, IndexUnusable
 from tracklog.model.event import Finding
@@ -54,8 +54,9 @@ class IndexSuite(ABC):
         assert index.search(["world"]) == [3]
 
     def test_cells_are_added_up_by_span_name_and_part(self, index: Index) -> None:
-        one = Cell("calls", 10, "ann", "m", "Bash", 0, "p", "main", "d", "s")
-        other = one._replace(minute=19, agent="bob", part=2)
+        label = Label("ann", "m", "Bash", "p", "main", "d", "s")
+        one = Cell("calls", 10, 0, label)
+        other = Cell("calls", 19, 2, label._replace(agent="bob"))
         index.apply(1, [], cells=[(one, [1, 0]), (other, [2, True]), (one._replace(kind="x"), [9])])
         index.apply(2, [], cells=[(one, [4, 3])])
         spans = [(0, 10), (10, 19), (19, 20), (20, 99)]
@@ -72,7 +73,7 @@ class IndexSuite(ABC):
         assert total.amounts[:2] == (2, 1)
 
     def test_a_cell_that_comes_to_nothing_is_gone(self, index: Index) -> None:
-        cell = Cell("calls", -1, "", "", "", 2**62)
+        cell = Cell("calls", -1, 2**62, Label())
         index.apply(1, [], cells=[(cell, [1] * MOST_AMOUNTS)])
         assert index.totals("calls", [(-5, 5)]) == [Total(0, "", 2**62, (1,) * MOST_AMOUNTS)]
         index.apply(2, [], cells=[(cell, [-1] * MOST_AMOUNTS)])
@@ -80,6 +81,12 @@ class IndexSuite(ABC):
         index.apply(3, [], cells=[(cell, [1])])
         index.clear({}, {})
         assert index.totals("calls", [(-5, 5)]) == []
+
+    def test_a_cell_may_get_more_amounts_later(self, index: Index) -> None:
+        cell = Cell("calls", 3, 0, Label("ann"))
+        index.apply(1, [], cells=[(cell, [1])])
+        index.apply(2, [], cells=[(cell, [1, 2])])
+        assert [each.amounts[:3] for each in index.totals("calls", [(0, 9)])] == [(2, 2, 0)]
 
     def test_names_are_remembered(self, index: Index) -> None:
         index.apply(3, [], names=[(2**63 - 1, 3), (7, 1)])

@@ -212,8 +212,8 @@ class PostgresIndex:
         self, connection: Connection, cells: Iterable[tuple[Cell, Sequence[int]]]
     ) -> None:
         rows: list[tuple[Any, ...]] = []
-        for (kind, minute, agent, model, tool, part, *rest), amounts in cells:
-            names = map(_bytes, (agent, model, tool, *rest))
+        for (kind, minute, part, label), amounts in cells:
+            names = map(_bytes, label)
             padding = (0,) * (MOST_AMOUNTS - len(amounts))
             rows.append((kind, minute, part, *names, *map(int, amounts), *padding))
         rows.sort()

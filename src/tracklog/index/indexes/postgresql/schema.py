@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from tracklog import __version__
-from tracklog.folds._cells import MOST_AMOUNTS, Cell
+from tracklog.folds._cells import MOST_AMOUNTS, Label
 from tracklog.journal.postgres.connections import Address
 from tracklog.journal.postgres.schema import index_prefix
 
-LABELS = Cell._fields[2:5] + Cell._fields[6:]
+LABELS = Label._fields
 """The names of a cell."""
 AMOUNTS = tuple(f"a{number}" for number in range(MOST_AMOUNTS))
 CELL = ("kind", "minute", "part", *LABELS)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tracklog.folds._cells import MOST_AMOUNTS, Cell
+from tracklog.folds._cells import MOST_AMOUNTS, Cell, Label
 from tracklog.index.indexes import NO_FILTER, Change, QueryResult, RecordFinding, Total, Words
 from tracklog.index.indexes.sqlite.connections import (
     BUSY,
@@ -31,10 +31,10 @@ from tracklog.index.indexes.sqlite.connections import (
 )
 from tracklog.index.indexes.sqlite.restricted import free, restrict
 from tracklog.index.indexes.sqlite.schema import (
-    ADD_CELL,
     DROP_CELL,
     LABELS,
     TABLES,
+    add_cell,
     literal,
     match_term,
     quoted,
@@ -44,7 +44,7 @@ from tracklog.index.indexes.sqlite.schema import (
 from tracklog.model.errors import BadQuery, IndexDamaged, IndexOvertaken
 from tracklog.model.event import Finding
 
-_FORMAT = 6  # in user_version: 0 is an empty file
+_FORMAT = 7  # in user_version: 0 is an empty file
 _AT_ONCE = 250  # keys that are asked for in one statement
 _IDLE = 4  # connections for readers that stay open
 
@@ -213,9 +213,9 @@ class SqliteIndex:
             writer.executemany("INSERT INTO words(rowid, text) VALUES(?, ?)", words)
             # In order, so that one page after the other is written.
             writer.executemany("INSERT OR IGNORE INTO names VALUES(?, ?)", sorted(names))
-            rows = _cell_rows(writer, cells)
-            writer.executemany(ADD_CELL, rows)
-            writer.executemany(DROP_CELL, (row[:4] for row in rows if row[4] < 0))
+            for amounts, rows in _cell_rows(writer, cells).items():
+                writer.executemany(add_cell(amounts), rows)
+                writer.executemany(DROP_CELL, [row[:4] for row in rows if row[4] < 0])
             writer.execute("UPDATE meta SET value = ? WHERE name = 'cursor'", (cursor,))
             writer.execute("INSERT OR REPLACE INTO meta VALUES('link', ?)", (link,))
 
@@ -447,20 +447,23 @@ class SqliteIndex:
 
 def _cell_rows(
     writer: sqlite3.Connection, cells: Iterable[tuple[Cell, Sequence[int]]]
-) -> list[tuple[Any, ...]]:
-    """Cells as rows, sorted, so that one page after the other is written."""
-    known: dict[tuple[str, ...], int] = {}
-    rows = []
-    for (kind, minute, agent, model, tool, part, *rest), amounts in cells:
-        label = (agent, model, tool, *rest)
-        if label not in known:
-            known[label] = _label(writer, label)
-        padding = (0,) * (MOST_AMOUNTS - len(amounts))
-        rows.append((kind, minute, known[label], part, *amounts, *padding))
-    return sorted(rows)
+) -> dict[int, list[tuple[Any, ...]]]:
+    """Cells as rows, by the number of their amounts; sorted, so that one page after the other is
+    written.
+    """
+    known: dict[Label, int] = {}
+    rows: dict[int, list[tuple[Any, ...]]] = {}
+    for (kind, minute, part, label), amounts in cells:
+        number = known.get(label)
+        if number is None:
+            number = known[label] = _label(writer, label)
+        rows.setdefault(len(amounts), []).append((kind, minute, number, part, *amounts))
+    for each in rows.values():
+        each.sort()
+    return rows
 
 
-def _label(writer: sqlite3.Connection, label: tuple[str, ...]) -> int:
+def _label(writer: sqlite3.Connection, label: Label) -> int:
     """The number of a set of names."""
     same = " AND ".join(f"{name} = ?" for name in LABELS)
     row = writer.execute(f"SELECT id FROM labels WHERE {same}", label).fetchone()  # noqa: S608  # ours

@@ -4,19 +4,19 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tracklog.folds._cells import MOST_AMOUNTS
+from tracklog.folds._cells import MOST_AMOUNTS, Label
 
 _STATES = """
 CREATE TABLE states(fold TEXT, key TEXT, seq INTEGER, state TEXT, PRIMARY KEY(fold, key))
 WITHOUT ROWID"""
 _FINDINGS = """
 CREATE TABLE findings(seq INTEGER, family TEXT, run TEXT, name TEXT, level TEXT, message TEXT)"""
-LABELS = ("agent", "model", "tool", "project", "branch", "dialect", "source")
+LABELS = Label._fields
 """The names of a cell."""
 AMOUNTS = tuple(f"a{number}" for number in range(MOST_AMOUNTS))
 _CELLS = f"""
 CREATE TABLE cells(kind TEXT, minute INTEGER, label INTEGER, part INTEGER,
- {", ".join(f"{name} INTEGER" for name in AMOUNTS)}, PRIMARY KEY(kind, minute, label, part))
+ {", ".join(f"{name} INTEGER DEFAULT 0" for name in AMOUNTS)}, PRIMARY KEY(kind, minute, label, part))
 WITHOUT ROWID"""
 TABLES = (
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID",
@@ -40,10 +40,14 @@ _BY_KEY = {
 """What of a state its key says."""
 
 
-ADD_CELL = (
-    f"INSERT INTO cells VALUES({', '.join('?' * (4 + MOST_AMOUNTS))}) ON CONFLICT DO UPDATE SET "
-    + ", ".join(f"{name} = {name} + excluded.{name}" for name in AMOUNTS)
-)
+def add_cell(amounts: int) -> str:
+    """Add so many amounts to a cell; most cells have one or three of them."""
+    names = AMOUNTS[:amounts]
+    values = ", ".join("?" * (4 + amounts))
+    sums = ", ".join(f"{name} = {name} + excluded.{name}" for name in names)
+    into = f"cells(kind, minute, label, part, {', '.join(names)})"
+    return f"INSERT INTO {into} VALUES({values}) ON CONFLICT DO UPDATE SET {sums}"
+
 
 DROP_CELL = "DELETE FROM cells WHERE kind = ? AND minute = ? AND label = ? AND part = ? AND a0 = 0"
 
