@@ -160,8 +160,8 @@ REV ?= HEAD
 bench-against: setup  ## Compare the CPU time of everything with that of another REV; JOBS="admit index" for some of it.
 	$(BIN)/python bench/against.py $(REV) $(JOBS)
 
-bench-peers: setup  ## Measure against Phoenix and MLflow, in an environment of their own.
-	$(BIN)/python bench peers
+bench-peers: setup  ## Measure against Phoenix, MLflow, OpenTelemetry and Inspect, in environments of their own.
+	$(BIN)/python bench peers recorder
 
 ##@ Release
 # In an environment of its own: it is large, and nothing else needs it.

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from timing import table
+
 NOT_BENCHES = {"__main__", "against", "corpus", "costs", "timing"}
 ON_REQUEST = {"peers"}
 """What installs more than a bench should by itself."""
@@ -19,7 +21,7 @@ def main() -> int:
     names = sorted(
         path.stem for path in folder.glob("*.py") if path.stem not in NOT_BENCHES | ON_REQUEST
     )
-    worst, met, short = 0, 0, []
+    worst, rows = 0, []
     for name in _asked(folder, [*names, *sorted(ON_REQUEST)]) or names:
         path = folder / f"{name}.py"
         print(f"\n{name}: {_about(path)}", flush=True)
@@ -27,10 +29,12 @@ def main() -> int:
             assert bench.stdout is not None
             for line in map(bytes.decode, bench.stdout):
                 print(line, end="", flush=True)
-                met += line.endswith(" met\n")
-                short += [f"{name}: {line.strip()}"] if line.endswith(" SHORT\n") else []
+                rows += [line.rstrip()] if line.endswith((" met\n", " SHORT\n")) else []
         worst = max(worst, bench.returncode)
-    print(f"\n{met} goals met, {len(short)} short", *short, sep="\n  ")
+    print()
+    table(rows)
+    short = sum(row.endswith(" SHORT") for row in rows)
+    print(f"\n{len(rows) - short} goals met, {short} short")
     return worst
 
 

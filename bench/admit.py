@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 
 from corpus import corpus
-from timing import goal, interleaved
+from timing import ROUNDS, goal, interleaved, micros
 from tracklog.home import registry
 from tracklog.intake.intake import Intake
 from tracklog.journal.journal import Journal
@@ -15,7 +15,6 @@ from tracklog.journal.stores.file import FileStore
 
 COUNT = 60_000
 BATCH = 64
-ROUNDS = 7
 
 
 def main() -> None:
@@ -52,16 +51,41 @@ def main() -> None:
                 verdicts = intake.admit(lines, name)
                 assert verdicts[-1].verdict == "accepted"
 
-        times = interleaved({"parse and write": raw, "admit": admit}, rounds=ROUNDS)
+        refusing = Intake(journals[0], dialects)
+        bad = [(name, [line[:-1] + b',"":}' for line in lines]) for name, lines in batches]
+        wrong = [
+            ("kahn-agent", [line.replace(b'"run_id"', b'"run"') for line in lines])
+            for name, lines in batches
+            if name == "kahn-agent"
+        ]
+
+        def refuse(given: list[tuple[str, list[bytes]]]) -> None:
+            for name, lines in given:
+                assert refusing.admit(lines, name)[-1].verdict == "refused"
+
+        times = interleaved(
+            {
+                "parse and write": raw,
+                "admit": admit,
+                "refuse what is no JSON": lambda: refuse(bad),
+                "refuse a missing key": lambda: refuse(wrong),
+            }
+        )
         for journal in journals:
             journal.close()
-    for name, seconds in times.items():
-        print(f"  {name:<18} {seconds / COUNT * 1e6:6.2f} µs per event")
     goal(
         "admit / (orjson.loads + a write per batch)",
         times["admit"] / times["parse and write"],
-        at_most=4.5,
+        at_most=4,
+        floor=micros(times["parse and write"], COUNT),
+        ours=micros(times["admit"], COUNT),
     )
+    counts = {
+        "refuse what is no JSON": COUNT,
+        "refuse a missing key": len(by_dialect["kahn-agent"]),
+    }
+    for name, count in counts.items():
+        goal(f"{name}, per line", times[name] / count * 1e6, "µs", at_most=15)
 
 
 if __name__ == "__main__":

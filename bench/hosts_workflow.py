@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 import uuid
 from pathlib import Path
 
@@ -81,7 +82,9 @@ def main() -> None:
         def played() -> None:
             run(NullRecorder(), str(uuid.uuid4()), Tape(told))
 
-        times = interleaved({"bare": bare, "recorded": recorded, "played": played}, ROUNDS)
+        times = interleaved(
+            {"bare": bare, "recorded": recorded, "played": played}, ROUNDS, time.perf_counter
+        )
         for job, seconds in times.items():
             print(f"  {job:<34} {seconds * 1e3:8.1f} ms")
         goal("recorded / bare", times["recorded"] / times["bare"], at_most=1.02)

@@ -79,7 +79,8 @@ def appending(url: str, folder: Path, size: int, goal_ratio: float) -> None:
         "postgresql": Journal(database.store),
     }
     taken = interleaved(
-        {name: lambda j=journal: append(j, entries, size) for name, journal in journals.items()}
+        {name: lambda j=journal: append(j, entries, size) for name, journal in journals.items()},
+        clock=time.perf_counter,
     )
     ratio = taken["file"] / taken["postgresql"]
     rate = count / taken["postgresql"]
@@ -87,7 +88,8 @@ def appending(url: str, folder: Path, size: int, goal_ratio: float) -> None:
     goal(f"append, groups of {size:,}: rate against a folder", ratio, at_least=goal_ratio)
     if size == LARGE:
         taken = interleaved(
-            {name: lambda j=journal: read(j, count) for name, journal in journals.items()}
+            {name: lambda j=journal: read(j, count) for name, journal in journals.items()},
+            clock=time.perf_counter,
         )
         goal(
             "read everything: rate against a folder",
@@ -172,7 +174,7 @@ def rows_against_groups(url: str, folder: Path) -> None:
         for _ in range(GROUPS[SMALL]):
             database.store.append(frames_of(lines))
 
-    taken = interleaved({"rows": copy, "groups": append_groups})
+    taken = interleaved({"rows": copy, "groups": append_groups}, clock=time.perf_counter)
     goal("a row per group against a row per record", taken["rows"] / taken["groups"], at_least=1.6)
     connection.close()
     database.close()
@@ -303,7 +305,9 @@ def with_standby(folder: Path) -> None:
             for thread in threads:
                 thread.join()
 
-        taken = interleaved({how: lambda h=how: append_all(h) for how in stores})
+        taken = interleaved(
+            {how: lambda h=how: append_all(h) for how in stores}, clock=time.perf_counter
+        )
     goal(
         "rate with a synchronous standby against none, 4 writers",
         taken["local"] / taken["on"],

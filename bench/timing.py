@@ -1,7 +1,7 @@
-"""Times things against each other in one interleaved run, and prints ratios beside their goals."""
+"""Times things against each other in one interleaved run, and prints figures beside their goals."""
 
 import gc
-import statistics
+import resource
 import subprocess
 import time
 import venv
@@ -9,37 +9,69 @@ from collections.abc import Callable
 from pathlib import Path
 
 PEERS = Path(__file__).parent
+ROUNDS = 9
+HEAD = ("path", "floor", "peer", "ours", "ratio", "goal")
+_ROW = "  {:<58} {:>11} {:>11} {:>11} {:>11}  {:<19}"
 
 
-def interleaved(jobs: dict[str, Callable[[], object]], rounds: int = 5) -> dict[str, float]:
-    """The median seconds of each job; every round runs each job once, so noise hits all alike."""
-    taken: dict[str, list[float]] = {name: [] for name in jobs}
+def cpu() -> float:
+    """CPU seconds of this process and of its children that ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def interleaved(
+    jobs: dict[str, Callable[[], object]],
+    rounds: int = ROUNDS,
+    clock: Callable[[], float] = cpu,
+) -> dict[str, float]:
+    """The least seconds of each job; every round runs each job once, so noise hits all alike.
+
+    CPU time, where the clock is not another one. The garbage collector runs as it does for users.
+    """
+    least = dict.fromkeys(jobs, float("inf"))
     for job in jobs.values():
         job()  # warm
-    for _ in range(rounds):
-        for name, job in jobs.items():
+    for turn in range(rounds):
+        for name in (*jobs,) if turn % 2 else (*reversed(jobs),):
             gc.collect()
-            gc.disable()
-            began = time.perf_counter()
-            job()
-            taken[name].append(time.perf_counter() - began)
-            gc.enable()
-    return {name: statistics.median(seconds) for name, seconds in taken.items()}
+            began = clock()
+            jobs[name]()
+            least[name] = min(least[name], clock() - began)
+    return least
+
+
+def micros(seconds: float, units: int) -> str:
+    """The time of one unit of work."""
+    return f"{seconds / units * 1e6:,.2f} µs"
 
 
 def goal(
-    name: str,
+    path: str,
     figure: float,
     unit: str = "×",
     *,
     at_most: float | None = None,
     at_least: float | None = None,
+    floor: str = "",
+    peer: str = "",
+    ours: str = "",
 ) -> None:
-    """Prints a figure beside its goal; the runner counts the words at the end."""
+    """Prints a row of the table: a ratio, or a figure of ours, beside its goal.
+
+    `floor` is what the least that could be done takes, and `peer` what others do.
+    """
     met = (at_most is None or figure <= at_most) and (at_least is None or figure >= at_least)
     wanted = f"at most {at_most:g}" if at_most is not None else f"at least {at_least:g}"
-    end = "met" if met else "SHORT"
-    print(f"  {name:<58} {figure:9,.2f} {unit:<3} (goal: {wanted})  {end}", flush=True)
+    said = f"{figure:,.2f} {unit}"
+    figures = (ours, said) if unit == "×" else (said, "")
+    row = _ROW.format(path, floor, peer, *figures, f"{wanted} {unit}")
+    print(f"{row} {'met' if met else 'SHORT'}", flush=True)
+
+
+def table(rows: list[str]) -> None:
+    """All rows of some benches, one below the other."""
+    print(_ROW.format(*HEAD).rstrip(), *rows, sep="\n")
 
 
 def peer_python(folder: Path = PEERS) -> Path | None:
