@@ -1,22 +1,30 @@
-"""What a question takes depends on what is asked, and not on how many runs there ever were.
+"""What a question takes depends on what is asked, and what a record takes on what it says: neither
+depends on how many runs there ever were.
 
-Counted are the steps of SQLite and the bytes of the answer: unlike seconds, these are the same on
-every machine. `make chaos` counts the same with 100,000 runs.
+Counted are the steps of SQLite, the bytes of an answer, and the calls of functions: unlike seconds,
+these are the same on every machine. `make chaos` counts the same with 100,000 runs.
 """
 
 import os
+import shutil
 import sqlite3
+import sys
 import time
+from pathlib import Path
 
 import orjson
 import pytest
 
 from tracklog.answers.registry import question, questions
+from tracklog.formats.importing import Importing
 from tracklog.home.home import Home
 from tracklog.index.indexes import sqlite as sqlite_index
 from tracklog.journal.frame import stamp
 
 FEW, MANY = 1_000, 100_000 if "TRACKLOG_SOAK" in os.environ else 10_000
+LAST = 500
+"""So many runs come last, when all others are recorded and indexed; theirs is the work that is counted."""
+SESSION = Path(__file__).parents[1] / "samples" / "importers" / "claude" / "real_full_session.jsonl"
 STEP = 100
 """SQLite tells of so many steps at once."""
 EVERY = 120
@@ -98,30 +106,57 @@ class Counted:
             size = len(orjson.dumps(question(name).ask(home, **given), default=repr))
         return self.steps, size
 
+    def work(self, job):
+        """The steps and the calls of some work."""
+        calls = 0
+
+        def note(_frame, event, _of):
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        self.steps = 0
+        sys.setprofile(note)
+        try:
+            job()
+        finally:
+            sys.setprofile(None)
+        return self.steps, calls
+
 
 def taken(place, runs):
-    """By question, its steps and its bytes with that many runs."""
+    """By question, its steps and its bytes with that many runs; by work, its steps and its calls."""
     counted, now = Counted(), time.time()
+    session = shutil.copy(SESSION, place.with_suffix(".jsonl"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sqlite_index, "connect", counted.connect)
         with Home(place, durability="os") as home:
-            for first in range(runs, 0, -500):
-                of = range(first, max(0, first - 500), -1)
-                home.intake.admit([line for n in of[::3] for line in graph(n, now)], "ralph")
-                home.intake.admit([line for n in of for line in lines(n, now)], "kahn-agent")
+            for first in range(runs, LAST, -500):
+                _admit(home, range(first, max(LAST, first - 500), -1), now)
             home.index.catch_up()
-            return {name: counted.of(home, name) for name in NAMES}
+            last = range(LAST, 0, -1)
+            found = {
+                "admit": counted.work(lambda: _admit(home, last, now)),
+                "index": counted.work(home.index.catch_up),
+            }
+            found |= {name: counted.of(home, name) for name in NAMES}
+            found["import"] = counted.work(lambda: Importing(home).bring([session]))
+            return found | {"index of the import": counted.work(home.index.catch_up)}
 
 
-def test_no_question_takes_more_with_many_more_runs(tmp_path):
+def _admit(home, numbers, now):
+    home.intake.admit([line for n in numbers[::3] for line in graph(n, now)], "ralph")
+    home.intake.admit([line for n in numbers for line in lines(n, now)], "kahn-agent")
+
+
+def test_nothing_takes_more_with_many_more_runs(tmp_path):
+    taken(tmp_path / "none", LAST)  # so that nothing is loaded while it is counted
     few, many = taken(tmp_path / "few", FEW), taken(tmp_path / "many", MANY)
-    for name in NAMES:
-        print(
-            f"{name:<16}{few[name][0]:>10,} {many[name][0]:>10,} steps {few[name][1]:>10,} {many[name][1]:>10,} bytes"
-        )
+    for name in few:
+        steps, others = zip(few[name], many[name], strict=True)
+        print(f"{name:<20}{steps[0]:>10,} {steps[1]:>10,} steps {others[0]:>10,} {others[1]:>10,}")
     grown = [
         name
-        for name in NAMES
+        for name in few
         if any(more > 1.5 * less + 2_000 for less, more in zip(few[name], many[name], strict=True))
     ]
     assert grown == []
