@@ -28,8 +28,6 @@ class Program(NamedTuple):
     otlp_variables: Mapping[str, str] = NONE
     otlp_files: Mapping[str, str] = NONE
     """Text that is added to a file for telemetry."""
-    without: Mapping[str, str] = NONE
-    """By channel that the program does not have, the reason."""
     not_carried: Mapping[tuple[str, str], str] = MappingProxyType({})
     """By channel and column, the reason."""
 
@@ -139,6 +137,7 @@ PROGRAMS = {
         {
             ".config/opencode/opencode.json": json.dumps(
                 {
+                    "experimental": {"openTelemetry": True},  # sends only to the variable below
                     "provider": {
                         "fake": {
                             "npm": "@ai-sdk/openai-compatible",
@@ -151,12 +150,10 @@ PROGRAMS = {
                 }
             )
         },
-        without={
-            # With experimental.openTelemetry and OTEL_EXPORTER_OTLP_ENDPOINT.
-            "otlp": "its spans are about the inside of the program: about 50 traces for one "
-            "session, and no tool call",
-        },
+        otlp_variables={"OTEL_EXPORTER_OTLP_ENDPOINT": "<collector>"},
         not_carried={
+            ("otlp", "failed"): "the result of a failed command is only a text",
+            ("otlp", "end"): NO_END,
             ("hooks", "tokens"): NO_TITLE,
             ("hooks", "cached"): NO_TITLE,
             ("import", "tokens"): NO_TITLE,

@@ -333,10 +333,11 @@ def audit_result(fact: Decided) -> str | None:
 UNREPORTED = len(RANKS) + 1
 
 
-def end_rank(far: int, ok: bool | None) -> tuple[int, int]:
+def end_rank(far: int, ok: bool | None) -> tuple[bool, int, int]:
     """The rank of a report of a call's end; of several the lowest counts, in any order of arrival.
 
-    Of reports that nobody observed and that are equally far, a failure counts first, then one that
-    knows how the call went: a model gets a result without knowing whether the tool failed.
+    Of reports that nobody observed, one that knows how the call went counts before one that does
+    not: a model gets a result without knowing whether the tool failed. Of those that are equally
+    far, a failure counts first.
     """
-    return far, 0 if not far or ok is False else 1 if ok else 2
+    return far > 0 and ok is None, far, 0 if not far or ok is False else 1

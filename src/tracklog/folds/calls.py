@@ -98,7 +98,7 @@ def _returned(state: State) -> int:
     return UNREPORTED if state.returned_seq is None else state.returned
 
 
-def _end(state: State) -> tuple[int, int]:
+def _end(state: State) -> tuple[bool, int, int]:
     return end_rank(_returned(state), state.ok)
 
 

@@ -38,7 +38,12 @@ def write_items(
 
     `place` is where the items were read from.
     """
-    views = views_of(items)
+    views = []
+    for each in views_of(items):
+        if each.is_of_the_program:
+            yield each.item, "", 0
+        else:
+            views.append(each)
     for each in sorted((each for each in views if each.trace and each.keys), key=_start):
         memory.bind(each.trace, _keyed(each))
     spans = [each for each in views if isinstance(each, SpanView)]

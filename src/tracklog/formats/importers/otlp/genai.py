@@ -28,6 +28,7 @@ USAGE: Mapping[str, tuple[str, ...]] = {
         "gen_ai.usage.cache_read.input_tokens",
         "gen_ai.usage.cache_read_input_tokens",
         "llm.token_count.prompt_details.cache_read",
+        "ai.usage.cachedInputTokens",
     ),
     "cache_write_tokens": (
         "gen_ai.usage.cache_write.input_tokens",
@@ -38,6 +39,7 @@ USAGE: Mapping[str, tuple[str, ...]] = {
     "reasoning_tokens": (
         "gen_ai.usage.reasoning.output_tokens",
         "llm.token_count.completion_details.reasoning",
+        "ai.usage.reasoningTokens",
     ),
     "total_tokens": ("llm.usage.total_tokens", "llm.token_count.total"),
 }

@@ -17,7 +17,8 @@ USED = KEYS | Used(
     frozenset((
         "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions",
         "gen_ai.operation.name", "gen_ai.response.id", "gen_ai.response.finish_reasons",
-        "gen_ai.agent.name", *(name for names in genai.USAGE.values() for name in names),
+        "gen_ai.agent.name", "ai.prompt.messages", "ai.response.text", "ai.response.toolCalls",
+        *(name for names in genai.USAGE.values() for name in names),
     )),
     (
         "gen_ai.prompt.", "gen_ai.completion.", "llm.input_messages.", "llm.output_messages.",
@@ -37,6 +38,9 @@ DETAILS = "gen_ai.client.inference.operation.details"
 def write_inference(writer: ItemWriter, span: SpanView) -> None:
     """Map a model call: its input, its output, its usage."""
     if span.pending:
+        return
+    if span.is_side_call:
+        spent_in(writer, span)
         return
     start, end = span.began, span.ended
     attrs = _whole(span)

@@ -71,17 +71,27 @@ def talk(attrs: Attrs) -> Conversation:
     found.input = _messages(attrs, "gen_ai.input.messages", "user", found)
     found.output = _messages(attrs, "gen_ai.output.messages", "assistant", found)
     if not found.input:
-        found.input = _flat(attrs, "gen_ai.prompt", "user") or _openinference(
-            attrs, "llm.input_messages"
+        found.input = (
+            _flat(attrs, "gen_ai.prompt", "user")
+            or _openinference(attrs, "llm.input_messages")
+            or _messages(attrs, "ai.prompt.messages", "user", found)
         )
     if not any(message.parts for message in found.output):
         # LiteLLM sends a message without parts, and the tool call under the old names.
         found.output = (
             _flat(attrs, "gen_ai.completion", "assistant")
             or _openinference(attrs, "llm.output_messages")
+            or _ai_sdk_output(attrs, found)
             or found.output
         )
     return found
+
+
+def _ai_sdk_output(attrs: Attrs, found: Conversation) -> list[ModelMessage]:
+    """The answer of a model in the names of the AI SDK for JavaScript: its text and its calls."""
+    calls = _json(attrs.get("ai.response.toolCalls"), "ai.response.toolCalls", found)
+    parts = [*content_parts(attrs.get("ai.response.text")), *content_parts(calls)]
+    return [ModelMessage("assistant", parts)] if parts else []
 
 
 def payload(attrs: Attrs, names: Iterable[str], role: str) -> list[ModelMessage]:
@@ -151,7 +161,7 @@ def _only_text(parts: list[Any]) -> Any:
 def _content(given: Mapping[str, Any], role: str) -> list[Any]:
     """The parts of a message that has content beside tool calls, as APIs have it."""
     content = given.get("content")
-    if role in ("tool", "function"):
+    if role in ("tool", "function") and not _has_results(content):
         id = text(given.get("tool_call_id")) or text(given.get("id"))
         return [{"type": "tool_call_response", "id": id, "response": content}]
     parts = content_parts(content)
@@ -161,6 +171,13 @@ def _content(given: Mapping[str, Any], role: str) -> list[Any]:
     if not calls and isinstance(given.get("function_call"), dict):
         calls = [given["function_call"]]  # the older form, of one call without an id
     return parts + [_call(each) for each in (calls if isinstance(calls, list) else [])]
+
+
+def _has_results(content: Any) -> bool:
+    """Whether the content of a message is results of tools, each with the id of its call."""
+    return isinstance(content, list) and any(
+        isinstance(each, dict) and each.get("type") == "tool-result" for each in content
+    )
 
 
 def content_parts(content: Any) -> list[Any]:
@@ -200,6 +217,14 @@ def _part(given: Any) -> Any:
                 "response": returned.get("response")}  # fmt: skip  # one thing
     if kind == "thinking" and isinstance(given.get("thinking"), str):
         return {**given, "type": "reasoning", "content": given["thinking"]}
+    if kind == "tool-call":  # of the AI SDK, as the next
+        return {"type": "tool_call", "id": given.get("toolCallId"), "name": given.get("toolName"),
+                "arguments": given.get("input")}  # fmt: skip  # one thing
+    if kind == "tool-result":
+        output = given.get("output")
+        value = output.get("value") if isinstance(output, dict) else output
+        return {"type": "tool_call_response", "id": given.get("toolCallId"),
+                "response": value}  # fmt: skip  # one thing
     if kind == "tool_use":
         return {"type": "tool_call", "id": given.get("id"), "name": given.get("name"),
                 "arguments": given.get("input")}  # fmt: skip  # one thing

@@ -15,6 +15,7 @@ AGENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "codex": ("codex.", ("codex",)),
     "gemini": ("gemini_cli.", ("gemini-cli", "gemini_cli")),
     "copilot": ("copilot.", ("github-copilot", "copilot")),
+    "opencode": ("opencode.", ("opencode",)),
 }
 """The agents that are recognised by the names of their events or services."""
 _BY_EVENT = {prefix: tool for tool, (prefix, _) in AGENTS.items()}
@@ -61,6 +62,12 @@ class View:
                 value = str(value)
             if isinstance(value, str) and value:
                 self.keys.append((key, value))
+
+    @property
+    def is_of_the_program(self) -> bool:
+        """Whether OpenCode reports its own inside: everything but its model calls."""
+        names = self.attrs.names
+        return self.tool == "opencode" and not (names.is_marked or names.has("gen_ai."))
 
     @property
     def service(self) -> str | None:
@@ -139,6 +146,12 @@ class SpanView(View):
         attrs = self.attrs
         path = attrs.get("http.route") or attrs.get("url.path") or attrs.get("http.target")
         return isinstance(path, str) and _HEALTH.match(path) is not None
+
+    @property
+    def is_side_call(self) -> bool:
+        """Whether it is a model call of OpenCode outside of the conversation, as for a title."""
+        names = self.attrs.names
+        return self.tool == "opencode" and names.has("ai.") and "ai.prompt.tools" not in names.all
 
     @property
     def is_plumbing(self) -> bool:
