@@ -54,6 +54,9 @@ OTHER_NUMBERS = {
     "SpanRow": "the cost of a part of a run",
     "TurnRow": "the cost of a turn",
     "GraphNode": "the numbers of an agent, or of a sub-run in the graph of another run",
+    "GraphEdge": "the tokens between two agents",
+    "DensityAnswer": "the failures in each slice of a run's time",
+    "TurnCompaction": "the tokens of a context before and after it was compacted",
     "TraceRow": "the calls in each slice of a run's time",
     "AgentNowRow": "the status of an agent",
     "TopAgentRow": "the status of an agent",
@@ -63,6 +66,9 @@ OTHER_NUMBERS = {
     "SearchRow": "the title of the run that was found",
 }
 """Rows with such a field that are not of one run, and what the field says."""
+LIKE_NUMBERS = {"call", "calls", "failure", "failures", "failed", "token", "tokens", "cost", "usd"}
+LIKE_NUMBERS |= {"status", "title"}
+"""Words in the names of fields that show a number of the law under another name."""
 
 
 def summary(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,6 +120,21 @@ def shows_runs(kind: type) -> bool:
     """Whether the rows of a class show numbers of the law, each row those of one run."""
     names = {name for each in kind.__mro__ for name in get_annotations(each)}
     return "run" in names and bool(NUMBERS & names) and kind.__name__ not in OTHER_NUMBERS
+
+
+def unlisted(question: Question) -> set[str]:
+    """The rows of a question that may show numbers of one run, and that no view compares."""
+    about_one = any(each.name == "run" and each.required for each in question.params)
+    if question.name in {*QUESTIONS, *TOTALS}:
+        return set()
+    return {
+        kind.__name__
+        for kind in shapes_of([question.result])
+        for names in [{name for each in kind.__mro__ for name in get_annotations(each)}]
+        for alike in [any(LIKE_NUMBERS & {*name.split("_")} for name in names)]
+        if (NUMBERS & names or (alike and (about_one or "run" in names)))
+        and kind.__name__ not in OTHER_NUMBERS
+    }
 
 
 def key_of(row: Any) -> str:
@@ -590,6 +611,7 @@ OTHER_ROUTES = {
     "/api/events": "records as they are",
     "/api/stream": "records as they are",
     "/api/runs/{family}/{run}/proof": "hashes",
+    "/api/runs/{family}/{run}/cost-limits": "the limits of alert rules",
     "/api/blobs/{sha256}": "bytes",
     "/api/inbox/{question}/answer": "one answer",
     "/api/hosts": "programs",
