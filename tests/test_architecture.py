@@ -203,11 +203,10 @@ def test_only_its_speakers_and_questions_import_a_plug(name):
 
 
 @for_each(sorted(name for name in MODULES if room(name) == "hosts"))
-def test_a_host_imports_the_public_api_and_its_own_dialect(name):
+def test_a_host_imports_only_the_public_api_the_answers_and_the_shared_router(name):
     """That ours can be written so is the proof that an outside author can write one."""
-    dialect = f"dialects.{speaks(name).replace('-', '_')}" if speaks(name) else "hosts"
     for other in ours(name):
-        public = other == "tracklog" or within(other, ("hosts", "answers", "web", dialect))
+        public = other == "tracklog" or within(other, ("hosts", "answers", "web"))
         assert public, f"{name} imports {other}"
 
 

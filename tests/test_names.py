@@ -95,6 +95,8 @@ GOOD_AND_BAD = {
     "ToolInvocation": (TOOL_INVOCATION, AGENT),
 }  # fmt: skip
 OTHERS = {"AgentManifest", "ConversationTurn", "CORE_EVENT_KINDS", "FanOut", "aggregate_24h"}
+OTHERS |= {"AGENT_SHARING", "FISHBOWL_KIND", "OPENWOP_TYPES", "PUBLISHED_ONLY_CLASSES"}
+OTHERS |= {"RFC_ONLY_CLASSES", "check_manifest", "importance"}
 
 
 @requirement("RALPH-14", "RALPH-15", "RALPH-34")

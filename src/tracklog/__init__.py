@@ -60,7 +60,12 @@ if TYPE_CHECKING:  # the same names as in _API, for type checkers and editors
     from tracklog.model.fact import Returned as Returned
     from tracklog.model.fact import Said as Said
     from tracklog.model.fact import Spent as Spent
+    from tracklog.names import AGENT_SHARING as AGENT_SHARING
     from tracklog.names import CORE_EVENT_KINDS as CORE_EVENT_KINDS
+    from tracklog.names import FISHBOWL_KIND as FISHBOWL_KIND
+    from tracklog.names import OPENWOP_TYPES as OPENWOP_TYPES
+    from tracklog.names import PUBLISHED_ONLY_CLASSES as PUBLISHED_ONLY_CLASSES
+    from tracklog.names import RFC_ONLY_CLASSES as RFC_ONLY_CLASSES
     from tracklog.names import AgentEvent as AgentEvent
     from tracklog.names import AgentId as AgentId
     from tracklog.names import AgentManifest as AgentManifest
@@ -92,6 +97,8 @@ if TYPE_CHECKING:  # the same names as in _API, for type checkers and editors
     from tracklog.names import RunStart as RunStart
     from tracklog.names import ToolInvocation as ToolInvocation
     from tracklog.names import aggregate_24h as aggregate_24h
+    from tracklog.names import check_manifest as check_manifest
+    from tracklog.names import importance as importance
     from tracklog.reading.walk import Reading as Reading
     from tracklog.recording.recorder import NullRecorder as NullRecorder
     from tracklog.recording.recorder import Recorder as Recorder
@@ -144,13 +151,15 @@ _API = {
         "provider_that_opens",
     ),
     "tracklog.names": (
-        "CORE_EVENT_KINDS", "AgentEvent", "AgentId", "AgentManifest", "AgentOutcome",
+        "AGENT_SHARING", "CORE_EVENT_KINDS", "FISHBOWL_KIND", "OPENWOP_TYPES",
+        "PUBLISHED_ONLY_CLASSES", "RFC_ONLY_CLASSES",
+        "AgentEvent", "AgentId", "AgentManifest", "AgentOutcome",
         "AgentRef", "AgentRunEnd", "AgentRunStart", "AgentStatus", "AgentTransition",
         "AuditCheckpoint", "AuditResult", "CheckpointId", "ContentBlock",
         "ConversationMessage", "ConversationTurn", "ErrorEnvelope", "ExchangeEvent",
         "FanOut", "FishbowlEvent", "Graph", "KahnEvent", "NodeAttempt", "NodeStatus",
         "NodeTransition", "OrchestratorDecision", "Outcome", "RunEnd", "RunEventType",
-        "RunStart", "ToolInvocation", "aggregate_24h",
+        "RunStart", "ToolInvocation", "aggregate_24h", "check_manifest", "importance",
     ),
 }  # fmt: skip
 """The public names, by the module that each is imported from."""

@@ -10,7 +10,7 @@ from pydantic import Discriminator, Field, RootModel, Tag
 
 from tracklog.dialects import awf, fishbowl
 from tracklog.dialects.awf import shapes as exchange
-from tracklog.dialects.fishbowl import CORE_EVENT_KINDS
+from tracklog.dialects.fishbowl import CORE_EVENT_KINDS, importance
 from tracklog.dialects.kahn_agent import (
     AgentId,
     AgentOutcome,
@@ -24,8 +24,10 @@ from tracklog.dialects.kahn_agent import (
     ToolInvocation,
 )
 from tracklog.dialects.kahn_ci import Graph, NodeAttempt, NodeStatus, Outcome, RunEnd
+from tracklog.dialects.openwop import catalog
 from tracklog.dialects.openwop import shapes as openwop
-from tracklog.dialects.openwop.manifest import AgentManifest
+from tracklog.dialects.openwop.catalog import PUBLISHED_ONLY_CLASSES, RFC_ONLY_CLASSES
+from tracklog.dialects.openwop.manifest import AgentManifest, check_manifest
 from tracklog.dialects.openwop.shapes import (
     AgentRef,
     ConversationMessage,
@@ -37,7 +39,12 @@ from tracklog.folds.outcomes import aggregate_24h
 from tracklog.recording.fanout import FanOut
 
 __all__ = [
+    "AGENT_SHARING",
     "CORE_EVENT_KINDS",
+    "FISHBOWL_KIND",
+    "OPENWOP_TYPES",
+    "PUBLISHED_ONLY_CLASSES",
+    "RFC_ONLY_CLASSES",
     "AgentEvent",
     "AgentId",
     "AgentManifest",
@@ -69,6 +76,8 @@ __all__ = [
     "RunStart",
     "ToolInvocation",
     "aggregate_24h",
+    "check_manifest",
+    "importance",
 ]
 
 
@@ -146,3 +155,12 @@ RunEventType = Literal[tuple(openwop.KINDS)]  # type: ignore[valid-type]  # deri
 
 FishbowlEvent = fishbowl.FishbowlEnvelope
 """One event of a fishbowl; its kinds are open."""
+
+FISHBOWL_KIND = fishbowl.KIND
+"""The pattern of a kind of fishbowl event: lower-case words joined by dots."""
+
+AGENT_SHARING = catalog.SHARING
+"""The pattern of `agentSharing` in an OpenWOP AgentRef."""
+
+OPENWOP_TYPES = catalog.TYPES
+"""The catalog of OpenWOP event types; a host may add types under a prefix of its own."""

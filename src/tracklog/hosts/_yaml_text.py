@@ -34,7 +34,10 @@ def read_yaml(raw: bytes) -> tuple[yaml.Node | None, Any]:
         raise NotYaml("it is nested too deeply") from None
     except NotYaml:
         raise
-    except (yaml.YAMLError, ValueError) as error:  # a date can be none, a number too long
+    except (
+        yaml.YAMLError,
+        ValueError,
+    ) as error:  # a date that does not exist, or a number that is too long
         raise NotYaml(f"it is not YAML: {str(error).splitlines()[0]}") from None
 
 

@@ -126,6 +126,7 @@ PUBLISHED_ONLY_CLASSES = frozenset(
 )
 """Model classes of the published AgentRef that RFC 0002 does not have."""
 RFC_ONLY_CLASSES = frozenset({"writing", "coding", "research", "general"})
+"""Model classes of RFC 0002 that the published AgentRef does not have."""
 REDUCER = (
     r"replace|append|merge|counter|votes|feedback"
     r"|vendor\.[a-z][a-z0-9_-]*\.[a-z][a-z0-9_-]*"

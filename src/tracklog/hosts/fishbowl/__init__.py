@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tracklog.hosts import Mounted
     from tracklog.web.guard import Guard
 
+FAMILY = "fishbowl"
+"""The dialect of its events, and the family of its runs."""
+
 
 def _mount(
     journal: "Log",
@@ -45,7 +48,7 @@ host = Host(
     name="fishbowl",
     about="Play a scenario: agents talk on a stage, a judge may decide, a visitor may speak.",
     mount=_mount,
-    family="fishbowl",
+    family=FAMILY,
     end=_end,
     inject=_inject,
 )

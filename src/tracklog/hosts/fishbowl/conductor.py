@@ -11,10 +11,9 @@ from typing import Any
 
 import orjson
 
-from tracklog import Body, Log, Record, TapeMiss, TracklogError, stamp
-from tracklog.dialects.fishbowl import FishbowlEnvelope, dialect
+from tracklog import Body, FishbowlEvent, Log, Record, TapeMiss, TracklogError, stamp
 from tracklog.hosts._endpoint import ModelFailed
-from tracklog.hosts.fishbowl import finale, judge
+from tracklog.hosts.fishbowl import FAMILY, finale, judge
 from tracklog.hosts.fishbowl.agents import take_turn
 from tracklog.hosts.fishbowl.governor import BudgetExceeded
 from tracklog.hosts.fishbowl.manifest import REFLECTION, VERDICT
@@ -64,7 +63,7 @@ class Conductor:
             name: [other for other in self._names if other != name] for name in self._names
         }
         self._seed = scenario.seed if seed is None else seed
-        self._key = (dialect.family, run)
+        self._key = (FAMILY, run)
         self._unwritten: list[Body] = []
         self._declined = -1
         self._last = 0
@@ -322,7 +321,7 @@ class Conductor:
             "created_at": self._now(),
             "schema_version": 1,
         }
-        FishbowlEnvelope.model_validate(body)  # BOWL-61: before it is appended
+        FishbowlEvent.model_validate(body)  # BOWL-61: before it is appended
         self._own += 1
         self.state.step(body)
         self._unwritten.append(body)
@@ -346,7 +345,7 @@ class Conductor:
         bodies, self._unwritten = self._unwritten, []
         if not bodies:
             return
-        verdicts = self.journal.admit(map(orjson.dumps, bodies), dialect.name)
+        verdicts = self.journal.admit(map(orjson.dumps, bodies), FAMILY)
         for verdict in verdicts:
             if verdict.verdict != "accepted":
                 text = "; ".join(problem.message for problem in verdict.problems)
@@ -390,7 +389,7 @@ class Conductor:
             self._watch(body)
 
     def _step(self, record: Record) -> Body | None:
-        if record.dialect != dialect.name or record.erased is not None:
+        if record.dialect != FAMILY or record.erased is not None:
             return None  # a note on the run is no event of the play
         event = self.journal.event(record)  # an old run is read as the current version
         if event is None:

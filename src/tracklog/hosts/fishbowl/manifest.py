@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from tracklog.dialects.fishbowl import KIND
+from tracklog import FISHBOWL_KIND
 
 ENGINE_ACTORS = frozenset({"conductor", "visitor"})
 """Actors that have no manifest; the scenario is another one."""
@@ -24,7 +24,7 @@ class StrictManifest(BaseModel):
 
 
 def _kind(kind: str) -> str:
-    if re.fullmatch(KIND, kind) is None:
+    if re.fullmatch(FISHBOWL_KIND, kind) is None:
         raise ValueError("a kind is lower-case words joined by dots, such as agent.spoke")
     return kind
 

@@ -5,7 +5,7 @@ from heapq import heappush, heappushpop
 from math import log2
 from typing import NamedTuple
 
-from tracklog.dialects.fishbowl import importance
+from tracklog import importance
 from tracklog.hosts.fishbowl.manifest import REFLECTION, THOUGHT, Manifest
 
 PUBLIC = frozenset(

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from tracklog import TracklogError, UnknownName, write_file
-from tracklog.dialects.fishbowl import dialect
 from tracklog.hosts import NotBegun, Program, Wanted
 from tracklog.hosts._children import Children
-from tracklog.hosts.fishbowl import show
+from tracklog.hosts.fishbowl import FAMILY, show
 from tracklog.hosts.fishbowl.models import OFFLINE
 from tracklog.hosts.fishbowl.scenario import BadScenario, Scenario, load
 from tracklog.web import logs
@@ -56,7 +55,7 @@ class PlayStarter:
         """Continue every unfinished play."""
         leases = self._journal.leases()
         for path in sorted(self._folder.glob("*.json")):
-            run = (dialect.family, _read(path).get("run", ""))
+            run = (FAMILY, _read(path).get("run", ""))
             if not leases.take(run):
                 continue  # it is being played
             leases.release(run)
@@ -83,7 +82,7 @@ class PlayStarter:
                 _forget(path)
 
         words = ["fishbowl", "play", str(play), "--run", run, *written["options"]]
-        await self._children.begin((dialect.family, run), words, ended)
+        await self._children.begin((FAMILY, run), words, ended)
 
     def _scenario(self, wanted: Wanted) -> Scenario:
         if wanted.body is None:

@@ -16,8 +16,8 @@ from tracklog import (
     Tape,
     TapeMiss,
 )
-from tracklog.dialects.fishbowl import dialect
 from tracklog.hosts._endpoint import ModelFailed
+from tracklog.hosts.fishbowl import FAMILY
 from tracklog.hosts.fishbowl.manifest import REFLECTION
 from tracklog.hosts.fishbowl.memory import Remark
 from tracklog.hosts.fishbowl.models import PlayerModel, PlayerReply, Prompt
@@ -39,8 +39,8 @@ class Failed(ModelFailed):
 
 def bodies_of(journal: Log, run: str) -> Iterator[tuple[int, Body]]:
     """The events of a run that can be read, each with the number of its record."""
-    for record in journal.read(run=(dialect.family, run)):
-        event = journal.event(record) if record.dialect == dialect.name else None
+    for record in journal.read(run=(FAMILY, run)):
+        event = journal.event(record) if record.dialect == FAMILY else None
         if event is not None:
             yield record.seq, event.body
 
@@ -61,7 +61,7 @@ class RecordedShow:
         self._by, self._miss = by, miss
         self._scenario = scenario
         self._last = 0
-        if family == dialect.family:
+        if family == FAMILY:
             self._recorded = list(self._answers(bodies_of(journal, run)))
         else:
             self._recorded = journal.recorded_answers((family, run))

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import orjson
 
 from tracklog import Body, Log, NoSuchRun, TracklogError
-from tracklog.dialects.fishbowl import dialect
 from tracklog.hosts import RunOver
 from tracklog.hosts._endpoint import is_endpoint
+from tracklog.hosts.fishbowl import FAMILY
 from tracklog.hosts.fishbowl.conductor import Conductor, turn_lock
 from tracklog.hosts.fishbowl.models import OFFLINE, PlayerModel
 from tracklog.hosts.fishbowl.offline import Offline
@@ -69,7 +69,7 @@ def conducting(
         seed = seed or tape.seed
     leases = journal.leases()
     try:
-        if not leases.take((dialect.family, run)):
+        if not leases.take((FAMILY, run)):
             raise RunTaken(
                 f"another process plays the run {run}", "choose another name for this one"
             )
@@ -101,7 +101,7 @@ def inject(journal: Log, run: str, text: str, label: str | None = None) -> int:
             "created_at": journal.now(),
             "schema_version": 1,
         }
-        (verdict,) = journal.admit([orjson.dumps(body)], dialect.name)
+        (verdict,) = journal.admit([orjson.dumps(body)], FAMILY)
     if verdict.seq is None:
         raise TracklogError(
             "; ".join(problem.message for problem in verdict.problems), "change the text"
@@ -121,14 +121,14 @@ def is_over(journal: Log, run: str) -> bool:
 
 def is_begun(journal: Log, run: str) -> bool:
     """Whether a run has any record."""
-    return any(True for _ in journal.read(run=(dialect.family, run)))
+    return any(True for _ in journal.read(run=(FAMILY, run)))
 
 
 def _where(journal: Log, run: str) -> tuple[int, bool]:
     """The turn that a run has reached, and whether it is over."""
     turn, over, known = 0, False, False
-    for record in journal.read(run=(dialect.family, run)):
-        event = journal.event(record) if record.dialect == dialect.name else None
+    for record in journal.read(run=(FAMILY, run)):
+        event = journal.event(record) if record.dialect == FAMILY else None
         if event is not None:
             known = True
             turn = max(turn, int(event.body["turn"]))

@@ -6,8 +6,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tracklog.dialects.openwop.catalog import PUBLISHED_ONLY_CLASSES, RFC_ONLY_CLASSES, SHARING
-from tracklog.dialects.openwop.manifest import AgentManifest, check_manifest
+from tracklog import (
+    AGENT_SHARING,
+    PUBLISHED_ONLY_CLASSES,
+    RFC_ONLY_CLASSES,
+    AgentManifest,
+    check_manifest,
+)
 from tracklog.hosts.openwop.settings import DEFAULT_ROLE, SYSTEM, Settings
 from tracklog.hosts.openwop.tools import full_id
 
@@ -129,7 +134,7 @@ def ref_of(pin: Any) -> Ref:
         if key in pin and not (isinstance(pin[key], str) and len(pin[key]) <= longest):
             raise BadAgent(f"{key} must be a text of at most {longest} characters")
     sharing = pin.get("agentSharing", "isolated")
-    if not isinstance(sharing, str) or not re.fullmatch(SHARING.strip("^$"), sharing):
+    if not isinstance(sharing, str) or not re.fullmatch(AGENT_SHARING.strip("^$"), sharing):
         raise BadAgent("agentSharing is isolated, shared, or shared:<groupId>")
     word = pin.get("modelClass", "general")
     if not isinstance(word, str) or word not in CLASSES | PUBLISHED_ONLY_CLASSES:

@@ -322,7 +322,7 @@ class Engine:
         """Ask the question again after an answer that does not fit, and say why."""
         try:
             await self.write(log, [], [log.asked_again(self.journal, why, self.now(log))])
-        except Exception as error:  # noqa: BLE001  # the run waits on all the same
+        except Exception as error:  # noqa: BLE001  # the run continues to wait
             logs.log_failure("a question could not be asked again", error, run=log.name)
 
     async def _end(self, log: RunLog, code: str, message: str) -> None:

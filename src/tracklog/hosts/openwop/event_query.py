@@ -1,6 +1,6 @@
 """Which events of a run a request asks for."""
 
-from tracklog.dialects.openwop.catalog import TYPES
+from tracklog import OPENWOP_TYPES
 from tracklog.hosts.openwop.calls import HostCall
 from tracklog.hosts.openwop.failures import Failure
 from tracklog.hosts.openwop.streams import MODES, is_of_type
@@ -46,7 +46,7 @@ def _types(call: HostCall, modes: tuple[str, ...]) -> tuple[str, ...]:
     if not {"updates", "debug"} & set(modes):
         text = "types is for the modes updates and debug"
         raise Failure("validation_error", text, {"field": "types"})
-    names = [call.wire.kind(each) for each in TYPES]
+    names = [call.wire.kind(each) for each in OPENWOP_TYPES]
     for each in types:
         if not any(is_of_type(each, name) for name in names):
             text = f"there is no type of event {each[:50]!r}"

@@ -25,8 +25,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import orjson
 
-from tracklog import Record, write_file
-from tracklog.dialects.openwop.catalog import TYPES
+from tracklog import OPENWOP_TYPES, Record, write_file
 from tracklog.hosts.openwop.discovery import LETTER_DAYS
 from tracklog.hosts.openwop.failures import Failure
 from tracklog.hosts.openwop.repetition import Repetition
@@ -142,7 +141,7 @@ class Webhooks:
             raise _invalid("url", "url is the address of a web server")
         if not _is_texts(events) or not events:
             raise _invalid("events", "events is a list of types of events")
-        names = {self._wires[version].kind(each) for each in TYPES}
+        names = {self._wires[version].kind(each) for each in OPENWOP_TYPES}
         for each in set(events) - names:
             raise _invalid("events", f"there is no type of event {each[:50]!r}")
         if not _is_texts(tags):

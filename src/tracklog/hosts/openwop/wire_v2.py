@@ -12,8 +12,7 @@ from urllib.parse import quote
 
 import orjson
 
-from tracklog import Body, Log
-from tracklog.dialects.openwop.catalog import TYPES
+from tracklog import OPENWOP_TYPES, Body, Log
 from tracklog.hosts.openwop.agents import narrow
 from tracklog.hosts.openwop.discovery import LOG_VERSION_2
 from tracklog.hosts.openwop.failures import Failure
@@ -200,7 +199,7 @@ class Version2:
 
     def event(self, line: bytes, event: Body, log: RunLog) -> bytes:  # noqa: ARG002  # a wire's
         kind = event["type"]
-        if kind not in TYPES:
+        if kind not in OPENWOP_TYPES:
             raise Failure("event_type_unmapped", f"version 2 has no type of event {kind[:50]!r}")
         tenant = self._tenant(log)
         data = {key: event[key] for key in ENVELOPE if key in event}

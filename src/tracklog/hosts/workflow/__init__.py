@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracklog.dialects.awf import dialect
 from tracklog.hosts import Host
 
 if TYPE_CHECKING:
     from tracklog import Log
     from tracklog.hosts import Mounted
     from tracklog.web.guard import Guard
+
+FAMILY = "awf"
+"""The dialect of its events, and the family of its runs."""
 
 
 def _mount(
@@ -34,6 +36,6 @@ host = Host(
     name="workflow",
     about="Runs the steps of a YAML file: agents, commands, tools, loops and other workflows.",
     mount=_mount,
-    family=dialect.family,
+    family=FAMILY,
     end=_end,
 )

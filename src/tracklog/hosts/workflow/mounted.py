@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import orjson
 
 from tracklog import TracklogError, UnknownName
-from tracklog.dialects.awf import dialect
 from tracklog.hosts import NotBegun, Program, Wanted
 from tracklog.hosts._children import Children
+from tracklog.hosts.workflow import FAMILY
 from tracklog.hosts.workflow.flow import Loaded, given
 from tracklog.hosts.workflow.host_context import read
 from tracklog.web import logs
@@ -57,7 +57,7 @@ class Runner:
         if wanted.tape is not None:
             tape = wanted.tape
             words += ["--tape", tape.run, "--by", tape.by, "--on-miss", tape.miss]
-        await self._children.begin((dialect.family, run), words)
+        await self._children.begin((FAMILY, run), words)
         return run
 
     async def start(self) -> None:

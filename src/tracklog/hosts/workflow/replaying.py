@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from tracklog import Log, OnMiss, RecordedAnswer, Run, ServeBy, Tape, TranscriptRun
-from tracklog.dialects.awf import dialect
+from tracklog.hosts.workflow import FAMILY
 from tracklog.hosts.workflow.history import address, lane, recorded_in
 
 TapeOf = Callable[[str], Tape | None]
@@ -20,7 +20,7 @@ def tape_of(
 
     def prepare(run: Run) -> None:
         family, run_id = run
-        if family != dialect.family:
+        if family != FAMILY:
             answers[run_id] = journal.recorded_answers(run)
             return
         transcript = journal.transcript(run)

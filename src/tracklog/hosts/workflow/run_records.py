@@ -11,10 +11,9 @@ from typing import Any
 
 import tracklog
 from tracklog import Leases, Log, NoSuchRun, Noted, Record, Recorder, TracklogError, write_file
-from tracklog.dialects.awf import dialect
 from tracklog.hosts import RunOver
 from tracklog.hosts._notes import put
-from tracklog.hosts.workflow import processes
+from tracklog.hosts.workflow import FAMILY, processes
 from tracklog.hosts.workflow.audit import Audit
 from tracklog.hosts.workflow.history import History
 
@@ -46,7 +45,7 @@ class RunRecords:
 
     def take(self, run_id: str) -> bool:
         """Take the lease of a run; False if another host has it."""
-        return self._leases.take((dialect.family, run_id))
+        return self._leases.take((FAMILY, run_id))
 
     def opened(self, run_id: str, workflow: str) -> None:
         """Store that a run begins: if this host is killed, the next one ends the run."""
@@ -108,7 +107,7 @@ class RunRecords:
             except (TracklogError, OSError) as error:
                 log.warning("%s cannot be ended: %s", run_id, error)
             finally:
-                self._leases.release((dialect.family, run_id))
+                self._leases.release((FAMILY, run_id))
         return runs
 
     def _continues(self, run_id: str, outer: str) -> bool:
@@ -134,7 +133,7 @@ class RunRecords:
         """Whether the end of one of these runs was requested since the last call."""
         asked, end = False, journal.last
         for run_id in self._mine:
-            for record in journal.read(self._read_to, (dialect.family, run_id), end):
+            for record in journal.read(self._read_to, (FAMILY, run_id), end):
                 asked = asked or _is_end_request(journal, record)
         self._read_to = end
         return asked
@@ -155,7 +154,7 @@ class RunRecords:
 
 
 def _is_end_request(journal: Log, record: Record) -> bool:
-    if record.dialect == dialect.name or STOP.encode() not in record.line:
+    if record.dialect == FAMILY or STOP.encode() not in record.line:
         return False
     return any(isinstance(fact, Noted) and fact.label == STOP for fact in journal.facts_in(record))
 
@@ -163,15 +162,15 @@ def _is_end_request(journal: Log, record: Record) -> bool:
 def ask_to_end(journal: Log, run_id: str, by: str) -> int:
     """Record the request to end a run, which its host reads; returns the number of the record."""
     ended: bool | None = None
-    for record in journal.read(run=(dialect.family, run_id)):
-        event = journal.event(record) if record.dialect == dialect.name else None
+    for record in journal.read(run=(FAMILY, run_id)):
+        event = journal.event(record) if record.dialect == FAMILY else None
         if event is not None:
             ended = event.kind == "run.completed"
     if ended is None:
         raise NoSuchRun(f"there is no workflow run {run_id!r}", "`tracklog runs` lists the runs")
     if ended:
         raise RunOver(f"the run {run_id} has ended", "`tracklog runs` shows which have not")
-    return put(journal, (dialect.family, run_id), STOP, {"by": by})
+    return put(journal, (FAMILY, run_id), STOP, {"by": by})
 
 
 def end_killed(path: Path, run_id: str) -> Mapping[str, Any]:
