@@ -237,7 +237,7 @@ test("the cost tab draws each turn with the alert, the compaction and the cache,
   ).toBeVisible();
   await expect(chart(/^Cache hits: 54 % of input tokens/)).toBeVisible();
   const vain = page.getByRole("region", { name: "Expensive for no gain" });
-  await expect(vain).toContainText(/Turn 3 wrote the cache anew after a compaction\s*~\$1\.13/);
+  await expect(vain).toContainText(/Turn 3 wrote the cache again after a compaction\s*~\$1\.13/);
   await expect(vain).toContainText(/Grep\(.*retry.*\) 3 times, same input/);
   await page.getByRole("button", { name: "Tool" }).click();
   const total = page.getByRole("region", { name: "By tool" }).getByRole("row");

@@ -193,8 +193,7 @@ function Notices() {
     <section className="notices" aria-label="Notices">
       {health?.demo && (
         <p className="notice demo">
-          <strong>This is a demo.</strong> Every agent here is made up. <code>tracklog demo --remove</code> takes it
-          away.
+          <strong>This is a demo.</strong> Every agent here is invented. <code>tracklog demo --remove</code> removes it.
         </p>
       )}
       {connection === "away" && (

@@ -189,7 +189,7 @@ def test_what_a_run_left_open_is_found_when_it_is_over_or_lost(tmp_path):
         assert [each["run"] for each in settled] == ["done"]
 
 
-def test_how_long_silence_may_last_is_for_the_one_who_asks(tmp_path):
+def test_the_caller_chooses_after_how_much_silence_a_run_is_lost(tmp_path):
     with fleet(tmp_path, native("r", 1, fact="Began", what="run")) as home:
         heard = next(iter(home.journal.read(0, 1))).received
         later = heard[:20] + "999Z"

@@ -238,7 +238,7 @@ def test_a_failure_that_was_seen_leaves_the_top_until_the_run_fails_again(home):
     assert asked(home, sort="need")[0] == "bad"
 
 
-def test_a_lost_run_that_was_seen_is_news_again_when_it_is_lost_again(home):
+def test_a_lost_run_that_was_seen_is_unseen_when_it_is_lost_again(home):
     late = "2026-05-06T16:53:21.000Z"
 
     def seen():

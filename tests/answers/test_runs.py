@@ -131,7 +131,7 @@ def test_several_values_excluded_ones_and_ranges_of_event_time(fleet, wanted, fo
     assert names(asked(fleet, **wanted)) == found
 
 
-def test_a_time_that_is_none_is_refused_with_a_hint(fleet):
+def test_a_text_that_is_not_a_time_is_refused_with_a_hint(fleet):
     with pytest.raises(BadQuery, match="someday") as refused:
         asked(fleet, since="someday")
     assert "-24h" in str(refused.value.hint)

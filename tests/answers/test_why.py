@@ -134,7 +134,7 @@ def test_a_cause_is_found_whatever_was_indexed_together(home):
     assert [step.seq for step in why(home, "tracklog:far", 3).forward] == [1, 2]
 
 
-def test_a_number_that_means_something_in_its_own_run_names_nothing_elsewhere(home):
+def test_a_number_of_a_step_is_no_cause_in_another_run(home):
     line = {
         "run_id": "3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f", "seq": 5, "step_seq": 3,
         "type": "step.started", "timestamp": "2026-05-05T09:00:00Z", "payload": {"name": "s", "kind": "run"},

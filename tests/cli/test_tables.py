@@ -150,7 +150,7 @@ def width_of(line):
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 200])
-def test_no_line_runs_over_and_no_text_is_obeyed(home, columns):
+def test_no_line_is_too_long_and_no_control_character_is_printed(home, columns):
     seen = on_terminal(columns, home, VERBS)
     assert len(seen) == len(VERBS)
     for verb, shown in seen.items():

@@ -533,7 +533,7 @@ def test_the_last_hours_have_tools_and_cost(tmp_path):
         assert last["p95_seconds"] == pytest.approx(0.5, rel=0.06)
 
 
-def test_the_agents_that_are_under_way_say_their_status_verbatim(tmp_path):
+def test_working_agents_have_the_status_that_they_reported(tmp_path):
     with collector(tmp_path / "home", limits={}) as server:
         move = {"event": "agent_transition", "step": 0, "from": "thinking", "to": "tool_call"}
         for run in ("a", "b"):

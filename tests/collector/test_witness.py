@@ -80,7 +80,7 @@ def test_a_witness_answers_as_its_protocol_says(change, status, tmp_path):
     storage.close()
 
 
-def test_a_key_of_a_journal_stays_and_a_witness_is_no_journal(tmp_path):
+def test_a_witness_accepts_no_second_key_of_a_journal_and_no_key_of_a_witness(tmp_path):
     with Witness(tmp_path, "w.example") as witness:
         witness.trust(Signer("j", 1, bytes(32)).verifier)
         with pytest.raises(BadCheckpoint, match="another key"):

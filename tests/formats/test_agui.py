@@ -75,7 +75,7 @@ def kinds(events):
     return [event["type"] for event in events]
 
 
-def test_a_talk_is_a_legal_stream():
+def test_a_conversation_becomes_a_valid_stream():
     events = stream(one(*A_TALK))
     kinds = [event["type"] for event in events]
     assert kinds[0] == "RUN_STARTED"
@@ -387,7 +387,7 @@ def test_a_sub_run_is_a_stream_of_its_own_in_the_thread_of_the_run_at_the_top():
     assert told[-1]["value"]["child"] == "below"
 
 
-def test_a_thread_comes_back_as_the_thread_it_was(tmp_path):
+def test_an_imported_thread_is_exported_with_its_id(tmp_path):
     path = tmp_path / "run.jsonl"
     started = {"type": "RUN_STARTED", "threadId": "th-1", "runId": "r-1"}
     path.write_text(json.dumps(started) + "\n")

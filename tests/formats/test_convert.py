@@ -527,7 +527,7 @@ def test_strict_writes_nothing_when_something_would_be_lost(home, tmp_path):
 
 
 @pytest.mark.parametrize("bare", [(), ("--bare",)], ids=["carrying", "bare"])
-def test_strict_fails_exactly_when_something_is_dropped_or_made_up(home, bare):
+def test_strict_fails_exactly_when_something_is_dropped_or_invented(home, bare):
     outcomes = Counter()
     for to in NAMES:
         told = run("convert", "agent-coder-1", "--to", to, "--json", *bare, home=home)

@@ -247,7 +247,7 @@ def test_export_strict_writes_nothing_when_something_would_be_lost(home, tmp_pat
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_strict_fails_exactly_when_something_is_dropped_or_made_up(home, tmp_path, name):
+def test_strict_fails_exactly_when_something_is_dropped_or_invented(home, tmp_path, name):
     file = tmp_path / "run.out"
     told = run("export", name, RUN, "-o", str(file), "--json", home=home)
     totals = json.loads(told.stdout)["totals"]

@@ -1049,7 +1049,7 @@ def test_what_a_model_was_given_and_gave_may_be_one_text(door):
     assert door.facts("Said")[2]["blocks"] == [{"type": "text", "text": "And now?"}]
 
 
-def test_a_time_is_as_fine_as_it_was_given():
+def test_a_time_is_as_precise_as_it_was_given():
     assert spelled(1778000000_123456789) == "2026-05-05T16:53:20.123456789Z"
     assert spelled(1778000000_500000000) == "2026-05-05T16:53:20.5Z"
     assert spelled(1778000000_000000000) == "2026-05-05T16:53:20Z"

@@ -765,7 +765,7 @@ def test_an_answer_has_only_what_was_asked_for(tmp_path):
         assert host.answer(run, node, {"action": "accept"}).status_code == 200
 
 
-def test_a_program_of_the_operator_is_begun_with_what_it_has(tmp_path):
+def test_a_run_with_unknown_inputs_is_refused_at_its_start(tmp_path):
     with Host(tmp_path) as host:
         for more in ({"surprise": 1}, {"seed": "rain"}, {"inputs": {"x": 1}}):
             body = {"program": "conformance-noop", **more}

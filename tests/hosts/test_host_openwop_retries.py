@@ -68,7 +68,7 @@ def test_a_node_that_fails_is_tried_again_and_every_attempt_is_on_record(tmp_pat
                 assert paused >= before["payload"]["delayMs"] - 1  # times are in milliseconds
 
 
-def test_a_tool_that_comes_round_is_called_until_it_does(tmp_path):
+def test_a_tool_that_fails_at_first_is_called_until_it_succeeds(tmp_path):
     node = {"id": "n", "typeId": "core.tool.call", "config": {"toolId": "local:limp"}}
     tools = {"local:limp": limping(tmp_path, 2)}
     flows = put(tmp_path / "flows", trying(3, node))

@@ -527,7 +527,7 @@ def test_a_redactor_is_asked_and_what_it_took_is_on_record(journal):
 
 
 @requirement("KAHN-54", "AWF-71")
-def test_nothing_is_scrubbed_by_default_and_kahn_lines_never(journal):
+def test_nothing_is_redacted_by_default_and_kahn_lines_never(journal):
     secret = KAHN.replace(b'"t"', b'"hunter2"')
     intake_of(journal).admit([secret, message(1, "hunter2")])
     intake_of(journal, redact=lambda line: (line.replace(b"hunter2", b""), ["x"])).admit([secret])

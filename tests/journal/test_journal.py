@@ -223,7 +223,7 @@ class TestDurability:
             journal.append([entry(number)])
             assert (disk.syncs, journal.durable) == (number + 1, number + 1)
 
-    def test_os_is_not(self, tmp_path):
+    def test_with_os_nothing_is_synced_until_asked(self, tmp_path):
         journal, disk = self.journal(tmp_path, "os")
         journal.append([entry(1)], lifecycle=True)
         assert (disk.syncs, journal.durable, journal.last) == (0, 0, 1)

@@ -228,7 +228,7 @@ def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path):
     assert "secret" not in str(error.value)
 
 
-def test_a_url_that_is_none_is_refused(tmp_path):
+def test_a_url_with_a_wrong_tenant_or_option_is_refused(tmp_path):
     for place in ("//host/db?tenant=A-B", "//host/db?no_such_option=1"):
         with pytest.raises(BadFormat):
             PostgresStorage(place, folders=tmp_path)

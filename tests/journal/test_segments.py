@@ -144,7 +144,7 @@ def test_a_run_is_found_in_a_segment_that_was_sealed_and_rewritten_since(tmp_pat
 
 @settings(max_examples=60, deadline=None)
 @given(after=st.integers(0, 130), limit=st.integers(1, 130), run=st.sampled_from("abc"))
-def test_a_part_of_a_run_is_what_is_asked_for(tmp_path_factory, after, limit, run):
+def test_a_page_of_a_run_has_the_records_that_were_asked_for(tmp_path_factory, after, limit, run):
     home = tmp_path_factory.getbasetemp() / "of-a-run"
     if not home.exists():
         journal = opened(home, segment_size=3_000)

@@ -564,7 +564,7 @@ def test_no_title_is_a_text_that_a_program_put_in(tmp_path, text):
         assert runs(Look(home), "tracklog:r")["title"] == "Fix <b>it</b>" or text[:1] == "C"
 
 
-def test_a_sub_run_is_called_by_what_it_was_asked_for(tmp_path):
+def test_the_title_of_a_sub_run_is_its_task(tmp_path):
     home = tmp_path / "home"
     tracklog(home, "import", SAMPLES / "importers/claude/subagent")
     titles = {row["title"] for row in listed(tracklog(home, "runs", "--json"))}

@@ -427,7 +427,7 @@ def test_a_tee_copies_every_line_and_is_done_at_close(tmp_path):
     assert (tmp_path / "copy.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_tee_to_nowhere_disturbs_nothing(tmp_path, caplog):
+def test_a_tee_to_a_missing_folder_ends_and_the_recorder_goes_on(tmp_path, caplog):
     with opened(tmp_path) as recorder:
         tee = recorder.tee(tmp_path / "missing" / "copy.jsonl")
         for _ in range(600):

@@ -119,7 +119,7 @@ function Figures({ data, a, b }: { data: DiffAnswer; a: string; b: string }) {
       <header>
         <h2 id="compare-figures">Figures</h2>
         <span className="grow" />
-        <span className="soft">bars: B against A, each notch doubles</span>
+        <span className="soft">bars: B compared with A, each mark is twice the one before</span>
       </header>
       <table>
         <thead className="unseen">

@@ -199,7 +199,7 @@ function Board({ board, path, view, look, close, loading, again }: BoardProps) {
             <kbd>F</kbd>
           </span>
           {filters.map(({ label, drop }) => (
-            <button key={label} className="chip" title="drop this filter" onClick={() => setQuery(drop)}>
+            <button key={label} className="chip" title="remove this filter" onClick={() => setQuery(drop)}>
               {label} <Icon name="close" size={10} />
             </button>
           ))}

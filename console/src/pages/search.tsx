@@ -129,7 +129,7 @@ export default function Search() {
                   key={name}
                   type="button"
                   className="chip on"
-                  title="drop this filter"
+                  title="remove this filter"
                   onClick={() => setQuery({ [name]: [] })}
                 >
                   {LABELS[name].toLowerCase()}:{" "}
@@ -213,9 +213,9 @@ function Syntax() {
       </summary>
       <dl className="sheet pairs">
         {[
-          ["two words", "both stand in the record"],
+          ["two words", "the record has both"],
           ['"two words"', "next to each other"],
-          ["begin*", "a word that begins so"],
+          ["begin*", "a word that begins like this"],
           ["kind:call", `one of ${Object.keys(KINDS).join(", ")}`],
           ["tool:Bash", "calls and results of a tool"],
           ["agent:coder", "what an agent did"],

@@ -84,7 +84,7 @@ function Appearance({ theme, turn }: Props) {
         />
       </p>
       <label className="row">
-        <span className="grow">Single keys act, such as J and K</span>
+        <span className="grow">Single keys are commands, such as J and K</span>
         <input
           type="checkbox"
           checked={single}

@@ -91,7 +91,7 @@ export function Sources({ spends, shown }: { spends: readonly SpendRow[]; shown:
       <dl className="pairs">
         <div>
           <dt>{reported.row.cost_usd === null ? "–" : money(reported.usd)}</dt>
-          <dd>told by the agent</dd>
+          <dd>reported by the agent</dd>
         </div>
         <div>
           <dt>{computed.row.computed_usd === null ? "–" : `~${money(computed.usd)}`}</dt>
@@ -164,7 +164,7 @@ export function NoGain({ points, kinds, loops, byTurn }: NoGainProps) {
           <li key={turn}>
             <span aria-hidden="true">⚠</span>
             <span className="grow">
-              Turn {turn} wrote the cache anew{compacted ? " after a compaction" : ""}
+              Turn {turn} wrote the cache again{compacted ? " after a compaction" : ""}
             </span>
             <span className="num">{usd === null ? "" : `~${money(usd)}`}</span>
           </li>

@@ -160,7 +160,9 @@ export default function CostTab(props: Props) {
         <Chart
           title="Context window"
           figure={contexts.length ? `${short(contexts.at(-1))} tokens` : "–"}
-          about={contexts.length ? `now, ${short(Math.max(...contexts))} at its fullest` : "no input was told"}
+          about={
+            contexts.length ? `now, ${short(Math.max(...contexts))} at its fullest` : "no input tokens were reported"
+          }
           unit="tokens"
           shape="lines"
           lines={charts.context}

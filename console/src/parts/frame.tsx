@@ -117,14 +117,14 @@ function useRate(last: number): { rate: number | null; growth: number[] } {
 function Pulse() {
   const { connection, last } = useLive();
   const now = useNow();
-  const heard = useRef(now);
-  if (connection === "live") heard.current = now;
+  const connected = useRef(now);
+  if (connection === "live") connected.current = now;
   return (
     <span className={`pulse ${connection}`} title={`the journal's last record is ${last}`}>
       <span role="status">
         {connection === "away" ? "trying again" : connection}
         {connection === "away" && (
-          <span aria-hidden="true">, last heard {Math.round((now - heard.current) / 1000)} s ago</span>
+          <span aria-hidden="true">, last connected {Math.round((now - connected.current) / 1000)} s ago</span>
         )}
       </span>
     </span>

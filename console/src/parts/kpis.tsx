@@ -168,9 +168,9 @@ export function Delta({ series }: { series: Series | undefined }) {
   if (!series || change === null) return null;
   const words = change > MOST ? "> +999 %" : `${change < 0 ? "−" : "+"}${percent(Math.abs(change))}`;
   return (
-    <span className="delta soft num" title={`${amount(series.unit, series.before)} in the same time before`}>
+    <span className="delta soft num" title={`${amount(series.unit, series.before)} in the period before`}>
       {words}
-      <span className="unseen"> on the same time before</span>
+      <span className="unseen"> compared with the period before</span>
     </span>
   );
 }

@@ -11,9 +11,9 @@ import { Begin } from "./hosts";
 import { Icon } from "./icons";
 
 const WAYS = [
-  ["tool", "Run an agent", "Passes through, unchanged.", "tracklog exec -- claude"],
+  ["tool", "Run an agent", "Its output is shown unchanged.", "tracklog exec -- claude"],
   ["sub", "Pipe or post lines", "From any language, any CI.", "some-agent | tracklog record"],
-  ["play", "Look around first", "A made-up fleet, kept apart.", "tracklog demo"],
+  ["play", "Look around first", "An invented fleet, in a folder of its own.", "tracklog demo"],
 ] as const;
 
 /** Bytes as a person reads them. */
@@ -87,7 +87,7 @@ function Found() {
     <section className="chart-card found" aria-labelledby="found">
       <header>
         <h3 id="found">Found on this machine</h3>
-        <span className="soft about">nothing leaves it</span>
+        <span className="soft about">nothing is sent anywhere</span>
         <span className="grow" />
         <button className="first" disabled={busy || !chosen.length} onClick={() => void bring()}>
           {busy ? "Importing …" : `Import ${count(files)} ${files === 1 ? "session" : "sessions"}`}

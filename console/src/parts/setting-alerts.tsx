@@ -47,7 +47,7 @@ export function AlertSettings({ whole }: { whole: boolean }) {
       about={
         rules.length || firing.length
           ? `${firing.length} firing, ${pending.length} pending`
-          : "told in the browser, or by rules"
+          : "in the browser, or by rules"
       }
       action={!whole && <a href={href(["settings", "alerts"])}>All alerts</a>}
     >

@@ -142,7 +142,7 @@ export function TokenSettings() {
       {data && !tokens.length && (
         <p className="soft">
           {data.open
-            ? "There is no token: who reaches this collector may do everything."
+            ? "There is no token: whoever reaches this collector may do everything."
             : "There is no token besides that of the collector."}
         </p>
       )}

@@ -194,10 +194,10 @@ export function Waterfall({ family, run, runRecords, shown, seq, at, choose, row
         >
           Collapse
         </button>
-        <button aria-label="Closer" onClick={() => zoom(0.5)}>
+        <button aria-label="Zoom in" onClick={() => zoom(0.5)}>
           +
         </button>
-        <button aria-label="Further away" onClick={() => zoom(2)}>
+        <button aria-label="Zoom out" onClick={() => zoom(2)}>
           −
         </button>
       </div>

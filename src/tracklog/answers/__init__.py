@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
+from tracklog.folds import LOST_AFTER as LOST_AFTER
 from tracklog.folds import epoch_ms
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import NoSuchRun
@@ -16,8 +17,6 @@ from tracklog.model.errors import NoSuchRun
 if TYPE_CHECKING:
     from tracklog.home.home import Home
 
-LOST_AFTER = 900.0
-"""Seconds without a sign of life after which a working run counts as lost."""
 WINDOWS: Mapping[str, float | None] = {"1h": 3600, "24h": 86_400, "7d": 604_800, "all": None}
 """How far back a question looks, in seconds."""
 JsonValue = object

@@ -389,7 +389,7 @@ def _still_known(index: Indexer, spent: _Spent, changed: set[str]) -> _Spent:
     """Of what runs spent, that of which neither they nor another run has recorded anything new."""
     if len(changed) > _CHANGED:
         return {}
-    still = dict(spent)  # a copy: one who is still answering may write to the old one
+    still = dict(spent)  # a copy: another thread may still write to the old one
     also = {f"{each.family}:{each.run}" for each in read_spends(index, changed)} if still else set()
     for run in changed | also:
         still.pop(run, None)

@@ -241,8 +241,8 @@ class _Web:
         return {":".join(run) for name in names for run in self.home.index.caused_by(name)}
 
     def _elsewhere(self, seq: int) -> list[tuple[Tie, str]]:
-        """Causes that are named here and stand in another run: one that is tied to this one, or the
-        only one that has an event of that name.
+        """Causes that this run names and that are in another run: a run that is linked to this one,
+        or the only run that has an event of that name.
         """
         if seq not in self._ties:
             key = self._of[seq]

@@ -217,7 +217,7 @@ def _facts(row: "TopRunRow") -> list[str]:
     calls += [f"{row.open_calls:,} open"] if row.open_calls else []
     money = "" if (paid := _table.cost(row)) == _table.NOTHING else paid
     tokens = terminal.count(row.tokens, "token") if row.tokens else ""
-    last = f"heard {_table.ago(row.silent_seconds)}"
+    last = f"last event {_table.ago(row.silent_seconds)}"
     parts = [row.outcome or "", f"age {_table.age(row.age_seconds)}", last, ", ".join(calls)]
     phases = [f"{name} {phase or ''}".strip() for name, phase in row.phases.items()]
     lines = [_table.cell(row.title)] if row.title else []

@@ -104,7 +104,9 @@ def _change(changes: "list[Change]", *, yes: bool) -> bool:
             click.echo(terminal.printable(line), err=True)
     if not yes:
         if not sys.stdin.isatty():
-            raise TracklogError("nobody is here to say yes", "add --yes, if the change is right")
+            raise TracklogError(
+                "there is no terminal to ask on", "add --yes, if the change is right"
+            )
         if not click.confirm("Write this?", default=True, err=True):
             return False
     apply_changes(changes)
@@ -147,7 +149,7 @@ def _trouble(hook: "Hook", url: str) -> str | None:
         opener.open(request, timeout=30).close()
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code in (400, 200):  # an event without a session: what was to be expected
+        if error.code in (400, 200):  # it refuses this empty event, as expected
             return None
         if error.code == 401:
             return (

@@ -92,7 +92,7 @@ def _amount(name: str, value: float | None) -> str | float | None:
 
 
 def _more(name: str, delta: "DiffDelta") -> str | None:
-    """The difference of the second run."""
+    """How much more than the first run the second has."""
     more = delta.delta
     if name == "cost_usd":
         sign = "+" if more and more > 0 else "-" if more else ""

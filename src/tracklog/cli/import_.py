@@ -66,7 +66,7 @@ def command(
 
 
 def _put_projects(home: Path, size: int) -> None:
-    """Print what all runs of the home cost, project by project, the dearest first."""
+    """Print what all runs of the home cost, project by project, the most expensive first."""
     from tracklog.answers.registry import question
 
     if size > MOST:

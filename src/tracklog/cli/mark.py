@@ -29,7 +29,7 @@ Examples:
 @click.option("--note", metavar="TEXT", help="Add a note.")
 @click.option("--seen/--unseen", default=None, help="You have seen it, or take that back.")
 @click.option("--withdraw", "withdraws", multiple=True, metavar="ID", help="Withdraw this mark.")
-@click.option("--by", metavar="NAME", help="Your name; it is recorded as a claim.")
+@click.option("--by", metavar="NAME", help="Your name; nobody checks it.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per mark.")
 def command(
     runs: tuple[str, ...],

@@ -70,7 +70,7 @@ def command(
 
     A chain cannot show that its own end was cut off: note the head somewhere else, and give it as
     --anchor later. A checkpoint does the same and is signed; it also detects that the journal and
-    its chain were written anew.
+    its chain were rewritten.
     """
     from tracklog.journal.comparing import anchor_of
     from tracklog.journal.sharding import Sharded

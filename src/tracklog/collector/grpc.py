@@ -13,8 +13,6 @@ from tracklog.web import logs
 if TYPE_CHECKING:
     from tracklog.collector.app import Collector
 
-PORT = 4317
-"""Where exporters send by default."""
 _PATHS = {
     "/opentelemetry.proto.collector.trace.v1.TraceService/Export": "/v1/traces",
     "/opentelemetry.proto.collector.logs.v1.LogsService/Export": "/v1/logs",

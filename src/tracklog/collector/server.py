@@ -353,7 +353,7 @@ def _settle() -> None:
 
 
 def within(limits: Limits, files: int) -> Limits:
-    """The limits, with as many connections as leave files for the journal."""
+    """The limits, with fewer connections if otherwise no open files were left for the journal."""
     room = files - _FILES
     connections = min(limits.connections, max(8, room - limits.overflow))
     overflow = min(limits.overflow, max(4, room - connections))

@@ -125,7 +125,9 @@ def run_of(key: str) -> tuple[str, str]:
 def row_key(position: Position, *names: str) -> str:
     """The key of one row among many of a run; the names are separated by `MARK`."""
     key = MARK.join([run_key(position), *names])
-    if key.count(MARK) == len(names) and "\x1b" not in key:  # no name holds a mark, as usual
+    if (
+        key.count(MARK) == len(names) and "\x1b" not in key
+    ):  # the usual case: no name contains `MARK`
         return key
     return key if _plain(position, names) else _masked(position, names)
 
@@ -141,6 +143,8 @@ def rows_of(family: str, run: str) -> str:
 
 
 MARK = "\x1f"
+LOST_AFTER = 900.0
+"""Seconds without a sign of life after which a working run counts as lost, by default."""
 MINUTE = 60_000
 """In milliseconds."""
 

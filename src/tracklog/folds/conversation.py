@@ -43,9 +43,9 @@ def key(position: Position, fact: Said) -> str:
 def apply_message(state: State, position: Position, fact: Said) -> State:
     """The message reducer: a message that is known already changes nothing; the first one wins.
 
-    Two sayings of one record are parts of one message. So are several records of one message that
-    was rebuilt from a file, where a message is written piece by piece; a piece that was taken back
-    is a part only of a message that was taken back whole.
+    Two `Said` facts of one record are parts of one message. So are several records with the id of
+    one message, if they were imported from a file that has each message in pieces. A withdrawn
+    piece is a part only of a message that was withdrawn completely.
     """
     if not state.parts:
         state.family, state.run, state.message_id = (

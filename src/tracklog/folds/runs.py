@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tracklog.folds import (
+    LOST_AFTER,
     NO_SIGN,
     READ,
     UNREPORTED,
@@ -40,8 +41,6 @@ from tracklog.model.fact import (
     Said,
     Spent,
 )
-
-LOST_AFTER = 900.0  # seconds of silence after which a working run counts as lost, by default
 
 BY_NEED = ("waiting", "failed", "working", "done")
 STATUSES = ("waiting", "failed", "lost", "working", "done")

@@ -101,7 +101,7 @@ def answer(
         every = dict.fromkeys([*first_record, *children])
         roots = [key for key in every if not parents.get(key)]
         reached = {branch.key for branch in _walk(roots, children, firsts, states)}
-        for key in every:  # a cycle has no first, so its earliest stands in
+        for key in every:  # a cycle has no root: its earliest run takes that place
             if key not in reached:
                 roots.append(key)
                 reached |= {branch.key for branch in _walk([key], children, firsts, states)}

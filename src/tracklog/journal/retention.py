@@ -57,7 +57,7 @@ def erase(writer: SegmentWriter, seq: int, stone: Tombstone) -> Erasure:
             leaf = merkle.leaf(frame)
             put = tombstone(frame, leaf, *stone)
             writer.announce(seq, leaf, merkle.leaf(put))
-            # The record goes last: while it is there, doing it again knows what to look for.
+            # The record is replaced last: until then an interrupted erasure can be repeated.
             also = tuple(_scrub(writer, entry.line, stone))
             _replace(writer, path, offset, len(frame), put)
         else:

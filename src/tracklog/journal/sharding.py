@@ -27,7 +27,6 @@ from tracklog.journal.stores import Durability, Erasure, Make, Pruning, Store
 from tracklog.model.errors import TracklogError
 from tracklog.model.event import Finding
 
-MOST_SHARDS = 256
 _LOOK = 0.05  # seconds between two looks at the ends of the shards
 _START = len(b'{"seq":')
 

@@ -203,7 +203,7 @@ class _Zstd(Unpacker):
     def _window_of(self, head: bytes) -> int:
         try:
             size: int = self._zstd.get_frame_parameters(head).window_size
-        except self._zstd.ZstdError:  # not all of it is there, or it is none
+        except self._zstd.ZstdError:  # the header is incomplete, or this is not zstd
             return 0
         return min(size, _WINDOW)
 
@@ -234,7 +234,7 @@ class Turns:
                 await turn
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
-                    self._pass_on()  # it was our turn, and nobody takes it
+                    self._pass_on()  # we got the turn and do not use it
                 raise
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, step)

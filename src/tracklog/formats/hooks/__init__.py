@@ -53,7 +53,7 @@ class Hook:
 
 
 def at_home(*parts: str, variable: str = "") -> Callable[[Path, Mapping[str, str]], Path]:
-    """A path below the home folder; the variable names another place for the first part."""
+    """A path below the home folder; the environment variable, if set, replaces the first part."""
 
     def path(home: Path, environment: Mapping[str, str]) -> Path:
         given = environment.get(variable) if variable else None

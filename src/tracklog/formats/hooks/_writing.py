@@ -279,11 +279,6 @@ class HookWriter:
         if question in self.past.asking:
             self.write(Answered(question_id=question, answer=answer, by=TERMINAL))
 
-    def last_open(self, tool: str | None, given: Any) -> str | None:
-        """The call without an id that waits for this tool and input."""
-        equal = input_hash(tool or "unknown", self._lifted(given))
-        return next((call for call, of in self.past.open.items() if of == equal), None)
-
     def note(
         self,
         label: str,

@@ -221,7 +221,7 @@ class CodexStreamReader:
 
 
 def compat(body: Body) -> Iterable[Body] | None:
-    """The original's mapping of one line."""
+    """One line as the project that defines `awf` maps it."""
     try:
         if only(body, "type", str, "") != "item.completed":
             return None

@@ -113,7 +113,8 @@ class Archiver:
             self._objects.put(name, data)
             if self._objects.get(name) != data:
                 raise BadBackup(
-                    f"{name} in {self._objects.url} is not what was written", "look at its service"
+                    f"{name} in {self._objects.url} is not what was written",
+                    "check the storage: something else may have changed it",
                 )
         if tombstones:
             data = b"".join(frame + b"\n" for frame in tombstones)

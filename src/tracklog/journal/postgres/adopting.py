@@ -52,7 +52,7 @@ class PostgresReceiver:
             return
         if store.last:
             raise BadBackup(
-                f"there is another journal, which begins behind {store.origin()}",
+                f"there is another journal, which begins after record {store.origin()}",
                 "copy to an empty database, or under another tenant",
             )
         with store.writing() as (connection, (_, last, chain, *_)):

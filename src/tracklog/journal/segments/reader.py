@@ -220,7 +220,7 @@ class SegmentReader:
                 continue
             offset, room = offset + length, room - length
             if seq_of(frames[0]) != after + 1 or seq_of(frames[-1]) != after + len(frames):
-                clean = False  # a bad line: each is looked at, and what is not committed is left
+                clean = False  # a bad line: check each one, skip what is not committed
                 frames = [frame for frame in frames if after < seq_of(frame) <= bound]
                 if not frames:
                     continue

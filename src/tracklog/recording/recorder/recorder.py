@@ -389,7 +389,7 @@ class Recorder:
                 "open a recorder of its own in the child process, for a run of its own",
             )
         return RecorderClosed(
-            f"the recorder of {self.run_id} is closed", "record before close, or open it anew"
+            f"the recorder of {self.run_id} is closed", "record before close, or open it again"
         )
 
     def _disown(self) -> None:

@@ -104,7 +104,7 @@ def role_sql(address: Address) -> list[str]:
 def statements(
     address: Address, fields: Mapping[str, Mapping[str, Any]], listed: Iterable[str]
 ) -> Iterator[str]:
-    """What drops the index and makes an empty one, in one transaction."""
+    """The statements that drop the index and make an empty one, in one transaction."""
     s, v, role = tables_of(address), views_of(address), role_of(address)
     yield f"DROP SCHEMA IF EXISTS {v} CASCADE; DROP SCHEMA IF EXISTS {s} CASCADE"
     labels, amounts = (
