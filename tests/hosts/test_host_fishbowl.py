@@ -634,13 +634,12 @@ def test_a_finished_run_is_done_and_another_scenario_is_another_run(home):
         conduct(home, scene(player("a"), goal="Something else."))
 
 
-def test_an_old_run_is_read_as_the_current_version_and_gone_on_with(tmp_path, monkeypatch):
+def test_an_old_run_is_read_as_the_current_version_and_continued(tmp_path):
     def upcast_v0_v1(body):
         words = {"text": body.pop("words")} if "words" in body else {}
         return body | {"payload": body.get("payload", {}) | words, "schema_version": 1}
 
     grown = replace(speech.dialect, upcasts={0: upcast_v0_v1})
-    monkeypatch.setattr(conductor, "dialect", grown)
     scenario = scene(player("a"))
     with Home(tmp_path / "new", durability="os") as home:
         whole = played(home, scenario)
