@@ -348,7 +348,9 @@ def hosts(folder: Path) -> Costs:
 
     (folder / "flow").mkdir()
     loaded = flow.read(flow.flow(folder / "flow"))
-    context = flow.HostContext if hasattr(flow, "HostContext") else flow.Ground  # at e370156
+    # Both were called otherwise at e370156.
+    context = flow.HostContext if hasattr(flow, "HostContext") else flow.Ground
+    execution = flow.WorkflowExecution if hasattr(flow, "WorkflowExecution") else flow.Execution
     ground = context(
         display=flow.Display(lambda _text: None),
         audit=flow.Audit(folder / "audit.jsonl"),
@@ -358,7 +360,7 @@ def hosts(folder: Path) -> Costs:
 
     def run(recorder: object, id: str, tape: object = None) -> None:
         with recorder:
-            work = flow.Execution(ground, loaded, {}, run_id=id, recorder=recorder, tape=tape)
+            work = execution(ground, loaded, {}, run_id=id, recorder=recorder, tape=tape)
             assert asyncio.run(work.run()).status == "ok"
 
     def recorded() -> float:
