@@ -647,10 +647,34 @@ function isUnterminated(file: number, path: string): boolean {
   }
 }
 
-// SHA-256, in hexadecimal digits.
+// SHA-256, in hexadecimal digits, and proofs made of it.
 
 function hashed(text: string | Uint8Array): string {
   return createHash("sha256").update(text).digest("hex");
+}
+
+const half = (number: number): number => Math.floor(number / 2);
+const isOdd = (number: number): boolean => number % 2 === 1;
+const joint = (left: string, right: string): string => hashed(Buffer.from(`01${left}${right}`, "hex"));
+
+/** Whether a tree of hashes begins with a smaller one: a consistency proof of RFC 6962. */
+function isExtended(old: number, oldRoot: string, size: number, root: string, proof: unknown): boolean {
+  const isHash = (each: unknown): boolean => typeof each === "string" && /^[0-9a-f]{64}$/.test(each);
+  if (!Array.isArray(proof) || ![...proof, oldRoot, root].every(isHash)) return false;
+  if (!(old > 0 && old < size) || proof.length === 0 || proof.length > 128) return false;
+  let [low, high] = [old - 1, size - 1];
+  while (isOdd(low)) [low, high] = [half(low), half(high)];
+  const [first = oldRoot, ...path] = (low === 0 ? [oldRoot, ...proof] : proof) as string[];
+  let [before, after] = [first, first];
+  for (const each of path) {
+    if (high === 0) return false;
+    if (isOdd(low) || low === high) {
+      [before, after] = [joint(each, before), joint(each, after)];
+      while (low > 0 && !isOdd(low)) [low, high] = [half(low), half(high)];
+    } else after = joint(after, each);
+    [low, high] = [half(low), half(high)];
+  }
+  return before === oldRoot && after === root && high === 0;
 }
 
 // `refused.jsonl`: the lines that a collector will never accept, with the reasons.
@@ -1272,6 +1296,7 @@ export class HttpSink implements Sink {
   readonly #connection: Connection;
   readonly #warned = new Set<string>();
   readonly #checkpoints = new Map<string, readonly [number, string]>();
+  #seen = 0;
   readonly #bell = new Bell();
   readonly #leaving = new Bell();
   #work: Promise<void> | undefined;
@@ -1569,7 +1594,8 @@ export class HttpSink implements Sink {
   }
 
   async #post(path: string, key: string, body: Uint8Array): Promise<Answer> {
-    const headers = { "Content-Type": "application/x-ndjson", "Idempotency-Key": key };
+    const seen: Record<string, string> = this.#seen > 0 ? { "Tracklog-Seen": String(this.#seen) } : {};
+    const headers = { "Content-Type": "application/x-ndjson", "Idempotency-Key": key, ...seen };
     try {
       return await this.#connection.exchange("POST", path, PATIENCE, body, headers);
     } catch (error) {
@@ -1585,14 +1611,18 @@ export class HttpSink implements Sink {
 
   /** Warns if the journal of the collector is not the one that it signed before. */
   #compare(checkpoint: unknown): void {
-    const { origin, records, root } = (checkpoint ?? {}) as Record<string, unknown>;
+    const { origin, records, root, proof } = (checkpoint ?? {}) as Record<string, unknown>;
     if (typeof origin !== "string" || !Number.isInteger(records) || typeof root !== "string") return;
     const count = Number(records);
     const [known, hash] = this.#checkpoints.get(origin) ?? [0, root];
-    if (count < known || (count === known && hash !== root)) {
+    const isSame = count === known && hash === root;
+    if (known > 0 && !isSame && !isExtended(known, hash, count, root, proof)) {
       const text = `the journal of ${this.url} was rewritten or cut: it signed ${known} records before`;
       this.#warn("checkpoint", `${text}, and now ${count} other ones`);
-    } else this.#checkpoints.set(origin, [count, root]);
+    } else {
+      this.#checkpoints.set(origin, [count, root]);
+      this.#seen = count;
+    }
   }
 
   #warn(what: string, text: string): void {

@@ -46,6 +46,7 @@ class HttpSink:
         self._closed = self._looked = self._looked_last = False
         self._warned: set[str] = set()
         self._checkpoints: dict[str, tuple[int, str]] = {}
+        self._seen = 0
         self.set_aside = 0
         """How many lines were refused for good, and stand in `refused.jsonl`."""
         self._lost = 0
@@ -386,11 +387,13 @@ class HttpSink:
         if type(records) is not int or not isinstance(origin, str) or not isinstance(root, str):
             return
         known, hash = self._checkpoints.get(origin, (0, ""))
-        if records < known or (records == known and hash not in ("", root)):
+        same, proof = (records, root) == (known, hash), checkpoint.get("proof")
+        if known and not same and not _extends(known, hash, records, root, proof, self._sha256):
             signed = f"it signed {known} records before, and now {records} other ones"
             self._warn("checkpoint", f"the journal of {self.url} was rewritten or cut: {signed}")
         else:
             self._checkpoints[origin] = records, root
+            self._seen = records
 
     def _heed(self, dialect: str, lines: list[bytes], report: dict[str, Any]) -> None:
         """Puts aside the lines that the collector refused."""
@@ -445,6 +448,8 @@ class HttpSink:
 
     def _post(self, path: str, key: str, body: bytes) -> Answer:
         headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key}
+        if self._seen:
+            headers["Tracklog-Seen"] = str(self._seen)
         for again in (True, False):
             fresh = self._line is None
             self._line = self._line or self._client.connect(PATIENCE)
@@ -493,3 +498,28 @@ class HttpSink:
             _charge(time.monotonic() - began, math.inf, *{sink.url for sink in sinks})
             for sink in sinks:
                 sink._say_lost()
+
+
+def _extends(old: int, old_root: str, size: int, root: str, proof: Any, sha256: Any) -> bool:
+    """Whether a tree of hashes begins with a smaller one: a consistency proof of RFC 6962."""
+    try:
+        start, end, *path = map(bytes.fromhex, (old_root, root, *proof))
+    except (TypeError, ValueError):
+        return False
+    if not 0 < old < size or not 0 < len(path) <= 128:
+        return False
+    low, high = old - 1, size - 1
+    while low & 1:
+        low, high = low >> 1, high >> 1
+    before = after = path.pop(0) if low else start  # a complete tree is its own first hash
+    for each in path:
+        if not high:
+            return False
+        if low & 1 or low == high:
+            before, after = (sha256(b"\1" + each + own).digest() for own in (before, after))
+            while low and not low & 1:
+                low, high = low >> 1, high >> 1
+        else:
+            after = sha256(b"\1" + after + each).digest()
+        low, high = low >> 1, high >> 1
+    return (before, after, high) == (start, end, 0)

@@ -1,5 +1,6 @@
 """Witnesses: what one has seen cannot be rewritten, not even with the key of the journal."""
 
+import contextlib
 import random
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import time
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from subprocess import PIPE
 
 import httpx
 import pytest
@@ -22,7 +24,8 @@ from tracklog.collector.alerts.rules import parse
 from tracklog.collector.alerts.tables import FIELDS, TABLES
 from tracklog.collector.publishers import WitnessRefused, open_publisher, publish_all
 from tracklog.home.home import Home
-from tracklog.journal.checkpoints.checkpoint import KEY, Checkpoints
+from tracklog.journal.checkpoints import tree
+from tracklog.journal.checkpoints.checkpoint import KEY, Checkpoint, Checkpoints
 from tracklog.journal.checkpoints.notes import Signer, read_note
 from tracklog.journal.checkpoints.trees import FILE
 from tracklog.journal.checkpoints.witness import Witness
@@ -162,8 +165,16 @@ def test_a_collector_is_witnessed_and_a_rewritten_journal_is_reported(tmp_path):
             badge = served.get("/api/runs/kahn/a/proof?check=true").json()["checkpoint"]
             assert (badge["records"], len(badge["witnesses"])) == (9, 1)
             assert witness_key.startswith(badge["witnesses"][0]["name"] + "+")
-            again = served.post([tool("a", step=8)]).json()["checkpoint"]
+            known = Checkpoint.of(read_note((tmp_path / "first").read_bytes()).text)
+            last = [tool("a", step=8)]
+            again = served.post(last, headers={"Tracklog-Seen": "3"}).json()["checkpoint"]
+            proof = [bytes.fromhex(each) for each in again.pop("proof")]
             assert again == {key: badge[key] for key in ("origin", "records", "root")}
+            after = bytes.fromhex(badge["root"])
+            assert tree.is_extension(3, 9, known.root, after, proof)
+            for odd in ("0", "9", "10", "-1", "x", "9" * 30):  # nothing to prove
+                ack = served.post([], headers={"Tracklog-Seen": odd}).json()
+                assert "proof" not in ack["checkpoint"]
             served.stop()
             arguments = ("--checkpoint", noted, "--key", key, "--key", witness_key)
             done = tracklog(home, "verify", *arguments)
@@ -200,6 +211,35 @@ def test_a_collector_is_witnessed_and_a_rewritten_journal_is_reported(tmp_path):
     status = tracklog(None, "witness", "status", "--folder", folder)
     assert status.returncode == 1
     assert b"10 records, signed at" in status.stdout
+
+
+def test_two_journals_witness_each_other(tmp_path):
+    names, keys, urls, witness_keys = ("a", "b"), {}, {}, {}
+    for name in names:
+        given = b"".join(tool(name, step=n) + b"\n" for n in range(4))
+        assert tracklog(tmp_path / name, "record", given=given).returncode == 0
+        made = tracklog(tmp_path / name, "checkpoint", "--out", tmp_path / "unused")
+        keys[name] = made.stdout.decode().split()[-1]
+    with contextlib.ExitStack() as stack:
+        for name, other in zip(names, reversed(names), strict=True):
+            folder = ("--folder", tmp_path / f"{name}-witness")
+            assert tracklog(None, "witness", "trust", keys[other], *folder).returncode == 0
+            process = Tracklog("witness", "serve", *folder, "--port", 0, stdout=PIPE, text=True)
+            stack.enter_context(process)
+            stack.callback(process.terminate)
+            urls[name] = process.stdout.readline().split()[-1]
+            witness_keys[name] = process.stdout.readline().split()[-1]
+        for name, other in zip(names, reversed(names), strict=True):
+            noted = tmp_path / f"{name}-noted"
+            asked = tracklog(
+                tmp_path / name, "checkpoint", "--witness", urls[other], "--out", noted
+            )
+            assert asked.returncode == 0, asked.stderr
+            by = ("--key", keys[name], "--key", witness_keys[other])
+            done = tracklog(tmp_path / name, "verify", "--checkpoint", noted, *by)
+            assert (done.returncode, done.stdout.count(b"\nsigned by ")) == (0, 2)
+            strange = tracklog(tmp_path / name, "checkpoint", "--witness", urls[name])
+            assert strange.returncode == 1  # its own witness does not know it
 
 
 def test_a_journal_that_was_rolled_back_is_refused(tmp_path):

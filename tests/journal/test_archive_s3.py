@@ -10,6 +10,7 @@ import orjson
 import pytest
 from moto.server import ThreadedMotoServer
 
+from support.forking import tracklog
 from support.servers import store_url
 from tracklog.home.home import Home
 from tracklog.journal.archive.objects import FolderObjects, Objects, open_objects
@@ -170,3 +171,20 @@ def test_without_the_extra_the_install_line_is_printed():
         [sys.executable, "-c", _WITHOUT], capture_output=True, text=True, check=True
     )
     assert done.stdout == "pip install 'tracklog[s3]'\n"
+
+
+def test_checkpoints_are_published_to_a_bucket(bucket, tmp_path):
+    home, notes = tmp_path / "home", {}
+    for count in (3, 5):
+        assert tracklog(home, "record", given=b"\n".join(map(line, range(count)))).returncode == 0
+        done = tracklog(home, "checkpoint", "--publish", bucket, "--out", tmp_path / "noted")
+        assert done.returncode == 0, done.stderr
+        notes[count] = (tmp_path / "noted").read_bytes()
+    objects = open_objects(bucket)
+    assert objects.get("checkpoint") == notes[5]
+    assert {f"{count:020d}": len(note) for count, note in notes.items()} == objects.sizes(
+        "checkpoints"
+    )
+    assert objects.get(f"checkpoints/{3:020d}") == notes[3]
+    (tmp_path / "first").write_bytes(objects.get(f"checkpoints/{3:020d}"))
+    assert tracklog(home, "verify", "--checkpoint", tmp_path / "first").returncode == 0

@@ -10,7 +10,7 @@ import orjson
 from tracklog.collector.alerts import REFUSED, RUN
 from tracklog.collector.publishers import WitnessRefused, open_publisher, publish_all
 from tracklog.collector.worker import Worker
-from tracklog.journal.checkpoints.checkpoint import Checkpoint, Checkpoints
+from tracklog.journal.checkpoints.checkpoint import Checkpoint, Checkpoints, extension
 from tracklog.model.errors import TracklogError
 from tracklog.model.fact import Noted
 from tracklog.web import logs
@@ -44,6 +44,7 @@ class CheckpointWorker(Worker):
         """How many records the last checkpoint has that was published everywhere."""
         self.seen = b""
         """The last checkpoint as acknowledgements have it, in JSON; empty where there is none."""
+        self._proven = (0, b"", b"")
 
     def work(self) -> None:
         """Make checkpoints until the end; the last one has everything that was stored before."""
@@ -54,6 +55,17 @@ class CheckpointWorker(Worker):
                 self._sign_all()
             finally:
                 self.seen = b""  # another collector may go on from here
+
+    def seen_since(self, old: int) -> bytes:
+        """The same, with the proof that it extends the one of `old` records, which a client saw."""
+        seen = self.seen
+        size = orjson.loads(seen)["records"] if seen else 0
+        if not 0 < old < size:
+            return seen
+        if self._proven[:2] != (old, seen):
+            proof = [each.hex() for each in extension(self._home.storage, old, size)]
+            self._proven = old, seen, b'%b,"proof":%b}' % (seen[:-1], orjson.dumps(proof))
+        return self._proven[2]
 
     def _sign_all(self) -> None:
         while True:

@@ -44,6 +44,9 @@ TYPES = frozenset(
 BY_ADDRESS = "POST to /api/events/{}"
 """How a sender names the dialect of its lines."""
 
+SEEN = b"tracklog-seen"
+"""The header with the number of records of the last checkpoint that a client saw."""
+
 OWN_RUNS = frozenset(run for _, run in (alerts.RUN, settings.RUN, token_changes.RUN))
 """Where the collector records what was done to itself."""
 
@@ -99,8 +102,10 @@ async def ingest(collector: "Collector", call: "RoutedRequest") -> None:
         result = respond() if small else await loop.run_in_executor(collector.pool, respond)
     finally:
         held.now -= weight
-    if collector.checkpointer is not None and (seen := collector.checkpointer.seen):
-        result = b'%b,"checkpoint":%b}\n' % (result[:-2], seen)
+    if (worker := collector.checkpointer) is not None and (seen := worker.seen):
+        if (old := call.headers.get(SEEN, b"")).isdigit() and len(old) < 19:
+            seen = await loop.run_in_executor(collector.pool, worker.seen_since, int(old))
+        result = b'%b,"checkpoint":%b}\n' % (result[:-2], seen) if seen else result
     await _send(call.send, result)
 
 

@@ -60,6 +60,10 @@ class SeenCheckpoint(TypedDict):
     origin: str
     records: int
     root: str
+    proof: NotRequired[list[str]]
+    """That it extends the checkpoint whose number of records is in the header `Tracklog-Seen`: the
+    hashes of a consistency proof of RFC 6962.
+    """
 
 
 class Admitted(TypedDict):

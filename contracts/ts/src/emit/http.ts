@@ -6,7 +6,7 @@ import { type Answer, PASSING, PROTOCOL, type Report, reportOf, Unreachable, why
 import { Connection } from "./connection.js";
 import type { Environ } from "./environ.js";
 import type { Sink } from "./file.js";
-import { hashed } from "./hashing.js";
+import { hashed, isExtended } from "./hashing.js";
 import { appendRefused, type Refused } from "./refused.js";
 import { type Batch, Spool } from "./spool.js";
 import { allowed, Bell, charge, resetTotal, seconds } from "./waiting.js";
@@ -54,6 +54,7 @@ export class HttpSink implements Sink {
   readonly #connection: Connection;
   readonly #warned = new Set<string>();
   readonly #checkpoints = new Map<string, readonly [number, string]>();
+  #seen = 0;
   readonly #bell = new Bell();
   readonly #leaving = new Bell();
   #work: Promise<void> | undefined;
@@ -351,7 +352,8 @@ export class HttpSink implements Sink {
   }
 
   async #post(path: string, key: string, body: Uint8Array): Promise<Answer> {
-    const headers = { "Content-Type": "application/x-ndjson", "Idempotency-Key": key };
+    const seen: Record<string, string> = this.#seen > 0 ? { "Tracklog-Seen": String(this.#seen) } : {};
+    const headers = { "Content-Type": "application/x-ndjson", "Idempotency-Key": key, ...seen };
     try {
       return await this.#connection.exchange("POST", path, PATIENCE, body, headers);
     } catch (error) {
@@ -367,14 +369,18 @@ export class HttpSink implements Sink {
 
   /** Warns if the journal of the collector is not the one that it signed before. */
   #compare(checkpoint: unknown): void {
-    const { origin, records, root } = (checkpoint ?? {}) as Record<string, unknown>;
+    const { origin, records, root, proof } = (checkpoint ?? {}) as Record<string, unknown>;
     if (typeof origin !== "string" || !Number.isInteger(records) || typeof root !== "string") return;
     const count = Number(records);
     const [known, hash] = this.#checkpoints.get(origin) ?? [0, root];
-    if (count < known || (count === known && hash !== root)) {
+    const isSame = count === known && hash === root;
+    if (known > 0 && !isSame && !isExtended(known, hash, count, root, proof)) {
       const text = `the journal of ${this.url} was rewritten or cut: it signed ${known} records before`;
       this.#warn("checkpoint", `${text}, and now ${count} other ones`);
-    } else this.#checkpoints.set(origin, [count, root]);
+    } else {
+      this.#checkpoints.set(origin, [count, root]);
+      this.#seen = count;
+    }
   }
 
   #warn(what: string, text: string): void {

@@ -135,6 +135,12 @@ class Checkpoints:
         return tree.consistency(self._trees.records.node, old, size)
 
 
+def extension(storage: Storage, old: int, size: int) -> list[bytes]:
+    """The proof that a checkpoint of `size` records extends one of `old`, while others are made."""
+    with Trees(storage.folder / FILE, readonly=True) as trees:
+        return tree.consistency(trees.records.node, old, size)
+
+
 def read_checkpoint(note: Note, keys: Sequence[Verifier]) -> tuple[Checkpoint, list[Signed]]:
     """The checkpoint in a note, which all these keys must have signed."""
     signers = verified(note, keys)
