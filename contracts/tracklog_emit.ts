@@ -655,7 +655,8 @@ function hashed(text: string | Uint8Array): string {
 
 const half = (number: number): number => Math.floor(number / 2);
 const isOdd = (number: number): boolean => number % 2 === 1;
-const joint = (left: string, right: string): string => hashed(Buffer.from(`01${left}${right}`, "hex"));
+const joint = (left: string, right: string): string =>
+  createHash("sha256").update(`01${left}${right}`, "hex").digest("hex");
 
 /** Whether a tree of hashes begins with a smaller one: a consistency proof of RFC 6962. */
 function isExtended(old: number, oldRoot: string, size: number, root: string, proof: unknown): boolean {

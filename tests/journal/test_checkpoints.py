@@ -2,11 +2,13 @@
 
 import base64
 import json
+import os
 import random
 import subprocess
 import sys
 from contextlib import closing
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -35,6 +37,7 @@ from tracklog.journal.storages.file import FileStorage
 from tracklog.journal.storages.memory import MemoryStorage
 from tracklog.journal.stores.file import FileStore
 from tracklog.model.errors import BadCheckpoint, BadPlug, NotExtended, NotProven
+from tracklog.model.fact import Noted
 from tracklog.testing import Clock
 
 AT = "2026-05-05T09:00:00.000Z"
@@ -251,6 +254,22 @@ def test_what_was_pruned_before_the_first_checkpoint_is_not_in_the_way(tmp_path)
     with Checkpoints(storage) as checkpoints:
         note = checkpoints.make()
     assert not compare(storage, Checkpoint.of(note.text)).faults
+
+
+def test_only_what_is_on_disk_is_signed(tmp_path, monkeypatch):
+    with Home(tmp_path / "home", durability="os") as home:
+        home.record_fact(("tracklog", "r"), Noted(label="a"))
+        sizes, sync = {}, os.fsync
+
+        def noted(fd):
+            sync(fd)
+            sizes[Path(f"/proc/self/fd/{fd}").readlink().name] = os.fstat(fd).st_size
+
+        monkeypatch.setattr(os, "fsync", noted)
+        with Checkpoints(home.storage) as checkpoints:
+            assert Checkpoint.of(checkpoints.make().text).size == 1
+        (segment,) = (tmp_path / "home" / "journal").glob("*.jsonl")
+        assert sizes[segment.name] == segment.stat().st_size > 0
 
 
 def test_a_damaged_record_is_not_signed(tmp_path):

@@ -42,6 +42,7 @@ declare module "node:fs" {
 declare module "node:crypto" {
   interface Hash {
     update(text: string | Uint8Array): Hash;
+    update(data: string, encoding: "hex"): Hash;
     digest(encoding: "hex"): string;
   }
   export function createHash(name: "sha256"): Hash;

@@ -156,7 +156,7 @@ def origin(folder: Path) -> Head:
 
 
 def head(folder: Path) -> Head:
-    """The end of the chain, on disk before it is returned."""
+    """The end of the chain, on disk with its records before it is returned."""
     known = firsts(folder)
     if not known:
         return origin(folder)
@@ -169,6 +169,8 @@ def head(folder: Path) -> Head:
             f"the chain of segment {known[-1]} is torn",
             "open the journal for writing once: what a crash left is mended then",
         )
+    with segment_path(folder, known[-1]).open("rb") as file:
+        os.fsync(file.fileno())  # what is signed must not be lost; older segments are synced
     return Head(link.through, link.chain.hex())
 
 
