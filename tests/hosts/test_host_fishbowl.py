@@ -1070,7 +1070,7 @@ def test_the_engine_validates_with_the_model_before_it_appends(home):
 
 @requirement("BOWL-65")
 def test_each_rule_lives_where_it_belongs():
-    assert speech.FishbowlEnvelope is conductor.FishbowlEnvelope
+    assert speech.FishbowlEnvelope is conductor.FishbowlEvent
     assert agents.validate_winner.__module__.endswith(".agents")
     assert finale.attribute.__module__.endswith(".finale")
     source = Path(agents.__file__).parent
