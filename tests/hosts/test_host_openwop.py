@@ -205,7 +205,7 @@ def test_stream_modes_send_what_they_say_and_the_server_closes(host):
 
 
 def test_values_follow_a_run_while_it_runs(host):
-    run = host.start("conformance-delay", inputs={"delayMs": 600})
+    run = host.start("conformance-delay", inputs={"delayMs": 4000})
     statuses = [data["status"] for _, _, data in host.stream(run, "?streamMode=values")]
     assert statuses[0] == "running"
     assert statuses[-1] == "completed"
