@@ -47,7 +47,7 @@ ROWS = {
     "stream-text": "test_a_run_of_tests_streams_the_tokens_of_a_mock_provider",
     "external events": "test_an_event_from_outside_resumes_the_run_that_it_is_for",
     "clarificationRounds": "test_too_many_answers_that_do_not_fit_end_a_clarification",
-    "maxRequestBodyBytes": "test_an_error_has_the_code_of_the_version_that_is_spoken",
+    "maxRequestBodyBytes": "test_an_error_has_the_code_of_the_version_of_the_request",
     "inputs and outcome": (
         "test_tool_events_have_the_names_that_clients_read_beside_those_of_the_rfc"
     ),
@@ -77,7 +77,7 @@ ROWS = {
     "cancel, pause, bulk cancel": "test_pause_and_cancel_and_bulk_cancel",
     "tokens": "test_a_token_of_version_2",
     "codes": "test_each_code_is_registered_with_its_status",
-    "codes on the wire": "test_an_error_has_the_code_of_the_version_that_is_spoken",
+    "codes on the wire": "test_an_error_has_the_code_of_the_version_of_the_request",
     "codes of failed runs": "test_a_code_that_version_2_does_not_have_is_in_the_details",
     "a type without a name": "test_a_type_that_version_2_does_not_have_fails_the_read",
     "GET /runs": "test_runs_are_listed_by_page_and_only_those_of_the_tenant",
@@ -116,7 +116,7 @@ CODES = {
 
 
 @pytest.mark.parametrize("major", [1, 2])
-def test_an_error_has_the_code_of_the_version_that_is_spoken(tmp_path, major, monkeypatch):
+def test_an_error_has_the_code_of_the_version_of_the_request(tmp_path, major, monkeypatch):
     prefix = "/v1" if major == 1 else ""
     noop = {"workflowId": "conformance-noop"}
     with Host(tmp_path, max_request_bytes=2000) as host:

@@ -610,7 +610,6 @@ OTHER_ROUTES = {
     "/api/hours": "all runs together",
     "/api/events": "records as they are",
     "/api/stream": "records as they are",
-    "/api/runs/{family}/{run}/cost-limits": "limits of alert rules",
     "/api/runs/{family}/{run}/proof": "hashes",
     "/api/runs/{family}/{run}/cost-limits": "the limits of alert rules",
     "/api/blobs/{sha256}": "bytes",

@@ -169,8 +169,8 @@ class QwenReader(Reader):
                 calls.append((place, {**without(obj(part), "functionCall"), **call}))
             else:
                 blocks.append(_block(part))
-        said = bool(blocks or not calls)
-        if said:
+        written = bool(blocks or not calls)
+        if written:
             fact = Said(role="assistant", blocks=tuple(blocks), message_id=id, model=model)
             self.out.write(fact, at=at, extra=extra or None)
         for place, call in calls:
@@ -183,9 +183,9 @@ class QwenReader(Reader):
                     synthetic_id=native is None,
                 ),
                 at=at,
-                extra={**({} if said else extra), **without(call, "id", "name", "args")} or None,
+                extra={**({} if written else extra), **without(call, "id", "name", "args")} or None,
             )
-            said = True
+            written = True
         known = tokens(value.get("usageMetadata"))
         if known:
             spent: dict[str, int] = self.state.setdefault("spent", {})

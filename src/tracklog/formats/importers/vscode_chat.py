@@ -152,12 +152,12 @@ class VscodeReader(SnapshotReader):
         speak()
         for place, call in enumerate(known.values()):
             self._call(f"{id}/round/{place}", {}, call, results, at, done)
-        said = "".join(each for part in items(value.get("response")) for each in _words(part))
+        shown = "".join(each for part in items(value.get("response")) for each in _words(part))
         unshown = [without(obj(each), "toolCalls") for each in items(meta.get("toolCallRounds"))]
         return without(
             {
                 "rounds": [
-                    each for each in unshown if not all(words in said for words in _words(each))
+                    each for each in unshown if not all(words in shown for words in _words(each))
                 ]
             }
         )

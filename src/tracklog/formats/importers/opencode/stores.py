@@ -62,7 +62,7 @@ def _parts(path: Path, session: str, message: str) -> Path:
 
 
 def _order(message: Body) -> tuple[str, str]:
-    return _moment(obj(message.get("time")).get("created")), str(message.get("id"))
+    return _time_text(obj(message.get("time")).get("created")), str(message.get("id"))
 
 
 def beside(path: Path) -> Iterator[Path]:
@@ -123,11 +123,13 @@ def _sessions(connection: sqlite3.Connection, tables: Iterable[str]) -> dict[str
             known = sessions.setdefault(str(session.get("id")), {})
             known |= {key: each for key, each in session.items() if each is not None}
     return dict(
-        sorted(sessions.items(), key=lambda each: (_moment(each[1].get("time_created")), each[0]))
+        sorted(
+            sessions.items(), key=lambda each: (_time_text(each[1].get("time_created")), each[0])
+        )
     )
 
 
-def _moment(value: Any) -> str:
+def _time_text(value: Any) -> str:
     """A time to sort by; without the zone, so that a fraction sorts after none."""
     return (utc_time(value) or "").rstrip("Z")
 
