@@ -15,4 +15,4 @@ _hooks: Registry[Hook] = Registry("tracklog.formats.hooks", Hook, group="tracklo
 
 importer, importers, importer_names = _importers.get, _importers.all, _importers.names
 exporter, exporters, exporter_names = _exporters.get, _exporters.all, _exporters.names
-hook, hooks = _hooks.get, _hooks.all
+hook, hooks, hook_names = _hooks.get, _hooks.all, _hooks.names
