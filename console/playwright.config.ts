@@ -16,7 +16,13 @@ export default defineConfig({
     viewport: { width: 1280, height: 900 },
     launchOptions: {
       ...(CHROMIUM && { executablePath: CHROMIUM }),
-      args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"],
+      args: [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--no-first-run",
+        "--font-render-hinting=none",
+      ],
     },
   },
 });

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { asks, expect, move, open, ownLine, start, test } from "./collector";
+import { line } from "./story";
 
 const AGENT = `
 from kahn_agent_emit import AgentEmitter
@@ -110,4 +111,18 @@ test("what happens before the live line stands is shown as soon as it does", asy
   stand();
   // Sooner than the page asks by itself.
   await expect(page.getByRole("article")).toContainText("answered", { timeout: 10_000 });
+});
+
+test("a question stands with what the agent said last, and the head says how many wait", async ({ page, collector }) => {
+  await collector.post("tracklog", [
+    line("r", 1, 0, "Said", { role: "user", blocks: [{ type: "text", text: "add the key" }] }),
+    line("r", 2, 5, "Said", { role: "assistant", blocks: [{ type: "text", text: "All 69 tests pass." }] }),
+    line("r", 3, 6, "Asked", { question_id: "q1", what: "permission", text: "May I run the migration?" }),
+  ]);
+  await open(page, collector, "#/inbox");
+  const last = page.getByRole("region", { name: "What the agent said last" });
+  await expect(last).toContainText("All 69 tests pass.");
+  await expect(page.getByRole("region", { name: "This page" })).toContainText(/1 waits, longest \d+ (min|h)/);
+  await last.getByRole("link", { name: "Open at this moment" }).click();
+  await expect(page).toHaveURL(/#\/run\/tracklog\/r\?seq=2/);
 });

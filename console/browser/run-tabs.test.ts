@@ -22,7 +22,9 @@ test("a turn is a card with its tokens and its cost, a call one row with the lin
   await expect(feed).toContainText("Turn 2");
   await expect(feed).toContainText("10K in, 50 % cached · 500 out");
   await expect(feed.locator("#e9 .preview")).toHaveText(/^FAILED test_basket/);
-  await expect(feed.locator("#e5 .preview")).toContainText("2 more lines");
+  await feed.locator("#e5").getByRole("button", { name: "2 more lines" }).click();
+  await expect(feed.locator("#e5")).toContainText("six");
+  await feed.locator("#e5 summary").click();
   await page.getByRole("button", { name: /^Tools 2/ }).click();
   await expect(feed).not.toContainText("Now the tests");
   await expect(page).toHaveURL(/kind=tools/);
@@ -99,6 +101,10 @@ test("the waterfall shows turns, calls and failures, folds, zooms, and leads to 
   const rows = grid.getByRole("row");
   await expect(rows).toHaveCount(7); // the run, two turns, in each a model call and a tool call
   await expect(grid.getByRole("row", { name: /Bash/ })).toContainText("20 s");
+  await expect(grid.getByRole("row", { name: /Bash/ })).toContainText("pytest");
+  await page.keyboard.press("]"); // time has no track here, but its keys act
+  await expect(page).toHaveURL(/seq=1(?!\d)/);
+  await page.keyboard.press("l");
   await expect(page.locator(".share-bar")).toContainText(/Tools and sub-runs \d+ %/);
   await page.getByRole("button", { name: /^Critical path/ }).click();
   await expect(rows).toHaveCount(5);

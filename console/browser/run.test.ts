@@ -24,7 +24,7 @@ test("a run is shown from all sides", async ({ page, collector }) => {
       {
         role: "assistant",
         blocks: [
-          { type: "thinking", thinking: "hm, odd" },
+          { type: "thinking", thinking: "hm, odd\nI look at the roof" },
           { type: "text", text: "done" },
         ],
       },
@@ -37,9 +37,9 @@ test("a run is shown from all sides", async ({ page, collector }) => {
   await expect(feed.locator("strong", { hasText: "repair" })).toBeVisible();
   await expect(page.getByText("✓ verified")).toBeVisible();
   await expect(page.getByRole("region", { name: "Summary" })).toContainText("end_turn");
-  await expect(feed.getByText("hm, odd")).toBeHidden();
-  await feed.getByText("thought").click();
-  await expect(feed.getByText("hm, odd")).toBeVisible();
+  await expect(feed.getByText("I look at the roof")).toBeHidden();
+  await feed.getByText("Thought: hm, odd").click();
+  await expect(feed.getByText("I look at the roof")).toBeVisible();
   const call = feed.locator("details.call");
   await expect(call).toContainText("failed");
   await call.locator("summary").click();
@@ -88,6 +88,25 @@ test("what was taken back says so", async ({ page, collector }) => {
   await expect(page.locator("#e1")).toContainText("taken back");
   await expect(page.locator("#e3")).toContainText("right");
   await expect(page.locator("#e3")).not.toContainText("taken back");
+});
+
+test("an erased record says when it was erased, by whom and why; a repeated call how often it was made", async ({
+  page,
+  collector,
+}) => {
+  const called = (id: string, n: number) =>
+    told("r", "Called", { tool: "Bash", call_id: id, input: { command: "make" } }, n);
+  await collector.post("tracklog", [
+    told("r", "Said", { role: "user", blocks: [{ type: "text", text: "my password" }] }, 0),
+    called("c1", 1),
+    called("c2", 2),
+  ]);
+  collector.cli("erase", "r", "1", "--reason", "it was leaked", "--by", "ana", "--yes");
+  await open(page, collector, "#/run/tracklog/r?seq=3");
+  await expect(page.locator("#e1")).toHaveText(/erased on \d{4}-\d\d-\d\d by ana: it was leaked/);
+  await expect(page.getByRole("region", { name: "Facts of the record" })).toContainText(
+    "the same Bash call 2 times, first in #2",
+  );
 });
 
 test("what is chosen or read in the transcript is marked in the timeline, and the other way round", async ({
@@ -163,7 +182,8 @@ test("a link to any event shows it, its raw JSON, its causes and its effects", a
   await collector.post("kahn-agent", [move("r", "thinking", "tool_call"), move("r", "tool_call", "tool_result")]);
   await open(page, collector, "#/run/kahn/r?seq=1");
   await expect(page.getByTestId("raw")).toHaveText(odd);
-  await expect(page.getByText("Effects")).toBeVisible();
+  await expect(page.getByText("It led to")).toBeVisible();
+  await expect(page.getByRole("region", { name: "Facts of the record" })).toContainText("agent_run_start, kahn-agent");
   await open(page, collector, "#/run/kahn/r?seq=3");
   const record = page.getByRole("complementary", { name: "Record 3" });
   await expect(record).toContainText("Causes");
@@ -207,6 +227,16 @@ test("illegal moves are marked in the lifecycle and found in place", async ({ pa
   await expect(page.getByText("illegal-transition")).toBeVisible();
   await page.getByRole("tab", { name: "transcript" }).click();
   await expect(page.locator("#e2 .finding", { hasText: "illegal-transition" })).toBeVisible();
+});
+
+test("many findings are listed part by part", async ({ page, collector }) => {
+  const moves = Array.from({ length: 250 }, () => move("r", "failed", "thinking"));
+  await collector.post("kahn-agent", [start("r"), move("r", "thinking", "failed"), ...moves]);
+  await open(page, collector, "#/run/kahn/r/findings");
+  const rows = page.getByRole("tabpanel").getByRole("row");
+  await expect(rows).toHaveCount(201); // with the head
+  await page.getByRole("tabpanel").getByRole("button", { name: /more$/ }).click();
+  await expect.poll(() => rows.count()).toBeGreaterThan(250);
 });
 
 test("sub-runs are a tree that leads to them and back", async ({ page, collector }) => {
@@ -421,15 +451,28 @@ test("while a long run loads, the slider covers all of it", async ({ page, colle
   const released = new Promise<void>((resolve) => {
     release = resolve;
   });
+  const asked: string[] = [];
   await page.route("**/story?*", async (route) => {
-    if (new URL(route.request().url()).searchParams.get("limit") === "2000") await released;
+    const { searchParams } = new URL(route.request().url());
+    asked.push(searchParams.toString());
+    if (searchParams.get("limit") === "2000") await released;
     await route.continue();
   });
   await open(page, collector, "#/run/fishbowl/long");
   const slider = page.getByRole("slider");
   await expect(slider).toHaveAttribute("max", String(last));
-  await slider.fill(String(last - 100));
-  await expect(page).toHaveURL(new RegExp(`at=${last - 100}`));
+  await expect(page.locator(`#e${last}`)).toBeInViewport(); // it goes on, so it opens at its end
+  asked.length = 0;
+  await slider.fill(String(last - 150));
+  await expect(page).toHaveURL(new RegExp(`at=${last - 150}`));
+  await expect(page.locator(`#e${last - 150}`)).toBeInViewport();
+  await expect(page.locator(`#e${last - 149}`)).toHaveCount(0);
+  expect(asked).toHaveLength(2); // what stands before and after that moment, and nothing else of the run
   release();
   await expect(slider).toHaveAttribute("max", "599");
+  await expect(page.locator(`#e${last - 150}`)).toBeInViewport();
+  await slider.fill("99");
+  await expect(page.locator("#e100")).toBeInViewport();
+  await expect(page.locator("#e101")).toHaveCount(0);
+  await expect(page.locator(".head")).toHaveText(/^\d\d:\d\d:\d\d #100$/);
 });

@@ -16,7 +16,7 @@ import { SideBar, TabBar, TopBar } from "./parts/frame";
 import { Icon } from "./parts/icons";
 import { KeyList } from "./parts/key-list";
 import { Notifier } from "./parts/notify";
-import { CrumbsPlace } from "./parts/tools";
+import { AboutPlace, CrumbsPlace } from "./parts/tools";
 import { UndoToast } from "./parts/waiting";
 
 const search = () => import("./pages/search");
@@ -43,7 +43,13 @@ const TITLES: Record<string, string> = {
 };
 
 /** Pages that fill the panel to its edges. */
-const MAINS: Record<string, string> = { "": "fleet", run: "run-main", inbox: "inbox-main", search: "search-main" };
+const MAINS: Record<string, string> = {
+  "": "fleet",
+  run: "run-main",
+  inbox: "inbox-main",
+  search: "search-main",
+  settings: "settings-main",
+};
 
 function themed(): string {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
@@ -161,7 +167,7 @@ function Crumbs({ page }: { page: string }) {
     return (
       <>
         <strong>{TITLES[page] ?? "tracklog"}</strong>
-        {page === "" && <span className="soft"> {inert(projects.join(", ")) || "all projects"}</span>}
+        {page === "" && <span className="soft"> {inert(projects.join(", ")) || "all projects"}</span>} <AboutPlace />
       </>
     );
   return (

@@ -205,6 +205,7 @@ def test_an_erased_record_is_shown_as_erased(home):
     home.store.erase(1, reason="leaked", by="me", at="2026-05-05T09:00:00.000Z")
     (record,) = story(home, "r1")["records"]
     assert record["kind"] == "erased"
+    assert record["erased"] == {"at": "2026-05-05T09:00:00.000Z", "by": "me", "reason": "leaked"}
     assert record["facts"] == []
     assert "· erased" in shown(home)
 

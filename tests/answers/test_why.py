@@ -300,6 +300,28 @@ def test_agents_of_a_stage_react_to_each_other(home):
     assert back(home, 5)[0][0] == (4, "order")
 
 
+def test_a_call_that_was_made_before_says_how_often(home):
+    calls = [("1", "pytest"), ("2", "ls"), ("3", "pytest")]
+    record(
+        home,
+        *(
+            line
+            for n, (id, command) in enumerate(calls)
+            for line in (
+                told(2 * n, Called(tool="Bash", call_id=id, input={"command": command})),
+                told(2 * n + 1, Returned(call_id=id, ok=False)),
+            )
+        ),
+    )
+
+    def seen(seq):
+        found = why(home, "tracklog:r1", seq).seen_before
+        return [(each.tool, each.times, each.first_seq, each.last_seq) for each in found]
+
+    assert seen(5) == seen(6) == seen(1) == [("Bash", 2, 1, 5)]
+    assert seen(3) == seen(4) == []
+
+
 def test_an_erased_record_is_no_obstacle(home):
     record(home, told(1, said("Go", "user")), told(2, said("secret")), told(3, said("on")))
     assert back(home, 3)[0][0] == (2, "order")  # nothing of it is remembered

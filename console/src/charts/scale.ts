@@ -29,7 +29,11 @@ function stepOf(rough: number, unit: Series["unit"]): number {
 export function tick(value: number, unit: Series["unit"]): string {
   switch (unit) {
     case "usd":
-      return value === 0 ? "$0" : value >= 10 && Number.isInteger(value) ? `$${short(value)}` : money(value);
+      return value === 0
+        ? "$0"
+        : value >= 10 && Number.isInteger(value)
+          ? `$${short(value)}`
+          : money(value).replace(/(\.\d\d)(\d*?)0+$/, "$1$2");
     case "share":
       return percent(value, 1);
     case "seconds":
@@ -45,11 +49,11 @@ export interface TimeTick {
   readonly label: string;
 }
 
-const MINUTES = [1, 2, 5, 10, 15, 30];
+const MINUTES = [1, 2, 5, 10, 15, 30]; // of an hour, and seconds of a minute
 const HOURS = [1, 2, 3, 4, 6, 12];
 const DAYS = [1, 2, 3, 7, 14];
 const [MINUTE, HOUR, DAY] = [60, 3600, 86_400];
-type Step = "minute" | "hour" | "day" | "month";
+type Step = "second" | "minute" | "hour" | "day" | "month";
 const WEEKDAYS = "Sun Mon Tue Wed Thu Fri Sat".split(" ");
 export const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 const two = (value: number): string => String(value).padStart(2, "0");
@@ -57,6 +61,8 @@ const two = (value: number): string => String(value).padStart(2, "0");
 /** Points on an axis of time: at most so many, at full hours, midnights or first days of a month. */
 export function timeTicks(from: number, to: number, most: number, brief = false): TimeTick[] {
   const length = to - from;
+  const seconds = MINUTES.find((each) => length / each <= most);
+  if (seconds !== undefined) return every(from, to, seconds, "second", brief);
   const minutes = MINUTES.find((each) => length / (each * MINUTE) <= most);
   if (minutes !== undefined) return every(from, to, minutes, "minute", brief);
   const hours = HOURS.find((each) => length / (each * HOUR) <= most);
@@ -68,15 +74,17 @@ export function timeTicks(from: number, to: number, most: number, brief = false)
 
 function every(from: number, to: number, step: number, unit: Step, brief: boolean): TimeTick[] {
   const at = new Date(from * 1000);
-  at.setMinutes(unit === "minute" ? Math.floor(at.getMinutes() / step) * step : 0, 0, 0);
+  if (unit === "second") at.setSeconds(Math.floor(at.getSeconds() / step) * step, 0);
+  else at.setMinutes(unit === "minute" ? Math.floor(at.getMinutes() / step) * step : 0, 0, 0);
   if (unit === "hour") at.setHours(Math.floor(at.getHours() / step) * step);
-  else if (unit !== "minute") at.setHours(0);
+  else if (unit !== "minute" && unit !== "second") at.setHours(0);
   if (unit === "month") at.setDate(1);
   const found: TimeTick[] = [];
   for (; at.getTime() / 1000 < to; ) {
     const seconds = at.getTime() / 1000;
     if (seconds >= from) found.push({ at: seconds, label: labelOf(at, unit, brief) });
-    if (unit === "minute") at.setMinutes(at.getMinutes() + step);
+    if (unit === "second") at.setSeconds(at.getSeconds() + step);
+    else if (unit === "minute") at.setMinutes(at.getMinutes() + step);
     else if (unit === "hour") at.setHours(at.getHours() + step);
     else if (unit === "day") at.setDate(at.getDate() + step);
     else at.setMonth(at.getMonth() + step);
@@ -85,6 +93,7 @@ function every(from: number, to: number, step: number, unit: Step, brief: boolea
 }
 
 function labelOf(at: Date, unit: Step, brief: boolean): string {
+  if (unit === "second") return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
   if (unit === "minute" || unit === "hour") return `${two(at.getHours())}:${two(at.getMinutes())}`;
   if (unit === "month") return MONTHS[at.getMonth()] ?? "";
   const day = WEEKDAYS[at.getDay()] ?? "";

@@ -1,6 +1,6 @@
 /** A series as a chart: its keys in the order and the colours that they keep. */
 
-import { useMemo, useState } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import type { Series } from "../lib/answers";
 import { shown } from "../lib/fleet";
 import type { Query } from "../lib/route";
@@ -60,7 +60,7 @@ function tableOf(edges: readonly number[], lines: readonly Line[]): Table {
 
 interface Props {
   readonly title: string;
-  readonly about?: string;
+  readonly about?: ReactNode;
   /** Of percentiles several, each a line; else one, whose keys are stacked. */
   readonly series: readonly Series[];
   readonly height: number;

@@ -167,6 +167,7 @@ export function useRunRecords(family: string, run: string, wanted: number | null
     trouble: undefined,
   }));
   const aim = useRef(0);
+  const seek = useRef<() => void>(undefined);
   aim.current = wanted ?? 0;
   const known = wanted !== null;
   useEffect(() => {
@@ -179,20 +180,31 @@ export function useRunRecords(family: string, run: string, wanted: number | null
     let [glimpse, seen] = [null as RunRecords | null, 0];
     let [busy, due, limit] = [false, false, FIRST];
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const show = (reading: boolean) => {
+    let reading = true;
+    const show = (more: boolean) => {
+      reading = more;
       setState({ runRecords, glimpse, reading, trouble: undefined });
       changed();
     };
-    const look = async (more: boolean) => {
+    const reached = (to: number) => !reading || to <= (runRecords.seqs.at(-1) ?? 0);
+    const look = async () => {
       const to = aim.current;
-      if (!more || to <= (runRecords.seqs.at(-1) ?? 0)) glimpse = null;
+      if (reached(to)) glimpse = null;
       else if (to !== seen) {
+        seen = to;
         const around = [story({ before: to + 1 }, GLIMPSE), story({ after: to }, GLIMPSE)];
         const [until, from] = await Promise.all(around);
+        if (seen !== to || reached(to)) return; // by now something else is wanted, or it was read
         glimpse = new RunRecords(read, changed);
         glimpse.add([...(until?.records ?? []), ...(from?.records ?? [])]);
-        seen = to;
       }
+    };
+    seek.current = () => {
+      if (!reading || !runRecords.seqs.length) return;
+      look().then(
+        () => stop.signal.aborted || show(reading),
+        () => (seen = 0),
+      );
     };
     const go = () => {
       if (due && !busy && !document.hidden) void more();
@@ -214,7 +226,8 @@ export function useRunRecords(family: string, run: string, wanted: number | null
             limit = READ;
             next = page.next;
             runRecords.add(page.records);
-            await look(next !== null);
+            reading = next !== null;
+            await look();
             if (first) show(next !== null);
             else if (page.records.length || next === null) startTransition(() => show(next !== null));
           }
@@ -242,6 +255,7 @@ export function useRunRecords(family: string, run: string, wanted: number | null
       unwatch();
     };
   }, [family, run, known]);
+  useEffect(() => seek.current?.(), [wanted]);
   return { ...state, version };
 }
 

@@ -72,6 +72,13 @@ export function short(value: number | null | undefined): string {
   return String(Math.round(value));
 }
 
+/** Bytes, to three digits. */
+export function size(bytes: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  const power = Math.min(Math.max(Math.floor(Math.log10(Math.max(bytes, 1)) / 3), 0), units.length - 1);
+  return `${Number((bytes / 1000 ** power).toPrecision(3))} ${units[power]}`;
+}
+
 export function money(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
   if (value >= 1e6) return `$${short(value)}`;

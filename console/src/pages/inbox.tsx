@@ -1,7 +1,7 @@
 /** Who waits for a person, the longest first; one question at a time with what led to it, and those of before. */
 
 import { useContext, useState } from "react";
-import type { InboxRow } from "../lib/answers";
+import type { InboxRow, StoryFact } from "../lib/answers";
 import { address } from "../lib/api";
 import { InboxContext, isOpen, keyOf, useLooked } from "../lib/inbox";
 import { go, href, runHref, setQuery, useRoute } from "../lib/route";
@@ -9,11 +9,13 @@ import { start } from "../lib/text";
 import { clock, cost, count, duration, exact } from "../lib/time";
 import { useAnswer, useKeys, useNow } from "../lib/use";
 import { Empty, ErrorCard, Pairs, Text } from "../parts/bits";
+import { type Block, Blocks } from "../parts/blocks";
 import { StatusGlyph } from "../parts/icons";
 import { NotifyMe } from "../parts/notify";
 import { Asked, inWords, lapse, useWaiting } from "../parts/question";
-import { Segmented, Tools } from "../parts/tools";
+import { AboutPage, Segmented, Tools } from "../parts/tools";
 
+const BACK = 50; // records before a question in which the last words of the agent are looked for
 const LISTED = 100; // of those that were answered
 const STATES = { waiting: ["open"], answered: ["answered"], lapsed: ["expired", "abandoned"] } as const;
 type Shown = keyof typeof STATES;
@@ -52,6 +54,13 @@ export default function Inbox() {
   const open = all.filter(isOpen).length;
   return (
     <div className="inbox">
+      <AboutPage>
+        {open > 0 && (
+          <>
+            {count(open)} {open === 1 ? "waits" : "wait"}, longest <Longest question={waiting[0]} />
+          </>
+        )}
+      </AboutPage>
       <Tools>
         <Segmented
           label="Questions"
@@ -92,6 +101,7 @@ export default function Inbox() {
         {chosen ? (
           <Asked key={keyOf(chosen)} question={chosen} focus context>
             <Stopped question={chosen} />
+            <SaidLast question={chosen} />
           </Asked>
         ) : (
           data && <Empty title="Nobody waits for you." run={"tracklog inbox        # the same in a terminal"} />
@@ -103,6 +113,10 @@ export default function Inbox() {
       </section>
     </div>
   );
+}
+
+function Longest({ question }: { question: InboxRow | undefined }) {
+  return useWaiting(question?.waiting_seconds ?? null, true);
 }
 
 function Item({ question }: { question: InboxRow }) {
@@ -179,6 +193,33 @@ function Stopped({ question }: { question: InboxRow }) {
     <section className="stopped" aria-labelledby="what-stops">
       <h3 id="what-stops">What it stops</h3>
       <Pairs pairs={facts} />
+    </section>
+  );
+}
+
+/** The last words of the agent before it asked. */
+function SaidLast({ question }: { question: InboxRow }) {
+  const { family, run, asked_seq: seq, agent } = question;
+  const asked = { family, run, before: (seq ?? 0) + 1, limit: BACK };
+  const { data } = useAnswer(seq === null ? null : address("/api/runs/{family}/{run}/story", asked), "never");
+  const isSaid = (fact: StoryFact) => fact.fact === "Said" && fact.role === "assistant";
+  const record = data?.records.findLast((each) => each.facts.some(isSaid));
+  const said = record?.facts.find(isSaid);
+  if (!record || !said) return null;
+  return (
+    <section className="said-last" aria-label="What the agent said last">
+      <h3>
+        What <Text>{agent ?? record.agent ?? "the agent"}</Text> said last
+      </h3>
+      <div>
+        <Blocks blocks={(said.blocks ?? []) as Block[]} />
+        <p className="row small">
+          <span className="soft grow">
+            {clock(record.at ?? record.received)}, #{record.seq}
+          </span>
+          <a href={runHref(family, run, { seq: record.seq })}>Open at this moment</a>
+        </p>
+      </div>
     </section>
   );
 }

@@ -229,7 +229,11 @@ function MainChart({ title, series, view, tabled, link }: MainProps) {
   return (
     <SeriesChart
       title={title}
-      about={[totalOf(first), computed].filter(Boolean).join("  ")}
+      about={
+        <>
+          <strong>{totalOf(first)}</strong> {computed}
+        </>
+      }
       series={series}
       height={HIGH}
       tabled={tabled}

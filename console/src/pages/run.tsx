@@ -32,7 +32,8 @@ const VIEWS = ["transcript", "waterfall", "topology", "cost", "findings", "recor
 type View = (typeof VIEWS)[number];
 /** Views by the names that they had in older addresses. */
 const OLDER: Record<string, View> = { timeline: "waterfall", tree: "topology" };
-const SCRUBBED: readonly View[] = ["transcript", "waterfall", "topology", "lifecycle", "stage"];
+/** The views with the time of the run above them; the waterfall has a map of its own. */
+const SCRUBBED: readonly View[] = ["transcript", "topology", "lifecycle", "stage"];
 const ILLEGAL = "illegal-transition";
 const PATIENCE = 2500; // milliseconds
 const STAGED = ["world", "belief", "note"]; // what is said on a stage, and nowhere else
@@ -69,7 +70,7 @@ export default function RunPage() {
   const opened = useRef<number | null>(seq ? 0 : null);
   const patient = usePatience();
   if (shown || !patient) opened.current ??= !shown || shown.ended || at ? 0 : shown.last_seq;
-  const read = useRunRecords(family, run, opened.current === null ? null : seq || opened.current);
+  const read = useRunRecords(family, run, opened.current === null ? null : seq || at || opened.current);
   const { runRecords, version, reading, trouble } = read;
   const place = useRef<number | null>(null);
   const asked = useLooked().filter((each) => !at && each.family === family && each.run === run);
@@ -180,18 +181,17 @@ export default function RunPage() {
           Why? <kbd>W</kbd>
         </button>
       </div>
-      {SCRUBBED.includes(view) && (
-        <Scrubber
-          family={family}
-          run={run}
-          runRecords={runRecords}
-          shown={shown}
-          reading={reading}
-          at={at}
-          seq={seq}
-          choose={choose}
-        />
-      )}
+      <Scrubber
+        family={family}
+        run={run}
+        runRecords={runRecords}
+        shown={shown}
+        reading={reading}
+        at={at}
+        seq={seq}
+        choose={choose}
+        drawn={SCRUBBED.includes(view)}
+      />
       {trouble instanceof Trouble && <ErrorCard trouble={trouble} />}
       <div className={explains ? "view split" : "view"}>
         <div id="view" role="tabpanel" aria-labelledby={`tab-${drawn}`}>
@@ -251,7 +251,7 @@ export default function RunPage() {
             {drawn === "cost" && <CostTab key={key} family={family} run={run} at={at} shown={shown} />}
           </Suspense>
         </div>
-        {explains && <Detail family={family} run={run} seq={seq} close={close} />}
+        {explains && <Detail family={family} run={run} seq={seq} record={told.held(seq)} close={close} />}
       </div>
     </div>
   );

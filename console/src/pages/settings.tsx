@@ -4,13 +4,14 @@ import { useState } from "react";
 import { setSingleKeys, singleKeys } from "../lib/keys";
 import { href, useRoute } from "../lib/route";
 import { SETTINGS, type SettingPart } from "../lib/settings";
+import { Icon } from "../parts/icons";
 import { KeyList } from "../parts/key-list";
 import { AlertSettings } from "../parts/setting-alerts";
 import { Command, SettingCard } from "../parts/setting-card";
 import { PriceSettings } from "../parts/setting-prices";
 import { CheckpointSettings, SourceSettings, StorageSettings } from "../parts/setting-record";
 import { TokenSettings } from "../parts/setting-tokens";
-import { Segmented } from "../parts/tools";
+import { AboutPage, Segmented, Tools } from "../parts/tools";
 
 interface Props {
   readonly theme: string;
@@ -27,7 +28,8 @@ export default function Settings({ theme, turn }: Props) {
   return (
     <div className="settings">
       <h1 className="unseen">Settings</h1>
-      <nav className="settings-parts" aria-label="Parts of the settings">
+      <AboutPage>kept with the record, each change is on record</AboutPage>
+      <Tools>
         <input
           type="search"
           aria-label="Find a setting"
@@ -35,33 +37,39 @@ export default function Settings({ theme, turn }: Props) {
           value={text}
           onChange={(event) => setText(event.target.value)}
         />
-        {SETTINGS.filter(([key]) => found.includes(key)).map(([key, label]) => (
+      </Tools>
+      <nav className="settings-parts" aria-label="Parts of the settings">
+        {SETTINGS.filter(([key]) => found.includes(key)).map(([key, label, , icon]) => (
           <a key={key} href={href(["settings", key])} aria-current={part === key ? "page" : undefined}>
-            {label}
+            <Icon name={icon} size={14} /> {label}
           </a>
         ))}
       </nav>
       <div className={part && !looked ? "settings-cards one" : "settings-cards"}>
         {found.length === 0 && <p className="soft">No setting has this name.</p>}
-        {shows("tokens") && <TokenSettings />}
-        {shows("prices") && <PriceSettings />}
-        {shows("alerts") && <AlertSettings whole={part === "alerts"} />}
-        {shows("storage") && <StorageSettings />}
-        {shows("secrets") && (
-          <SettingCard id="secrets" title="Secrets" about="what looks like a key or a password">
-            <Command command={"tracklog secrets\ntracklog erase RUN SEQ --reason leaked"}>
-              The first command lists the records that hold one, the second takes it out.
-            </Command>
-          </SettingCard>
-        )}
-        {shows("witnesses") && <CheckpointSettings />}
-        {shows("sources") && <SourceSettings />}
-        {shows("appearance") && <Appearance theme={theme} turn={turn} />}
-        {shows("keys") && (
-          <SettingCard id="keys" title="Keyboard" about="every key">
-            <KeyList />
-          </SettingCard>
-        )}
+        <div>
+          {shows("tokens") && <TokenSettings />}
+          {shows("alerts") && <AlertSettings whole={part === "alerts"} />}
+          {shows("storage") && <StorageSettings />}
+          {shows("secrets") && (
+            <SettingCard id="secrets" title="Secrets" about="what looks like a key or a password">
+              <Command command={"tracklog secrets\ntracklog erase RUN SEQ --reason leaked"}>
+                The first command lists the records that hold one, the second takes it out.
+              </Command>
+            </SettingCard>
+          )}
+        </div>
+        <div>
+          {shows("prices") && <PriceSettings />}
+          {shows("witnesses") && <CheckpointSettings />}
+          {shows("sources") && <SourceSettings />}
+          {shows("appearance") && <Appearance theme={theme} turn={turn} />}
+          {shows("keys") && (
+            <SettingCard id="keys" title="Keyboard" about="every key">
+              <KeyList />
+            </SettingCard>
+          )}
+        </div>
       </div>
     </div>
   );

@@ -3,7 +3,7 @@
 import { Fragment, memo, useDeferredValue } from "react";
 import Markdown from "react-markdown";
 import gfm from "remark-gfm";
-import { inert } from "../lib/text";
+import { inert, start } from "../lib/text";
 import { count } from "../lib/time";
 
 export type Block = Record<string, unknown>;
@@ -54,7 +54,8 @@ function One({ block }: { block: Block }) {
       return (
         <details className="thinking">
           <summary>
-            thought {fidelity && <span className="soft small">{inert(fidelity.replace("_", " "))}</span>}
+            Thought: {inert(start(block.thinking.trim().split("\n")[0] ?? "", 120))}{" "}
+            {fidelity && <span className="soft small">{inert(fidelity.replace("_", " "))}</span>}
           </summary>
           <Prose text={block.thinking} />
         </details>

@@ -11,8 +11,8 @@ import { useAnswer, useKeys, useLast } from "../lib/use";
 import { Empty } from "./bits";
 import { ByName, type CostBy, KINDS, Kinds, NoGain, REPORTED, Sources, sumOf } from "./cost-side";
 
-const LOW = 116; // pixels
-const HIGH = 150;
+const LOW = 98; // pixels
+const HIGH = 138;
 
 interface ChartProps {
   readonly title: string;

@@ -1,13 +1,13 @@
 /** One record, from all sides: its bytes, what led to it, and what came of it. */
 
 import { useEffect, useState } from "react";
-import type { WhyStep } from "../lib/answers";
+import type { StoryFact, StoryRecord, WhyAnswer, WhyStep } from "../lib/answers";
 import { address, fetched } from "../lib/api";
-import { runHref } from "../lib/route";
+import { href, runHref } from "../lib/route";
 import { inert } from "../lib/text";
-import { exact } from "../lib/time";
+import { count, duration, exact, size } from "../lib/time";
 import { useAnswer } from "../lib/use";
-import { ErrorCard } from "./bits";
+import { ErrorCard, Pairs } from "./bits";
 import { Icon } from "./icons";
 
 const MOST = 100_000; // characters that are shown; copying takes all of them
@@ -35,7 +35,16 @@ function useRaw(run: string, seq: number) {
   return raw?.seq === seq ? raw : null;
 }
 
-export function Detail({ family, run, seq, close }: { family: string; run: string; seq: number; close: () => void }) {
+interface Props {
+  readonly family: string;
+  readonly run: string;
+  readonly seq: number;
+  /** The record, if its content is in memory. */
+  readonly record: StoryRecord | undefined;
+  readonly close: () => void;
+}
+
+export function Detail({ family, run, seq, record, close }: Props) {
   const key = `${family}:${run}`;
   const raw = useRaw(key, seq);
   const why = useAnswer(address("/api/why", { run: key, seq, limit: STEPS }), "never");
@@ -64,11 +73,17 @@ export function Detail({ family, run, seq, close }: { family: string; run: strin
               {inert(each.message)}
             </p>
           ))}
-          <Chain title="Effects" steps={why.data.forward} left={why.data.left_out.forward ?? 0} />
+          <Chain title="It led to" steps={why.data.forward} left={why.data.left_out.forward ?? 0} />
+          <section className="record-facts" aria-label="Facts of the record">
+            <Pairs pairs={factsOf(why.data, record)} />
+          </section>
         </>
       )}
       <div className="row">
-        <h3 className="grow">Raw JSON</h3>
+        <h3 className="grow">Raw record</h3>
+        <a className="button" href={href(["run", family, run, "waterfall"], { seq: String(seq) })}>
+          In waterfall
+        </a>
         {/* A browser lends its clipboard only to pages of this machine, or with a certificate. */}
         {isSecureContext && (
           <button onClick={() => void copy()} disabled={!raw?.text}>
@@ -85,6 +100,27 @@ export function Detail({ family, run, seq, close }: { family: string; run: strin
       )}
     </aside>
   );
+}
+
+/** What is known of a record, and whether its calls were made before. */
+function factsOf({ record: step, seen_before: calls }: WhyAnswer, record: StoryRecord | undefined): [string, string][] {
+  const of = (name: keyof StoryFact) =>
+    record?.facts.find((fact) => fact[name] !== undefined && fact[name] !== null)?.[name];
+  const seconds = of("seconds");
+  const ok = of("ok");
+  const facts: [string, string][] = [
+    ["Record", `#${step.seq}${record ? `, ${size(record.bytes)}` : ""}`],
+    ["Event", `${step.kind}${record ? `, ${record.dialect}` : ""}`],
+    ["Agent", step.agent ?? ""],
+    ["Tool", String(of("tool") ?? "")],
+    ["Result", typeof ok === "boolean" ? (ok ? "ok" : "failed") : ""],
+    ["Took", typeof seconds === "number" ? duration(seconds) : ""],
+    ...calls.map((call): [string, string] => [
+      "Seen before",
+      `the same ${call.tool} call ${count(call.times)} times, first in #${call.first_seq}`,
+    ]),
+  ];
+  return facts.filter(([, value]) => value).map(([name, value]) => [name, inert(value)]);
 }
 
 function Chain({ title, steps, left }: { title: string; steps: readonly WhyStep[]; left: number }) {

@@ -74,7 +74,11 @@ export const Entry = memo(function Entry(props: Props) {
             {over}
           </span>
         )}
-        {!record.facts.length && <span className="soft">{inert(record.kind)}</span>}
+        {record.erased ? (
+          <Erased of={record.erased} />
+        ) : (
+          !record.facts.length && <span className="soft">{inert(record.kind)}</span>
+        )}
         {record.cut && !data && (
           <button className="link small" onClick={() => setWhole(true)}>
             {whole ? "loading …" : "show all of it"}
@@ -90,6 +94,15 @@ export const Entry = memo(function Entry(props: Props) {
     </article>
   );
 });
+
+/** In place of what was erased: when, by whom and why. */
+function Erased({ of }: { of: NonNullable<StoryRecord["erased"]> }) {
+  return (
+    <p className="line soft" title={inert(of.reason)}>
+      erased on {exact(of.at).slice(0, 10)} by <Text>{of.by}</Text>: <Text>{of.reason}</Text>
+    </p>
+  );
+}
 
 /** The colour of the rail beside a record: what kind of work it is. */
 function railOf(record: StoryRecord, where: Where): string {
@@ -233,6 +246,15 @@ function LinkLine({ fact, family }: { fact: StoryFact; family: string }) {
   );
 }
 
+/** What a call was given: its only argument, else what its words say in brackets. */
+export function argumentOf(fact: StoryFact): string {
+  const given = typeof fact.input === "object" && fact.input !== null ? Object.values(fact.input) : [];
+  const [only, ...more] = given;
+  if (typeof only === "string" && !more.length) return only;
+  const [words, tool] = [String(fact.words ?? ""), String(fact.tool ?? "")];
+  return words.startsWith(`${tool}(`) && words.endsWith(")") ? words.slice(tool.length + 1, -1) : "";
+}
+
 function CallView({
   fact,
   record,
@@ -250,11 +272,18 @@ function CallView({
   const result = call?.returned === undefined ? undefined : where.runRecords.held(call.returned);
   return (
     <>
-      <details className={failed ? "call bad" : "call"} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <details
+        className={failed ? "call bad" : "call"}
+        open={open}
+        onToggle={(event) => setOpen(event.currentTarget.open)}
+      >
         <summary>
           <Icon name="tool" size={13} />
           <span className="mono cut">
-            <Text>{fact.words || String(fact.tool)}</Text>
+            <b>
+              <Text>{String(fact.tool ?? fact.words)}</Text>
+            </b>{" "}
+            <Text>{argumentOf(fact)}</Text>
           </span>
           <span className="soft small call-more">
             {typeof fact.fidelity === "string" && <Fidelity word={fact.fidelity} />}
@@ -278,7 +307,12 @@ function CallView({
         {open && call?.returned !== undefined && <Result call={call} fact={fact} record={record} where={where} />}
       </details>
       {!open && (
-        <Preview call={fact} result={result?.facts.find((each) => each.call_id === fact.call_id)} failed={failed} />
+        <Preview
+          call={fact}
+          result={result?.facts.find((each) => each.call_id === fact.call_id)}
+          failed={failed}
+          open={() => setOpen(true)}
+        />
       )}
     </>
   );

@@ -76,8 +76,8 @@ function Recorder() {
         {connection === "live" ? "Recording" : connection === "away" ? "Away" : "Connecting"}
       </span>
       <span className="soft">{rate === null ? "" : `${count(rate)} a minute`}</span>
+      <Spark values={growth} shape="bars" colour="--done-fill" />
       <span className="soft num">#{count(last)}</span>
-      <Spark values={growth} shape="area" colour="--c2" />
       <Witnessed last={last} />
     </section>
   );
@@ -97,19 +97,22 @@ function Witnessed({ last }: { last: number }) {
   );
 }
 
-const LOOK = 5_000; // milliseconds
+const [MINUTE, LOOK, SLACK] = [60_000, 3_000, 500]; // milliseconds
+const SLOTS = MINUTE / LOOK;
 
-/** Records in the last minute, null until one was watched; and how many came between two looks. */
-function useRate(last: number): { rate: number | null; growth: number[] } {
+/** Records a minute, null until two looks are far enough apart; and how many came between looks. */
+function useRate(last: number): { rate: number | null; growth: (number | null)[] } {
   const seen = useRef<[number, number][]>([]);
   const now = useNow(LOOK);
   const looks = seen.current;
   if (last > 0 && looks.at(-1)?.[0] !== now) looks.push([now, last]);
-  while ((looks[1]?.[0] ?? now) < now - 60_000) looks.shift();
+  while ((looks[1]?.[0] ?? now) < now - MINUTE) looks.shift();
   const [at, first] = looks[0] ?? [now, last];
+  const growth = looks.slice(1).map(([, end], n) => end - (looks[n]?.[1] ?? end));
   return {
-    rate: now - at < 55_000 ? null : Math.round(((last - first) * 60_000) / (now - at)),
-    growth: looks.slice(1).map(([, end], n) => end - (looks[n]?.[1] ?? end)),
+    rate: now - at < 2 * LOOK - SLACK ? null : Math.round(((last - first) * MINUTE) / (now - at)),
+    // The newest on the right; what was not watched is empty.
+    growth: [...new Array<null>(SLOTS).fill(null), ...growth].slice(-SLOTS),
   };
 }
 

@@ -6,6 +6,7 @@ import type { Axis } from "../lib/axis";
 import type { Row } from "../lib/waterfall";
 
 const WIDE = 600;
+const [TIMES, EDGE] = [9, 3]; // times, and percent at each end without one
 const LANE: Partial<Record<Row["kind"], number>> = { model: 4, tool: 11, "sub-run": 18, wait: 4 };
 
 interface Props {
@@ -14,6 +15,13 @@ interface Props {
   readonly low: number;
   readonly high: number;
   readonly onWindow: (low: number, high: number) => void;
+}
+
+/** Round times in the window, each with its place in it in percent. */
+export function timesIn(axis: Axis, low: number, high: number) {
+  const ticks = timeTicks(axis.time(low) / 1000, axis.time(high) / 1000, TIMES);
+  const placed = ticks.map((each) => ({ ...each, x: ((axis.x(each.at * 1000) - low) / (high - low)) * 100 }));
+  return placed.filter(({ x }) => x > EDGE && x < 100 - EDGE);
 }
 
 export function MiniMap({ rows, axis, low, high, onWindow }: Props) {
@@ -41,9 +49,6 @@ export function MiniMap({ rows, axis, low, high, onWindow }: Props) {
     const [a, b] = [held.current, at(event)];
     if (Math.abs(b - a) > 0.01) onWindow(Math.min(a, b), Math.max(a, b));
   };
-  const [from, to] = [axis.time(low) / 1000, axis.time(high) / 1000];
-  const ticks = timeTicks(from, to, 10);
-  const x = (seconds: number) => ((axis.x(seconds * 1000) - low) / (high - low)) * 100;
   return (
     <div className="mini">
       {/* biome-ignore lint/a11y/noStaticElementInteractions: + - 0 and the arrows do the same by keyboard */}
@@ -66,8 +71,8 @@ export function MiniMap({ rows, axis, low, high, onWindow }: Props) {
         <i className="mini-window" style={{ left: `${low * 100}%`, width: `${(high - low) * 100}%` }} />
       </div>
       <div className="mini-times soft" aria-hidden="true">
-        {ticks.map((each) => (
-          <span key={each.at} style={{ left: `${x(each.at)}%` }}>
+        {timesIn(axis, low, high).map((each) => (
+          <span key={each.at} style={{ left: `${each.x}%` }}>
             {each.label}
           </span>
         ))}

@@ -4,7 +4,7 @@ import { useState } from "react";
 import type { FoundSource } from "../lib/answers";
 import { address, explained, post } from "../lib/api";
 import { inert } from "../lib/text";
-import { count, exact } from "../lib/time";
+import { count, exact, size } from "../lib/time";
 import { useAnswer } from "../lib/use";
 import { Text } from "./bits";
 import { Begin } from "./hosts";
@@ -15,13 +15,6 @@ const WAYS = [
   ["sub", "Pipe or post lines", "From any language, any CI.", "some-agent | tracklog record"],
   ["play", "Look around first", "An invented fleet, in a folder of its own.", "tracklog demo"],
 ] as const;
-
-/** Bytes as a person reads them. */
-function size(bytes: number): string {
-  const units = ["B", "kB", "MB", "GB", "TB"];
-  const n = Math.min(Math.floor(Math.log10(Math.max(bytes, 1)) / 3), units.length - 1);
-  return `${Number((bytes / 1000 ** n).toPrecision(3))} ${units[n]}`;
-}
 
 export function Nothing() {
   return (

@@ -50,9 +50,11 @@ interface Props {
   readonly call: StoryFact;
   readonly result: StoryFact | undefined;
   readonly failed: boolean;
+  /** Shows all of it in its place; where that is not possible, the lines are only counted. */
+  readonly open?: () => void;
 }
 
-export function Preview({ call, result, failed }: Props) {
+export function Preview({ call, result, failed, open }: Props) {
   const { lines, more } = previewOf(call, result, failed);
   if (!lines.length) return null;
   return (
@@ -63,7 +65,16 @@ export function Preview({ call, result, failed }: Props) {
           {"\n"}
         </span>
       ))}
-      {more > 0 && <span className="soft">{more} more lines</span>}
+      {more > 0 &&
+        (open ? (
+          <button className="link soft" onClick={open}>
+            {more} more {more === 1 ? "line" : "lines"}
+          </button>
+        ) : (
+          <span className="soft">
+            {more} more {more === 1 ? "line" : "lines"}
+          </span>
+        ))}
     </pre>
   );
 }

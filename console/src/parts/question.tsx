@@ -1,7 +1,7 @@
 /** One open question, and the box in which a person answers it. */
 
 import { type FormEvent, type ReactNode, useId, useMemo, useState } from "react";
-import type { InboxRow } from "../lib/answers";
+import type { InboxRow, WhyStep } from "../lib/answers";
 import { address } from "../lib/api";
 import { keyOf } from "../lib/inbox";
 import { operator, remember } from "../lib/operator";
@@ -11,6 +11,7 @@ import { inert } from "../lib/text";
 import { briefly, clock, duration } from "../lib/time";
 import { useAnswer, useNow } from "../lib/use";
 import { Text } from "./bits";
+import { Icon, StatusGlyph } from "./icons";
 
 /** What led to a question, so that nobody answers blindly. */
 function Before({ question }: { question: InboxRow }) {
@@ -25,6 +26,7 @@ function Before({ question }: { question: InboxRow }) {
         .reverse()
         .map((step) => (
           <li key={step.seq}>
+            <Icon name={iconOf(step)} size={14} />
             <a className="soft num" href={runHref(question.family, question.run, { seq: step.seq })}>
               {clock(step.at ?? step.received)}
               <span className="unseen"> record {step.seq}</span>
@@ -41,6 +43,13 @@ function Before({ question }: { question: InboxRow }) {
   );
 }
 
+/** What kind of step it is: a person's, a call, or what an agent said. */
+function iconOf(step: WhyStep): "person" | "tool" | "reply" | "right" {
+  if (step.prompt) return "person";
+  if (/tool|call/i.test(step.kind)) return "tool";
+  return /said|message|turn/i.test(step.kind) ? "reply" : "right";
+}
+
 /** How long somebody waits, counting on; briefly, or to the second. */
 export function useWaiting(seconds: number | null, brief = false): string {
   useNow(); // it ticks
@@ -50,7 +59,11 @@ export function useWaiting(seconds: number | null, brief = false): string {
 }
 
 function Waiting({ seconds }: { seconds: number | null }) {
-  return <span className="status waiting">waiting {useWaiting(seconds)}</span>;
+  return (
+    <span className="state waiting">
+      <StatusGlyph status="waiting" /> waiting {useWaiting(seconds)}
+    </span>
+  );
 }
 
 /** An answer, or something that can be answered, as a person reads it. */

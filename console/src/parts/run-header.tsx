@@ -112,8 +112,10 @@ export function RunHeader({ run, at, records, turns, subRuns }: Props) {
               <Icon name="sub" size={12} /> <Text>{run.branch}</Text>
             </li>
           )}
-          <li className="mono" title={`began ${exact(began)}`}>
-            <Text>{`${run.family}:${run.run}`}</Text>
+          <li className="mono" title={`${inert(run.run)}, began ${exact(began)}`}>
+            <span className="cut">
+              <Text>{`${run.family}:${run.run}`}</Text>
+            </span>
           </li>
           {agents && (
             <li className="cut" title={inert(`${run.dialects.join(", ")}: ${agents}`)}>

@@ -1,6 +1,7 @@
 /** The time of a run from its first to its last event: how busy it was, where it failed, who waited; and the playhead. */
 
 import { type PointerEvent, useEffect, useMemo, useRef, useState } from "react";
+import { timeTicks } from "../charts/scale";
 import type { DensityAnswer, ShowAnswer } from "../lib/answers";
 import { address, ask } from "../lib/api";
 import { type Axis, axisOf } from "../lib/axis";
@@ -16,6 +17,7 @@ const STEADY = 150; // milliseconds between two moments that are asked for while
 const MARKS = 60; // failures that are marked one by one
 const PLAYED = 500; // milliseconds between two records
 const HIGH = 34;
+const [TIMES, APART] = [8, 0.08]; // times below the track, and how far they are apart
 
 interface Props {
   readonly family: string;
@@ -28,6 +30,8 @@ interface Props {
   /** The record that is chosen; 0 for none. */
   readonly seq: number;
   readonly choose: (seq: number) => void;
+  /** Whether it is to be seen; its keys act without it, too. */
+  readonly drawn: boolean;
 }
 
 /** The bars of one kind as a path; `below` is what they stand upon. */
@@ -56,7 +60,7 @@ function pictureOf(density: DensityAnswer | undefined, axis: Axis) {
 
 const NOTHING = { at: [], model: [], tool: [], failed: [], failed_steps: [] };
 
-export function Scrubber({ family, run, runRecords, shown, reading, at, seq, choose }: Props) {
+export function Scrubber({ family, run, runRecords, shown, reading, at, seq, choose, drawn: seen }: Props) {
   const [first = 0] = runRecords.seqs;
   const end = reading ? (shown?.last_seq ?? 0) : 0;
   const loading = end > (runRecords.seqs.at(-1) ?? 0);
@@ -73,7 +77,10 @@ export function Scrubber({ family, run, runRecords, shown, reading, at, seq, cho
     Date.parse(shown?.last_at ?? shown?.last_received ?? "") || (runRecords.moments.at(-1) ?? 1),
   ];
   const density = useLast(
-    useAnswer(address("/api/runs/{family}/{run}/density", { family, run, slices: SLICES }), { family, run }).data,
+    useAnswer(seen ? address("/api/runs/{family}/{run}/density", { family, run, slices: SLICES }) : null, {
+      family,
+      run,
+    }).data,
   );
   const axis = useMemo(() => {
     const gaps = (density?.gaps ?? []).map((gap) => ({ from: Date.parse(gap.begin), to: Date.parse(gap.end) }));
@@ -99,8 +106,14 @@ export function Scrubber({ family, run, runRecords, shown, reading, at, seq, cho
       : seq
         ? axis.x(runRecords.moments[runRecords.place(seq)] ?? until)
         : 1;
-  const label = `${when ? `${clock(when)} ` : ""}#${seqOf(place)}`;
-  const shownLabel = drawn !== null || at ? label : seq ? `#${seq}` : "";
+  const labelOf = (moment: number | undefined, record: number) =>
+    `${moment === undefined ? "" : `${clock(new Date(moment).toISOString())} `}#${record}`;
+  const shownLabel =
+    drawn !== null || at
+      ? labelOf(known, seqOf(place))
+      : seq
+        ? labelOf(runRecords.moments[runRecords.place(seq)], seq)
+        : "";
   const step = (by: number) => {
     const from = seq ? runRecords.place(seq) : by < 0 ? runRecords.seqs.length : -1;
     choose(runRecords.seqs[Math.min(Math.max(from + by, 0), runRecords.seqs.length - 1)] ?? 0);
@@ -137,7 +150,7 @@ export function Scrubber({ family, run, runRecords, shown, reading, at, seq, cho
     l: live,
     a: () => (at ? setQuery({ at: "" }) : seq && setQuery({ at: String(seq) })),
   });
-  if (last < 1) return null;
+  if (last < 1 || !seen) return null;
   const point = (event: PointerEvent) => {
     const box = track.current?.getBoundingClientRect();
     if (!box || event.buttons !== 1) return;
@@ -226,8 +239,16 @@ export function Scrubber({ family, run, runRecords, shown, reading, at, seq, cho
           </i>
         </div>
         <div className="track-times soft" aria-hidden="true">
+          {between(axis, begin, until).map((each) => (
+            <span key={each.at} style={{ left: `${each.x * 100}%` }}>
+              {each.label}
+            </span>
+          ))}
           <span>{clock(new Date(begin || 0).toISOString()).slice(0, 5)}</span>
-          <span>{shown?.ended ? clock(new Date(until).toISOString()).slice(0, 5) : "now"}</span>
+          <span>
+            {shown?.ended ? "" : "now "}
+            {clock(new Date(shown?.ended ? until : Date.now()).toISOString()).slice(0, 5)}
+          </span>
         </div>
       </div>
       <div className="scrubber-side">
@@ -250,6 +271,15 @@ export function Scrubber({ family, run, runRecords, shown, reading, at, seq, cho
         </button>
       </div>
     </section>
+  );
+}
+
+/** Times along the run, but for those beside its ends and at a break. */
+function between(axis: Axis, begin: number, until: number) {
+  const near = (x: number, to: number) => Math.abs(x - to) < APART;
+  const placed = timeTicks(begin / 1000, until / 1000, TIMES).map((each) => ({ ...each, x: axis.x(each.at * 1000) }));
+  return placed.filter(
+    ({ x }, n) => !near(x, 0) && !near(x, 1) && !placed.slice(0, n).some((before) => near(x, before.x)),
   );
 }
 

@@ -4,21 +4,13 @@ import { useState } from "react";
 import { address, explained, post } from "../lib/api";
 import { href } from "../lib/route";
 import { inert } from "../lib/text";
-import { ago, count } from "../lib/time";
+import { ago, count, size } from "../lib/time";
 import { useAnswer, useNow } from "../lib/use";
 import { ErrorCard, Pairs, Text } from "./bits";
 import { StatusGlyph } from "./icons";
 import { Command, SettingCard } from "./setting-card";
 
 const SILENT = 3_600_000; // milliseconds after which a source is called silent
-
-/** Bytes for a person. */
-export function bytes(value: number): string {
-  const units = ["B", "kB", "MB", "GB", "TB"];
-  const power = Math.min(Math.max(Math.floor(Math.log10(Math.max(value, 1)) / 3), 0), units.length - 1);
-  const number = value / 1000 ** power;
-  return `${number.toFixed(power && number < 10 ? 1 : 0)} ${units[power]}`;
-}
 
 export function StorageSettings() {
   const { data, trouble, again } = useAnswer(address("/api/settings/storage"), "seldom");
@@ -30,24 +22,24 @@ export function StorageSettings() {
         ["index", data.index_bytes, "--c4"],
       ] as const)
     : [];
-  const used = parts.reduce((sum, [, size]) => sum + size, 0);
+  const used = parts.reduce((sum, [, amount]) => sum + amount, 0);
   return (
-    <SettingCard id="storage" title="Storage" about={data?.local ? `${bytes(used)} in this home` : "of this collector"}>
+    <SettingCard id="storage" title="Storage" about={data?.local ? `${size(used)} in this home` : "of this collector"}>
       {trouble && <ErrorCard trouble={trouble} again={again} />}
       {data && (
         <>
           <span className="bars" aria-hidden="true">
-            {parts.map(([name, size, colour]) => (
-              <i key={name} style={{ flexGrow: size / Math.max(used, 1), background: `var(${colour})` }} />
+            {parts.map(([name, amount, colour]) => (
+              <i key={name} style={{ flexGrow: amount / Math.max(used, 1), background: `var(${colour})` }} />
             ))}
           </span>
           <ul className="keys-of">
-            {parts.map(([name, size, colour]) => (
+            {parts.map(([name, amount, colour]) => (
               <li key={name}>
-                <i className="swatch" style={{ background: `var(${colour})` }} /> {name} {bytes(size)}
+                <i className="swatch" style={{ background: `var(${colour})` }} /> {name} {size(amount)}
               </li>
             ))}
-            <li>{bytes(data.free_bytes)} free on the disk</li>
+            <li>{size(data.free_bytes)} free on the disk</li>
           </ul>
           <Pairs
             pairs={[

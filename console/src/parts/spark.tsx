@@ -33,7 +33,13 @@ export function Spark({ values, shape, colour, most }: Props) {
   const y = (value: number) => HIGH - 1 - (value / top) * (HIGH - 3);
   const style = { "--spark": `var(${colour})` } as React.CSSProperties;
   return (
-    <svg className={`spark-line of-${shape}`} viewBox={`0 0 ${WIDE} ${HIGH}`} style={style} aria-hidden="true">
+    <svg
+      className={`spark-line of-${shape}`}
+      viewBox={`0 0 ${WIDE} ${HIGH}`}
+      preserveAspectRatio="none"
+      style={style}
+      aria-hidden="true"
+    >
       {shape === "bars"
         ? shown.map(
             (value, n) =>

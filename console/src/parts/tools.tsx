@@ -16,6 +16,17 @@ export function Tools({ children }: { children: ReactNode }) {
 
 const TRAIL = "trail";
 
+const ABOUT = "about-page";
+
+/** The place behind the name of a page for what it says of itself. */
+export function AboutPlace() {
+  return <span id={ABOUT} className="soft about-page" />;
+}
+
+export function AboutPage({ children }: { children: ReactNode }) {
+  return <In place={ABOUT}>{children}</In>;
+}
+
 /** The place of the way to what is shown; a page adds the rest of it. */
 export function CrumbsPlace({ children }: { children: ReactNode }) {
   return <ol id={TRAIL}>{children}</ol>;

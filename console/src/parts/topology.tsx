@@ -6,9 +6,11 @@ import {
   Controls,
   type Edge,
   Handle,
+  MarkerType,
   MiniMap,
   type Node,
   type NodeProps,
+  Panel,
   Position,
   ReactFlow,
   ReactFlowProvider,
@@ -27,12 +29,14 @@ import { Icon, StatusGlyph } from "./icons";
 import { Segmented } from "./tools";
 import { Tree } from "./tree";
 
-const [WIDE, HIGH] = [176, 92];
+const [WIDE, HIGH] = [184, 92];
+const MAPPED = 8; // of more nodes there is a map
 
 type RunNode = Node<Drawn & { readonly here: boolean; [key: string]: unknown }, "node">;
 
 const nameOf = (node: Drawn): string => (node.kind === "person" ? "You" : (node.name ?? node.id));
 const DASHED: readonly GraphEdge["kind"][] = ["resume", "question"];
+const MARKER: Partial<Record<GraphEdge["kind"], string>> = { question: "var(--signal-fill)" };
 const VERBS: Partial<Record<GraphEdge["kind"], string>> = { acts: "", question: "asks" };
 
 /** What passed along an edge, how often, and the tokens there and back. */
@@ -68,7 +72,11 @@ function NodeCard({ data, selected }: NodeProps<RunNode>) {
     <div className={`node${selected || here ? " here" : ""}${status === "failed" ? " bad" : ""}${asks ? " asks" : ""}`}>
       <Handle type="target" position={Position.Left} isConnectable={false} />
       <div className="node-name">
-        {kind === "agent" ? <Icon name="robot" size={13} /> : <StatusGlyph status={status ?? "lost"} />}
+        {kind === "agent" ? (
+          <Icon name="robot" size={13} />
+        ) : (
+          <StatusGlyph status={status ?? (kind === "person" ? "done" : "lost")} />
+        )}
         <b className="cut">
           <Text>{nameOf(data)}</Text>
         </b>
@@ -129,6 +137,15 @@ export default function Topology({ family, run }: { family: string; run: string 
           source: edge.source,
           target: edge.target,
           label: labelOf(edge),
+          labelBgPadding: [6, 3],
+          labelBgBorderRadius: 4,
+          markerEnd: {
+            type: MarkerType.ArrowClosed,
+            width: 14,
+            height: 14,
+            strokeWidth: 0,
+            color: MARKER[edge.kind] ?? "var(--ink-3)",
+          },
           className: edge.kind === "question" ? "asks" : "",
           style: {
             strokeWidth: widthOf(edge, edges),
@@ -172,8 +189,18 @@ export default function Topology({ family, run }: { family: string; run: string 
               onNodeClick={(_, each) => setQuery({ node: each.id === key ? "" : each.id })}
             >
               <Background gap={22} />
-              <Controls showInteractive={false} />
-              {drawn.nodes.length > 3 && <MiniMap pannable zoomable ariaLabel="Map of the graph" />}
+              <Controls showInteractive={false} position="bottom-right" />
+              {drawn.nodes.length > MAPPED && <MiniMap pannable zoomable ariaLabel="Map of the graph" />}
+              <Panel position="bottom-left">
+                <ul className="chart-legend graph-legend">
+                  <li>
+                    <i className="wide" /> wider: more tokens handed over
+                  </li>
+                  <li>
+                    <i className="wide share" /> share of the cost
+                  </li>
+                </ul>
+              </Panel>
             </ReactFlow>
           </ReactFlowProvider>
         )}

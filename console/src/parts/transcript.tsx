@@ -82,6 +82,16 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
     list.scrollToIndex(row, { align: !seq ? came : there ? "auto" : "center" });
   }, [seq, version, runRecords, list, came, rowOf]);
 
+  // Who moves the playhead reads what happened there.
+  const shownAt = useRef(seq || place.current !== null ? at : 0);
+  useEffect(() => {
+    if (at === shownAt.current) return;
+    const [first = Infinity, last = 0] = [runRecords.seqs[0], runRecords.seqs.at(-1)];
+    if (at && (at < first || at > last)) return; // it was not read yet
+    shownAt.current = at;
+    if (at) list.scrollToIndex(length - 1, { align: "end" });
+  }, [at, length, version, runRecords, list]);
+
   // When all was read, what stood before the eyes stays there.
   const eyes = useRef({ runRecords, seq: 0, above: 0 });
   useLayoutEffect(() => {

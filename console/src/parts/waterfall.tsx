@@ -13,8 +13,9 @@ import { tokensOf, useTurns } from "../lib/turns";
 import { useAnswer, useKeys, useLast } from "../lib/use";
 import { isFrame, type Row, timed, unfolded } from "../lib/waterfall";
 import { Text } from "./bits";
+import { argumentOf } from "./entry";
 import { Icon } from "./icons";
-import { MiniMap } from "./mini-map";
+import { MiniMap, timesIn } from "./mini-map";
 import { RowDock } from "./row-dock";
 
 const HIGH = 23;
@@ -74,10 +75,14 @@ export function Waterfall({ family, run, runRecords, shown, seq, at, choose, row
   const parents = useMemo(() => new Set(rows.map((row) => row.parent)), [rows]);
   const closedAtFirst = rows.filter((row) => row.kind === "turn").length > FEW;
   const isOpen = (row: Row) => row.kind === "run" || !parents.has(row.id) || toggled.has(row.id) !== !closedAtFirst;
-  /** What is behind the name of a row: of a turn, what was said in it. */
+  /** What is behind the name of a row: of a turn, what was said in it; of a call, its argument. */
   const detailOf = (row: Row): string => {
-    if (row.kind !== "turn") return row.depth === 1 ? (row.agent ?? "") : "";
     const record = runRecords.held(row.seq);
+    if (row.kind === "tool") {
+      const calls = record?.facts.filter((fact) => fact.fact === "Called" && fact.tool === row.name) ?? [];
+      return calls[0] && calls.length === 1 ? argumentOf(calls[0]) : "";
+    }
+    if (row.kind !== "turn") return row.depth === 1 ? (row.agent ?? "") : "";
     return record?.facts.some((fact) => fact.fact === "Said") ? record.words : "";
   };
   const wanted = (row: Row) =>
@@ -137,7 +142,9 @@ export function Waterfall({ family, run, runRecords, shown, seq, at, choose, row
     ArrowDown: () => step(1),
     ArrowUp: () => step(-1),
   });
-  const drawn = list.getVirtualItems().map((item) => ({ row: inWindow[item.index], top: item.start }));
+  const drawn = list
+    .getVirtualItems()
+    .map((item) => ({ row: inWindow[item.index], top: item.start, even: item.index % 2 === 0 }));
   const models = drawn.flatMap(({ row }) => (row?.kind === "model" ? [row.seq] : []));
   const turns = useTurns(family, run, models);
   if (!spans) return <p className="soft pad">Loading …</p>;
@@ -214,6 +221,7 @@ export function Waterfall({ family, run, runRecords, shown, seq, at, choose, row
         aria-label="Waterfall"
         aria-rowcount={inWindow.length}
         tabIndex={0}
+        style={{ "--wf-grid": gridOf(timesIn(axis, low, high)) } as CSSProperties}
         onWheel={(event) => {
           if (!event.ctrlKey && !event.metaKey) return;
           const area = event.currentTarget.getBoundingClientRect();
@@ -228,7 +236,7 @@ export function Waterfall({ family, run, runRecords, shown, seq, at, choose, row
         )}
         <div style={{ height: list.getTotalSize(), position: "relative" }} role="rowgroup">
           {drawn.map(
-            ({ row, top }) =>
+            ({ row, top, even }) =>
               row && (
                 <RowView
                   key={row.id}
@@ -236,6 +244,7 @@ export function Waterfall({ family, run, runRecords, shown, seq, at, choose, row
                   name={row.kind === "run" ? (shown?.title ?? shown?.run ?? run) : nameOf(row)}
                   detail={row.kind === "model" ? wordsOf(turns, row) : detailOf(row)}
                   top={top}
+                  even={even}
                   place={place}
                   open={parents.has(row.id) ? isOpen(row) : null}
                   spent={cost(row.kind === "run" && shown ? (shown.cost_with_sub_runs ?? shown) : row)}
@@ -282,6 +291,10 @@ function nameOf(row: Row): string {
   return row.kind === "turn" ? `Turn${name.slice(4)}` : name;
 }
 
+/** A line behind the bars at each of the times. */
+const gridOf = (times: readonly { readonly x: number }[]): string =>
+  times.map(({ x }) => `linear-gradient(var(--grid) 0 0) ${x.toFixed(2)}% 0 / 1px 100% no-repeat`).join(", ") || "none";
+
 const wordsOf = (turns: readonly TurnRow[], row: Row): string => {
   const turn = turns.find((each) => each.seq === row.seq);
   return turn ? tokensOf(turn) : "";
@@ -298,6 +311,7 @@ interface RowProps {
   readonly name: string;
   readonly detail: string;
   readonly top: number;
+  readonly even: boolean;
   readonly place: Placed;
   readonly open: boolean | null;
   readonly spent: string;
@@ -321,6 +335,7 @@ function RowView({
   name,
   detail,
   top,
+  even,
   place: { axis, low, high },
   open,
   spent,
@@ -335,7 +350,7 @@ function RowView({
   const late = right > 82;
   return (
     <div
-      className={`wf-row ${row.kind}${row.failed ? " bad" : ""}${chosen ? " chosen" : ""}`}
+      className={`wf-row ${row.kind}${row.failed ? " bad" : ""}${even ? " even" : ""}${chosen ? " chosen" : ""}`}
       role="row"
       aria-level={row.depth + 1}
       aria-selected={chosen}

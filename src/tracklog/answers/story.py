@@ -59,6 +59,15 @@ class StoryFinding:
     level: Literal["info", "warning", "error"]
 
 
+@dataclass(frozen=True, slots=True)
+class StoryErasure:
+    """Who erased a record, when, and why."""
+
+    at: str
+    by: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryRecord:
     """One record, and what it means."""
@@ -80,6 +89,7 @@ class StoryRecord:
     """It was taken back."""
     superseded: bool = False
     """It was recorded again later, by a better mapping or with another content."""
+    erased: StoryErasure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +212,11 @@ def _last(home: Home, run: Run, after: int, limit: int, before: int) -> list[Rec
         step *= 4
 
 
+def _erasure(record: Record) -> StoryErasure | None:
+    stone = record.erased
+    return None if stone is None else StoryErasure(stone.at, stone.by, stone.reason)
+
+
 def _row(record: Record, dialects: Dialects, *, whole: bool, ends: list[_CallEnd]) -> StoryRecord:
     """One record by itself; the ends of tool calls are added to `ends`."""
     reading = read_alone(record, dialects)
@@ -230,6 +245,7 @@ def _row(record: Record, dialects: Dialects, *, whole: bool, ends: list[_CallEnd
         findings=[StoryFinding(*finding) for finding in findings],
         # A text can only be too long in a line that is.
         cut=not whole and len(record.line) > MOST and any(map(_is_long, facts)),
+        erased=_erasure(record),
     )
 
 

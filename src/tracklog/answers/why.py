@@ -15,10 +15,12 @@ from tracklog.answers.causality import CausalNode, How, MissingCause, RunCauses,
 from tracklog.answers.phrases import summary
 from tracklog.answers.related import related_runs
 from tracklog.folds import run_of, short
+from tracklog.folds import loops as loops_fold
 from tracklog.folds import tree as tree_fold
 from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
 from tracklog.model.errors import NoSuchRecord
+from tracklog.model.fact import Called
 from tracklog.reading.replay import picked
 from tracklog.reading.walk import facts_in, read_alone
 
@@ -46,6 +48,16 @@ class WhyStep:
 
 
 @dataclass(frozen=True, slots=True)
+class RepeatedCall:
+    """A call that its run made several times with the same arguments."""
+
+    tool: str
+    times: int
+    first_seq: int
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True)
 class WhyAnswer:
     """The answer: where it came from, and what came of it."""
 
@@ -60,6 +72,8 @@ class WhyAnswer:
     """All that it caused, in the order of the journal, sub-runs included."""
     left_out: dict[str, int]
     """How many steps in the middle of a way, `back` or `forward`, were left out as asked."""
+    seen_before: list[RepeatedCall]
+    """The calls of the record, or those that it returns from, as far as they were repeated."""
 
 
 def why(home: Home, run: str, seq: int, limit: int | None = None) -> WhyAnswer:
@@ -95,6 +109,7 @@ def _why(web: "_Web", key: str, seq: int, most: int | None) -> WhyAnswer:
         unseen=unseen,
         forward=[web.step(effect, texts, how, of) for effect, how, of in onward],
         left_out=left_out,
+        seen_before=web.repeated(seq),
     )
 
 
@@ -156,6 +171,22 @@ class _Web:
             seq, at.family, at.run, at.at, at.received, at.kind, node.agent,
             texts.get(seq, ""), node.prompt, how, of,
         )  # fmt: skip  # in the order of the fields
+
+    def repeated(self, seq: int) -> list[RepeatedCall]:
+        """The calls that a record makes, or returns from, and that its run made several times."""
+        called = [tie.seq for tie in self._causes[self._of[seq]].ties(seq) if tie.how == "call"]
+        keys = [
+            loops_fold.key(self._node(place).position, fact)
+            for place in (seq, *called)
+            for fact in self.home.index.facts_at(place)
+            if isinstance(fact, Called)
+        ]
+        states = self.home.index.load("loops", [key for key in keys if key is not None]).values()
+        return [
+            RepeatedCall(each.tool, each.times, each.first_seq, each.last_seq)
+            for each in states
+            if each.times > 1
+        ]
 
     def unseen(self, seq: int) -> list[MissingCause]:
         """Causes that this record names and that are not stored, in its run or in related runs."""
