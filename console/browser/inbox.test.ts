@@ -113,7 +113,10 @@ test("what happens before the live line stands is shown as soon as it does", asy
   await expect(page.getByRole("article")).toContainText("answered", { timeout: 10_000 });
 });
 
-test("a question stands with what the agent said last, and the head says how many wait", async ({ page, collector }) => {
+test("a question stands with what the agent said last, and the head says how many wait", async ({
+  page,
+  collector,
+}) => {
   await collector.post("tracklog", [
     line("r", 1, 0, "Said", { role: "user", blocks: [{ type: "text", text: "add the key" }] }),
     line("r", 2, 5, "Said", { role: "assistant", blocks: [{ type: "text", text: "All 69 tests pass." }] }),

@@ -1,5 +1,6 @@
 import type { Page } from "@playwright/test";
 import { type Collector, expect, now, open, settled, start, test } from "./collector";
+import { story } from "./story";
 
 /** A run that spends, calls, fails and ends; at is hours ago. */
 const work = (run: string, hours: number, more: { model?: string; ok?: boolean; passed?: boolean } = {}) => {
@@ -190,6 +191,25 @@ test("a part that cannot be answered says so, offers to try again, and the rest 
   await page.getByRole("button", { name: "Try again" }).click();
   await expect(kpi(page, "Runs")).toContainText("1");
   await expect(page.getByRole("alert")).toHaveCount(0);
+});
+
+test("what was not answered yet is neither none nor zero", async ({ page, collector }) => {
+  await collector.post("tracklog", story("r"));
+  let release: () => void = () => undefined;
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await page.route("**/api/series?*", async (route) => {
+    await released;
+    await route.continue();
+  });
+  await open(page, collector, "#/insights");
+  const main = page.getByRole("main");
+  await expect(main).toContainText("Repair r");
+  await expect(main).not.toContainText("No turn was recorded");
+  await expect(main.getByText("Cost per day")).toHaveCount(0);
+  release();
+  await expect(main).toContainText("Cost per day");
 });
 
 test("a browser in the POSIX locale shows the charts", async ({ page, collector }) => {

@@ -107,6 +107,7 @@ export function LatencyHeat({ view, bucket, tabled, link }: Card & { bucket: Buc
     [edges, rows],
   );
   if (trouble && !series) return <ErrorCard trouble={trouble} again={again} />;
+  if (!series) return <section className="chart-card heat-card" aria-busy="true" />;
   const most = great(rows.flatMap((row) => row.values.map((each) => each ?? 0)));
   return (
     <ChartCard
@@ -117,7 +118,7 @@ export function LatencyHeat({ view, bucket, tabled, link }: Card & { bucket: Buc
       tabled={tabled}
       className="heat-card"
     >
-      {series?.total ? (
+      {series.total ? (
         <HeatMap
           label={`How long turns took: ${count(series.total)} turns, mostly ${mode(rows)}`}
           edges={edges}
@@ -147,8 +148,9 @@ export function CostDays({ view, tabled, link }: Card) {
   const edges = useMemo(() => (series ? edgesOf(series) : [0, 1]), [series]);
   const values = useMemo(() => (series ? sums(series) : []), [series]);
   if (trouble && !series) return <ErrorCard trouble={trouble} again={again} />;
+  if (!series) return <section className="chart-card days-card" aria-busy="true" />;
   const say = (value: number | null) =>
-    value === null ? "no record" : amount("usd", value, series?.computed ? { computed: value } : {});
+    value === null ? "no record" : amount("usd", value, series.computed ? { computed: value } : {});
   const days = edges.slice(0, -1);
   const working = values.filter(
     (value, n) => value !== null && ![0, 6].includes(new Date((days[n] ?? 0) * 1000).getDay()),
@@ -168,7 +170,7 @@ export function CostDays({ view, tabled, link }: Card) {
       className="days-card"
     >
       <Calendar
-        label={`Cost per day in ${WEEKS} weeks, ${say(series?.total ?? null)} in all`}
+        label={`Cost per day in ${WEEKS} weeks, ${say(series.total)} in all`}
         days={days}
         values={values}
         say={say}
