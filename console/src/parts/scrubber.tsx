@@ -17,6 +17,7 @@ const STEADY = 150; // milliseconds between two moments that are asked for while
 const MARKS = 60; // failures that are marked one by one
 const PLAYED = 500; // milliseconds between two records
 const HIGH = 34;
+const FRESH = 60_000; // milliseconds since the last event in which that is called now
 const [TIMES, APART] = [8, 0.08]; // times below the track, and how far they are apart
 
 interface Props {
@@ -106,6 +107,7 @@ export function Scrubber({ family, run, runRecords, shown, reading, at, seq, cho
       : seq
         ? axis.x(runRecords.moments[runRecords.place(seq)] ?? until)
         : 1;
+  const isNow = !shown?.ended && Date.now() - until < FRESH;
   const labelOf = (moment: number | undefined, record: number) =>
     `${moment === undefined ? "" : `${clock(new Date(moment).toISOString())} `}#${record}`;
   const shownLabel =
@@ -238,16 +240,16 @@ export function Scrubber({ family, run, runRecords, shown, reading, at, seq, cho
             {shownLabel && <b style={{ transform: `translateX(${-head * 100}%)` }}>{shownLabel}</b>}
           </i>
         </div>
-        <div className="track-times soft" aria-hidden="true">
-          {between(axis, begin, until).map((each) => (
+        <div className={shownLabel ? "track-times soft labelled" : "track-times soft"} aria-hidden="true">
+          {between(axis, begin, until, shownLabel ? head : null).map((each) => (
             <span key={each.at} style={{ left: `${each.x * 100}%` }}>
               {each.label}
             </span>
           ))}
           <span>{clock(new Date(begin || 0).toISOString()).slice(0, 5)}</span>
           <span>
-            {shown?.ended ? "" : "now "}
-            {clock(new Date(shown?.ended ? until : Date.now()).toISOString()).slice(0, 5)}
+            {isNow ? "now " : ""}
+            {clock(new Date(until).toISOString()).slice(0, 5)}
           </span>
         </div>
       </div>
@@ -274,12 +276,16 @@ export function Scrubber({ family, run, runRecords, shown, reading, at, seq, cho
   );
 }
 
-/** Times along the run, but for those beside its ends and at a break. */
-function between(axis: Axis, begin: number, until: number) {
-  const near = (x: number, to: number) => Math.abs(x - to) < APART;
+/** Times along the run, but for those beside its ends, at a break, and below what stands at the playhead. */
+function between(axis: Axis, begin: number, until: number, head: number | null) {
+  const near = (x: number, to: number, by = APART) => Math.abs(x - to) < by;
   const placed = timeTicks(begin / 1000, until / 1000, TIMES).map((each) => ({ ...each, x: axis.x(each.at * 1000) }));
   return placed.filter(
-    ({ x }, n) => !near(x, 0) && !near(x, 1) && !placed.slice(0, n).some((before) => near(x, before.x)),
+    ({ x }, n) =>
+      !near(x, 0) &&
+      !near(x, 1) &&
+      !(head !== null && near(x, head, 2 * APART)) &&
+      !placed.slice(0, n).some((before) => near(x, before.x)),
   );
 }
 
