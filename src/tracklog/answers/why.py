@@ -14,8 +14,8 @@ from tracklog.answers import Question, integer, run_param
 from tracklog.answers.causality import CausalNode, How, MissingCause, RunCauses, Tie, causes_of
 from tracklog.answers.phrases import summary
 from tracklog.answers.related import related_runs
-from tracklog.folds import run_of, short
 from tracklog.folds import loops as loops_fold
+from tracklog.folds import run_of, short
 from tracklog.folds import tree as tree_fold
 from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
