@@ -40,9 +40,12 @@ class Desk(httpx.Client):
         response = self.get(f"/api/runs/{family}/{run}")
         return response.json().get("status", "") if response.status_code == 200 else ""
 
-    def kinds(self, run: str) -> list[str]:
+    def events(self, run: str) -> list[dict]:
         events = self.get("/api/events", params={"run": run}).json()["events"]
-        lines = [each["event"] for each in events]
+        return [each["event"] for each in events]
+
+    def kinds(self, run: str) -> list[str]:
+        lines = self.events(run)
         return [line.get("kind") or line.get("type") or line.get("fact") for line in lines]
 
 
@@ -82,6 +85,8 @@ def test_a_show_is_started_gets_a_message_and_is_ended(desk):
     run = desk.begin("fishbowl", program=name, seed="rain")
     said = desk.post(f"/api/hosts/fishbowl/runs/{run}/inject", json={"text": "Boo!"})
     assert said.status_code == 200, said.text
+    (message,) = [each for each in desk.events(run) if each.get("kind") == "user.injected"]
+    assert message["payload"] == {"text": "Boo!", "by": "operator"}
     ended = desk.post(f"/api/hosts/fishbowl/runs/{run}/stop", json={"by": "ann"})
     assert ended.json()["seq"] > said.json()["seq"]
     assert eventually(lambda: "run.finished" in desk.kinds(run))

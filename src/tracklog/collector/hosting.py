@@ -96,7 +96,8 @@ async def stop(collector: "Collector", call: "RoutedRequest") -> Response:
 async def inject(collector: "Collector", call: "RoutedRequest") -> Response:
     """Record a message to the stage of a run."""
     host, body = hosts.host(call.names["host"]), await _body(collector, call)
-    _accept(body, "text", "label")
+    _accept(body, "text", "label", "by")
+    by = name_of(call.identity, _text(body, "by"))
     text, label = _text(body, "text"), _text(body, "label")
     if text is None or not text.strip():
         raise Trouble(400, "/text is missing", 'send {"text": "what is said"}')
@@ -104,7 +105,7 @@ async def inject(collector: "Collector", call: "RoutedRequest") -> Response:
     if inject is None:
         raise Trouble(409, f"the runs of {host.name} take no messages", "it has no stage")
     return await _recorded(
-        collector, lambda: inject(Log(collector.home), call.names["run"], text, label)
+        collector, lambda: inject(Log(collector.home), call.names["run"], text, label, by)
     )
 
 

@@ -265,6 +265,8 @@ class InjectBody(TypedDict):
     text: Annotated[str, Field(min_length=1)]
     label: NotRequired[str]
     """The kind of the interference."""
+    by: NotRequired[str]
+    """The name of the person."""
 
 
 class HostProgram(TypedDict):

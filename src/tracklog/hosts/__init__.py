@@ -118,8 +118,8 @@ class Host:
     """Record the request of a person to end a run; returns the number of the record."""
     answered_elsewhere: "Callable[[Log, str], str | None] | None" = None
     """Where the open question of a run is answered, if the console and the command line cannot."""
-    inject: "Callable[[Log, str, str, str | None], int] | None" = None
-    """Record a remark of a visitor in a run, with a label; returns the number of the record."""
+    inject: "Callable[[Log, str, str, str | None, str], int] | None" = None
+    """Record a remark in a run, with a label and who made it; returns the number of the record."""
 
 
 _hosts: Registry[Host] = Registry(__name__, Host)

@@ -38,10 +38,10 @@ def _end(journal: "Log", run: str, by: str) -> int:
     return show.stop(journal, run, by)
 
 
-def _inject(journal: "Log", run: str, text: str, label: str | None) -> int:
+def _inject(journal: "Log", run: str, text: str, label: str | None, by: str) -> int:
     from tracklog.hosts.fishbowl import show  # noqa: PLC0415  # slow to import
 
-    return show.inject(journal, run, text, label)
+    return show.inject(journal, run, text, label, by)
 
 
 host = Host(

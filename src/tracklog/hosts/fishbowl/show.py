@@ -84,13 +84,13 @@ def conducting(
             model.close()
 
 
-def inject(journal: Log, run: str, text: str, label: str | None = None) -> int:
+def inject(journal: Log, run: str, text: str, label: str | None = None, by: str = "") -> int:
     """Record a remark of a visitor in a run; returns the number of the record."""
     with turn_lock(journal):
         turn, over = _where(journal, run)
         if over:
             raise RunOver(f"the run {run} has ended", "`tracklog runs` shows which have not")
-        payload = {"text": text} | ({"label": label} if label else {})
+        payload = {"text": text} | ({"label": label} if label else {}) | ({"by": by} if by else {})
         body = {
             "id": uuid.uuid4().hex,
             "run_id": run,
