@@ -186,7 +186,8 @@ def _importers() -> str:
     parts = [
         "# Importers\n",
         "What `tracklog import` reads; [how to use it](../how-to/import-agent-logs.md).",
-        "The mapping is the version of an importer: after it has changed, sources are read again.\n",
+        "*Mapping* is the version of an importer; when it changes, sources are read again.",
+        "*Cleaned* files were recorded by the real program and sanitised afterwards.\n",
     ]
     parts += ["| importer | reads | tested with | mapping |", "|---|---|---|---|"]
     for each in formats.importers():

@@ -50,9 +50,9 @@ NewEvent = bytes | str | Mapping[str, Any]
 class Log:
     """A journal with its index: append events, read them, ask questions.
 
-    Any number of threads and processes may use one journal at once. It is a context manager that
-    closes itself. Where a method takes a run, a text is any name by which the run can be found,
-    and a pair is its family and its id.
+    Any number of threads and processes may use one journal at once. In a `with` block the log is
+    closed at the end. Where a method takes a run, give any name by which the run can be found, or
+    the pair of its family and its id.
     """
 
     def __init__(self, home: Home) -> None:
@@ -74,14 +74,14 @@ class Log:
         return self.home.clock()
 
     def now(self) -> str:
-        """The same time, written as records have it."""
+        """The time of the journal's clock, as text, in the form that records use."""
         return stamp(self.clock())
 
     def append(self, event: NewEvent, dialect: str | None = None) -> Verdict:
         """Append one event; on return it is as durable as the log promises.
 
-        The verdict says `accepted` with the number of the record, `duplicate` with the number it
-        had before, or `refused` with every problem. Without a dialect it is recognised.
+        The verdict is `accepted` with the number of the record, `duplicate` with the number that the
+        event has already, or `refused` with every problem. Without `dialect` it is recognised.
         """
         return self.admit([event], dialect)[0]
 
@@ -96,7 +96,7 @@ class Log:
         return self.home.intake.admit(map(_line, events), dialect, batch=key)
 
     def append_fact(self, run: Run, fact: Fact, *, writer: str = "api") -> int:
-        """Append a fact about a run that its own dialect has no event for; the record's number."""
+        """Append a fact for which the run's own dialect has no event; return the record's number."""
         verdict = self.append(self.fact_line(run, fact, writer=writer), native.dialect.name)
         if verdict.seq is None:
             why = "; ".join(problem.message for problem in verdict.problems)
@@ -111,9 +111,9 @@ class Log:
         return self.home.fact_line(run, fact, writer=writer, at=at)
 
     def admit_transcript(self, path: Path, after: int = 0) -> int:
-        """Append the complete lines of a recorder's transcript from an offset on.
+        """Append the complete lines of a recorder's transcript that begin at the offset `after`.
 
-        Returns the offset after them; continue there when the file has grown.
+        Returns the offset at which to continue when the file has grown.
         """
         from tracklog.formats.exec import admit  # noqa: PLC0415  # only for hosts
 
@@ -134,7 +134,7 @@ class Log:
         return self.home.journal.records(after, self._run(run), through)
 
     def wait(self, after: int, seconds: float | None = None) -> bool:
-        """Wait until there is a record after a number; False if there is none when the time is over."""
+        """Wait until there is a record after a number; False if none came within `seconds`."""
         return self.home.journal.wait(after, seconds)
 
     def tail(
@@ -165,8 +165,8 @@ class Log:
     def find(self, name: str) -> Run:
         """The family and the id of a run.
 
-        The name is `family:id`, an id, a name that another system has for the run, or the
-        beginning of one of these that only one run has; else it is `NoSuchRun`.
+        The name is `family:id`, an id, or a name that another system has for the run. The beginning
+        of a name is enough if only one run has it. Otherwise `NoSuchRun` is raised.
         """
         return self.home.run(name)
 
@@ -231,7 +231,7 @@ class Log:
         return search(self.home, query, limit=limit)
 
     def costs(self, by: str = "run") -> "list[CostRow]":
-        """Tokens and money by run, agent, model or provider, most expensive first."""
+        """Tokens and money by run, project, agent, model, provider or day, most expensive first."""
         from tracklog.answers.costs import costs  # noqa: PLC0415
 
         self._catch_up()

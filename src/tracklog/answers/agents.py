@@ -27,7 +27,7 @@ class AgentRow:
     p95_seconds: float | None
     mean_score: float | None
     scores: list[float]
-    """Those of the 24 runs that it ended last, the latest last."""
+    """The scores of the last 24 runs that it ended, the latest last."""
     severity: int
     """How much it needs attention: a regression counts most."""
     last_seen: str | None

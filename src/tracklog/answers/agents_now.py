@@ -21,7 +21,7 @@ class AgentNowRow:
     status: str | None
     """Its status in its own words."""
     phase: str | None
-    """Its status in ours: working, waiting, failed, done."""
+    """Its status in the words of tracklog: working, waiting, failed or done."""
     reason: str | None
     waits: bool
     """It waits for a person."""

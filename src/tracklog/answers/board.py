@@ -51,7 +51,7 @@ class BoardAnswer:
     matching: int
     """Those that pass the filter."""
     asking: int
-    """Those of them that are not in the list because their questions are in the inbox."""
+    """Matching runs that are not in the list, because their questions are in the inbox."""
     listed: int
     """The length of the list that the page is cut from: without closed groups."""
     after: int

@@ -35,11 +35,11 @@ class CostRow:
     """What one run, project, agent, model or provider spent."""
 
     begin: str | None
-    """When its day, week or month began, where costs are by one."""
+    """The begin of the day, week or month, if costs are added up by one of these."""
     of: str | None
     """Its name; a run as `family:run`, a project as its folder. Null for the sum of all, or where no name is known."""
     also_of: str | None
-    """The second name, where costs are by two."""
+    """The second name, if costs are added up by two names."""
     runs: int
     """The runs that spent it. Within a time, those that did so first within it; by run, it is 1."""
     spends: int
@@ -230,8 +230,11 @@ question = Question(
         text("until", "Until when: `now`, `today`, a day or a time.", default="now"),
         text("tz", "The time zone in which days begin, such as Europe/Zurich; else the local one."),
         text("run", "Only what this run itself spent."),
-        integer("at", "Only what the run had spent at this record.", least=1),
-        replace(newest(NEWEST), about="By run, only what this many runs spent, recorded last."),
+        integer("at", "Only what the run had spent up to this record.", least=1),
+        replace(
+            newest(NEWEST),
+            about="If costs are by run: of this many runs, those that were recorded last.",
+        ),
         after("rows"),
         limit(LIMIT),
     ),

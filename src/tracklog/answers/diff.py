@@ -99,7 +99,7 @@ class DiffAnswer:
     same: bool
     counts: DiffCounts
     first: DiffRow | None
-    """Where they part: all before it is the same in both."""
+    """The first difference: everything before it is the same in both runs."""
     at: int
     """The steps that both have in common from their beginning on."""
     rows: list[DiffRow]

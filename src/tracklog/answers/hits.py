@@ -331,9 +331,9 @@ def _kind(
 
 question = Question(
     name="hits",
-    about="Search, with the hits by run and the counts of each filter. A query may hold filters: "
-    "`tool:Bash failed:yes timeout`. Without words, the records that were recorded last are "
-    "filtered.",
+    about="Search, and list the hits of each run, and how many hits each filter would leave. A query "
+    "may contain filters: `tool:Bash failed:yes timeout`. A query without words filters the records "
+    "that were recorded last.",
     ask=hits,
     params=(
         text(
@@ -344,7 +344,7 @@ question = Question(
             keyword="query",
         ),
         one_of("kind", "Only hits of this kind.", KINDS, many=True, default=()),
-        one_of("failed", "Only what failed, or did not.", _FAILED, many=True, default=()),
+        one_of("failed", "Only hits that failed, or that did not.", _FAILED, many=True, default=()),
         text("project", "Only hits in runs of this folder.", many=True, default=()),
         text("agent", "Only hits of this agent.", many=True, default=()),
         text("tool", "Only calls and results of this tool.", many=True, default=()),
@@ -352,8 +352,10 @@ question = Question(
         text("run", "Only hits of this run, as `family:run`."),
         text("since", f"From when: {ABOUT}."),
         text("until", "Until when."),
-        one_of("group", "By run, or by time.", ("run", "time"), default="run"),
-        integer("each", "So many hits of each run.", least=1, most=10_000, default=4),
+        one_of("group", "List the hits by run, or by time.", ("run", "time"), default="run"),
+        integer(
+            "each", "Show at most this many hits of each run.", least=1, most=10_000, default=4
+        ),
         limit(50),
     ),
     refusals={404: "There is no such kind."},

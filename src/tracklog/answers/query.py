@@ -28,8 +28,8 @@ def query(home: Home, sql: str, limit: int = 1000, seconds: float = 10) -> Query
 
 question = Question(
     name="query",
-    about="Run an SQL query on the index. Each fold is a table, and the fields of its state are the "
-    "columns. The query must be one SELECT; it can change nothing.",
+    about="Run an SQL query on the index, which has tables such as runs, tools and findings. "
+    "The query must be one SELECT; it can change nothing.",
     ask=query,
     params=(
         text("sql", "One SELECT.", required=True),

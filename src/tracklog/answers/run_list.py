@@ -66,7 +66,7 @@ class RunRow:
     seconds: float | None
     """How long it took; null while it goes on."""
     age_seconds: float | None
-    """The time since it began; of a run that goes on no more, until its last activity."""
+    """The time since it began; for a run that is over or lost, until its last activity."""
     silent_seconds: float | None
     """The time since its last activity."""
     last_activity: str | None
@@ -102,9 +102,9 @@ class RunRow:
     skew_ms: int
     """The greatest difference between its clock and that of the recorder."""
     source_gone: str | None
-    """When it was noticed that the file that it was read from is not there any more."""
+    """When tracklog noticed that the file from which the run was read no longer exists."""
     same_as: str | None
-    """The run that records the same conversation and is counted in the place of this one."""
+    """Another run that records the same conversation, and is counted instead of this one."""
     marks: RunMarks
 
     @property

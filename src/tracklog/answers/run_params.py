@@ -111,13 +111,16 @@ def params(sort: Sort, most: int) -> tuple[Param, ...]:
         values("tag", "Only runs that have this tag, or a record with it."),
         one_of(
             "seen",
-            "Only runs that a person has seen, or has not. A run that failed again since counts "
-            "as not seen.",
+            "Only runs that a person has seen, or only those that nobody has seen. A run that has "
+            "failed again since then counts as not seen.",
             (SEEN, UNSEEN),
             many=True,
             default=(),
         ),
-        text("score", "Only runs with such a score of a person: `0.8`, `0.5..`, `..0.5`, `0..1`."),
+        text(
+            "score",
+            "Only runs to which a person gave such a score: `0.8`, or a range: `0.5..`, `..0.5`, `0..1`.",
+        ),
         text("since", f"Only runs that were active at this time or later: {ABOUT}."),
         text("until", "Only runs that began at this time or before."),
         one_of("within", "Only runs that were active in this time.", WINDOWS, default="all"),

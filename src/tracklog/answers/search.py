@@ -85,7 +85,7 @@ question = Question(
     name="search",
     about="List the records that contain all these words, the newest first. Tasks, prompts, "
     "replies, thoughts, tool arguments and results, errors, reasons, questions and answers are "
-    "searched; of a text that is stored as a blob, only the beginning.",
+    "searched. A long text that is stored as a blob is searched only at its beginning.",
     ask=search,
     params=(
         text("q", 'Words, "words in quotes", or beginnings*.', required=True, keyword="query"),

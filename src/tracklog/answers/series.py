@@ -64,13 +64,13 @@ class SeriesKey:
     other: bool
     """The sum of all names that have no row of their own."""
     sum: float | None
-    """Over the whole range; of a percentile, that of the whole range. Null where no cost is known."""
+    """The sum (or the percentile) over the whole range. Null where no cost is known."""
     computed: float | None
     """The part of a cost that was computed from list prices."""
     lower_bound: bool
     """A part of the cost has no price: it is at least this."""
     values: list[float | None]
-    """Null where nothing that matches was recorded in a bucket; 0 where something was, and none of this."""
+    """Null where no event that matches was recorded; 0 where some were, but none of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,7 +418,7 @@ question = Question(
     ask=series,
     params=(
         one_of("metric", "What is measured.", METRICS, many=True, default=("cost",)),
-        one_of("by", "Split by what.", BY, default="none"),
+        one_of("by", "What the metric is split by.", BY, default="none"),
         text(
             "since", "From when: -24h, -7d, `yesterday`, a day, a time, or `all`.", default="-24h"
         ),
@@ -429,16 +429,16 @@ question = Question(
             (*BUCKETS, TURN),
             default="auto",
         ),
-        integer("top", "How many names get a row of their own.", least=1, most=100, default=5),
+        integer("top", "How many names get a separate row.", least=1, most=100, default=5),
         text("tz", "The time zone in which days begin, such as Europe/Zurich; else the local one."),
         text(
             "q",
-            "The words of the metric hits, as `search` takes them.",
+            "The words that the metric `hits` counts, as `search` takes them.",
             default="",
             keyword="query",
         ),
-        text("run", "The run whose turns are the buckets; with `turn`."),
-        integer("at", "The run as it was at this record; with `turn`.", least=1),
+        text("run", "The run whose turns are shown, with the bucket `turn`."),
+        integer("at", "The run as it was at this record, with the bucket `turn`.", least=1),
         *(text(name, f"Only of this {name}.", many=True, default=()) for name in FILTERS),
     ),
     examples=(

@@ -40,7 +40,7 @@ _SUMMARIES = ("steps", "leaderboard", "stage")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A run of steps, a play or a contest in short; what it is not is null."""
+    """A summary of a run of steps, a play or a contest; the fields of the others are null."""
 
     run_id: str
     started: str | None = None

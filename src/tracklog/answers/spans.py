@@ -55,7 +55,7 @@ class SpanRow:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The seconds of a run by what was under way; of several things the first of these counts."""
+    """The seconds of a run by what was under way; if several things were, the first in this list counts."""
 
     waiting: float
     tools: float

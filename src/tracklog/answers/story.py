@@ -45,7 +45,7 @@ class StoryFact(TypedDict, total=False):
     copied: bool
     """It was copied from the history of another run."""
     again: bool
-    """Another record holds this call or result too, and it is counted there."""
+    """Another record contains the same call or result; it is counted there."""
     torn: bool
     """A result whose call was not recorded."""
 
@@ -301,10 +301,16 @@ question = Question(
     ask=story,
     params=(
         run_param(),
-        integer("after", "Only behind this record.", least=0, default=0),
-        integer("before", "The last records before this number, not the first.", least=1),
+        integer("after", "Only records after this one.", least=0, default=0),
+        integer(
+            "before",
+            "Return the last records before this number, instead of the first ones.",
+            least=1,
+        ),
         limit_param(1000),
-        flag("whole", "Long texts uncut; a record that was cut says `cut`."),
+        flag(
+            "whole", "Return long texts in full; otherwise they are cut, and the record says `cut`."
+        ),
     ),
     paths=("/api/runs/{family}/{run}/story",),
     fresh=False,

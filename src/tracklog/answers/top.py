@@ -79,7 +79,7 @@ class TopAnswer:
     more: int
     """Runs that were looked at and are not listed."""
     older: bool
-    """So many runs were looked at as were asked for: there may be others, recorded before them."""
+    """The limit was reached: there may be more runs, which were recorded earlier."""
     notes: list[str] = field(default_factory=list)
     """Messages about the index, mostly none."""
 

@@ -88,8 +88,8 @@ def with_runs(home: Home, rows: list[TreeRow], now: str | None = None) -> list[T
 
 question = Question(
     name="tree",
-    about="List the runs below a run, or those recorded last with all that are linked to them. "
-    "Parents stand before their children.",
+    about="List the runs below a run; or, if no run is given, those that were recorded last, with all "
+    "runs that are linked to them. Parents stand before their children.",
     ask=tree,
     params=(
         replace(run_param(), required=False),

@@ -146,7 +146,7 @@ question = Question(
     ask=turns,
     params=(
         run_param(),
-        integer("after", "Only behind this turn.", least=0, default=0),
+        integer("after", "Only turns after this one.", least=0, default=0),
         integer("limit", "Show at most this many.", least=1, most=100_000, default=10_000),
         integer("seq", "Only turns around these records.", least=1, many=True, default=()),
         integer("at", "As they were at this record.", least=1),

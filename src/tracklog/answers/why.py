@@ -44,7 +44,7 @@ class WhyStep:
     how: How | None = None
     """Its link to `of`; None for the record that was asked about."""
     of: int | None = None
-    """On the way back the record that it caused; on the way on the record that caused it."""
+    """In `back`, the record that this one caused; in `forward`, the record that caused this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +355,9 @@ question = Question(
         run_param(),
         integer("seq", "The record.", least=1, required=True),
         integer(
-            "limit", "Show at most this many steps of a long path, from both its ends.", least=2
+            "limit",
+            "Of a long path, show at most this many steps: the first and the last ones.",
+            least=2,
         ),
     ),
     refusals={404: "There is no such run, or no such record in it."},

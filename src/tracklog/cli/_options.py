@@ -58,8 +58,8 @@ def hot_option(verb: F) -> F:
         "--hot",
         type=Age(),
         metavar="AGE",
-        help="Move records of PostgreSQL that are older, such as 7d, to the archive; they are read "
-        "from there.",
+        help="Move records that are older than this, such as 7d, from PostgreSQL to the archive; "
+        "they are then read from there.",
     )(verb)
 
 

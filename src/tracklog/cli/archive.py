@@ -35,9 +35,9 @@ Exit code: 0 archived, 1 the archive is damaged, 2 usage or I/O.""",
 def command(target: str, home: Path, behind: bool, hot: float | None, as_json: bool) -> None:
     """Copy the records that TARGET does not have yet, with their chain and their large values.
 
-    TARGET is a folder or `s3://bucket/prefix`. Refused lines and the index are not archived. What
-    is there already must have every object, in its size, and a chain that is not damaged; `tracklog
-    verify TARGET` compares every record.
+    TARGET is a folder or `s3://bucket/prefix`. Refused lines and the index are not archived. If
+    TARGET has records already, it is checked first: every object must be there, with its size, and
+    the chain must not be damaged. `tracklog verify TARGET` checks every record.
     """
     from tracklog.journal.archive.objects import open_objects
     from tracklog.journal.archive.shipping import Archiver, archive

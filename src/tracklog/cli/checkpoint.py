@@ -53,9 +53,9 @@ def command(
 ) -> None:
     """Sign a checkpoint: the number of records, and the root of a hash tree over all of them.
 
-    Whoever has a checkpoint can show later that a record was changed, removed or added before its
-    end, even if the whole journal was rewritten: `tracklog verify --checkpoint`. Store it where
-    nobody who can write to the record can change it, and note the public key that is printed.
+    With a checkpoint, `tracklog verify --checkpoint` later detects every change to the records that
+    it covers, even if the whole journal was rewritten. Store the checkpoint in a place to which
+    those who can write to the record cannot write, and note the public key that is printed.
     """
     from tracklog.collector.publishers import WitnessRefused, open_publisher, publish_all
     from tracklog.journal.checkpoints.checkpoint import Checkpoint, Checkpoints

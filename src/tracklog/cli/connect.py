@@ -51,8 +51,8 @@ def command(
     """Connect the agent NAME: its hooks then send what it does to a collector, while it does it.
 
     Shows the change to the agent's own configuration, asks, and writes it. Everything else in that
-    file stays. The hooks wait for two seconds at most and never stop the agent, also when no
-    collector runs; what happens then is not recorded, and `tracklog import` adds it later.
+    file stays. The hooks wait for two seconds at most, and never stop the agent. While no collector
+    runs, nothing is recorded; `tracklog import` can add it later.
     """
     from tracklog.formats import registry
     from tracklog.formats.hooks._connecting import Connections

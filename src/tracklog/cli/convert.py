@@ -41,8 +41,8 @@ def command(
 ) -> None:
     """Convert RUN to another dialect: every line passes the check of that dialect.
 
-    Fields that the dialect cannot express are added under an extra key, from which converting back
-    restores the original lines. The report goes to standard error unless there is a FILE.
+    Fields that the dialect cannot express are added under an extra key; if you convert the run back,
+    the original lines are restored from it. Without -o the report goes to standard error.
     """
     from tracklog.formats.convert import convert
     from tracklog.formats.loss import LossReport

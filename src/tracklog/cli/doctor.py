@@ -25,12 +25,13 @@ Exit code: 0 no problem, 1 something is wrong.""",
     "--accept",
     "accepting",
     is_flag=True,
-    help="Accept the data that recovery after a crash set aside.",
+    help="Accept that data was set aside after a crash; it is not reported again.",
 )
 def command(home: _home.Place, as_json: bool, accepting: bool) -> None:
     """Check the record: permissions, free space, the chain, the clock, versions.
 
-    Data that recovery after a crash set aside is reported here and by `verify` until --accept.
+    After a crash, incomplete data is set aside. This command and `verify` report it until you run
+    `tracklog doctor --accept`.
     """
     from tracklog.answers.doctor import accept, doctor
 

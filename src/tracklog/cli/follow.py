@@ -60,10 +60,10 @@ def command(
 ) -> None:
     """Watch folders of JSONL files and store their lines; Ctrl-C ends it.
 
-    The offset of each file is stored with its records: nothing is read twice, nothing is missed. A
-    line is stored when its line end is there; --once also stores a complete last line without one.
-    Without DIRS it watches the usual places of agents, and imports their logs. A link in a folder
-    that leads out of it is not read, unless --follow-symlinks is given.
+    It stores how far each file was read, so nothing is read twice, and nothing is missed. A line is
+    stored when its line end is there; --once also stores a complete last line without one. Without
+    DIRS it watches the usual places of agents, and imports their logs. A symbolic link that leads
+    out of its folder is not read, unless --follow-symlinks is given.
     """
     if not paths:
         if dialect:

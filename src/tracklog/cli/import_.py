@@ -34,10 +34,11 @@ def command(
 ) -> None:
     """Find the logs of agents in their usual places and import what is new.
 
-    Without PATHS every importer looks where its agent stores its files; a file or a folder is
-    recognised by its content. Nothing is imported twice. Lines of a dialect are stored unchanged, a
-    graph.json beside them as a note on its run. A last line without a line end is stored if it is
-    a complete JSON object. If it is incomplete, it is reported, and imported when it is complete.
+    Without PATHS every importer looks where its agent stores its files. A file or a folder that you
+    name is recognised by its content. Nothing is imported twice. Lines of a dialect are stored
+    unchanged; a graph.json in the same folder is stored as a note on its run. If the last line of a
+    file has no line end, it is stored if it is a complete JSON object. Otherwise it is reported,
+    and imported later, when it is complete.
     """
     from tracklog.formats import registry
     from tracklog.formats.importing import Importing

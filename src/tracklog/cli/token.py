@@ -41,9 +41,9 @@ def command() -> None:
     help="What it may do.",
 )
 @click.option(
-    "--expires", type=_options.Age(), metavar="TIME", help="After this time, such as 90d."
+    "--expires", type=_options.Age(), metavar="TIME", help="It ends after this time, such as 90d."
 )
-@click.option("--run-prefix", metavar="TEXT", help="Only for runs whose id begins so.")
+@click.option("--run-prefix", metavar="TEXT", help="Only for runs whose id begins with this text.")
 @click.option("--by", default=None, help="The name of the person.  [default: the user's name]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def create(

@@ -25,9 +25,9 @@ Examples:
 def command() -> None:
     """Sign the checkpoints of journals on other machines, if they continue what was seen before.
 
-    A witness remembers the last checkpoint of each journal. It refuses one that does not continue
-    it, so nobody can rewrite a journal behind a checkpoint without being noticed. Two machines can
-    witness each other.
+    A witness remembers the last checkpoint of each journal, and refuses a new one that does not
+    continue it. So nobody can rewrite records that a checkpoint covers without being noticed. Two
+    machines can witness each other.
     """
 
 

@@ -335,7 +335,7 @@ ROUTES: tuple[Route, ...] = (
         endpoint=marks.mark,
         about="Mark a run or one of its records: a tag, a score, a note, or that it was seen. A "
         "mark changes no status, count or time of the run. With several runs, all are marked or "
-        "none. A tag, a score and a note in one body are marks of their own.",
+        "none. A tag, a score and a note in one body are separate marks.",
         takes=JSON,
         body=MarkBody,
         result=list[RecordedMark],
@@ -350,7 +350,7 @@ ROUTES: tuple[Route, ...] = (
     _get(
         path="/api/sources/found",
         endpoint=sources.found,
-        about="The logs of agents in their usual places on this machine, for who asks from it.",
+        about="The logs of agents in their usual places on this machine, for a client on the same machine.",
         result=FoundSources,
         answers={403: "The request came from another machine."},
     ),

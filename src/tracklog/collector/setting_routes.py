@@ -47,7 +47,7 @@ ROUTES: tuple[Route, ...] = (
     _get(
         path="/api/runs/{family}/{run}/cost-limits",
         endpoint=alerts.cost_limits,
-        about="The costs above which rules of the alerts fire about a run; none where no rule does.",
+        about="The costs of a run above which rules of the alerts fire; empty if no rule looks at its cost.",
         result=CostLimits,
         answers={404: "There is no such run."},
     ),
@@ -97,7 +97,7 @@ ROUTES: tuple[Route, ...] = (
     _post(
         path="/api/settings/prices",
         endpoint=settings.set_price,
-        about="Set a price of this home, which comes before that of the list.",
+        about="Set a price of this home, which is used instead of that of the list.",
         body=PriceBody,
         needs=("admin",),
         result=PriceList,
@@ -111,7 +111,7 @@ ROUTES: tuple[Route, ...] = (
     _get(
         path="/api/settings/checkpoints",
         endpoint=settings.checkpoints,
-        about="The last checkpoint: how many records it has, who signed it, how many are newer.",
+        about="The last checkpoint: how many records it has, who signed it, how many records are newer.",
         result=CheckpointState,
     ),
     _post(

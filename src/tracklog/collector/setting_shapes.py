@@ -21,9 +21,9 @@ class TokenBody(TypedDict):
     name: str
     role: Literal["write", "read", "operate", "admin"]
     days: NotRequired[float | None]
-    """After so many days it is no longer valid."""
+    """The number of days after which it ends."""
     run_prefix: NotRequired[str | None]
-    """Only for runs whose id begins so."""
+    """Only for runs whose id begins with this text."""
 
 
 class NewToken(TypedDict):

@@ -71,10 +71,10 @@ class Admitted(TypedDict):
     duplicate: int
     refused: int
     last_seq: int | None
-    """The highest number that any of these lines has."""
+    """The highest record number of these lines."""
     verdicts: list[Verdict]
     hint: NotRequired[str]
-    """When the body is no NDJSON, or its dialect is uncertain."""
+    """Only if the body is not NDJSON, or its dialect is uncertain."""
     bom: NotRequired[Literal[True]]
     """When a byte order mark was dropped from its start."""
     replayed: NotRequired[Literal[True]]

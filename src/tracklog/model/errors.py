@@ -1,18 +1,20 @@
 """The exceptions; each carries a hint that says what to do next.
 
     TracklogError
-    ├── UnknownName          a dialect (or another plug) that does not exist
-    ├── BadPlug              a plug that cannot be read, or does not have the shape of its folder
+    ├── UnknownName          a dialect (or another plug-in) that does not exist
+    ├── MissingExtra         a package that is not installed, for something optional
+    ├── BadPlug              a plug-in that cannot be read, or lacks what plug-ins of its folder have
     ├── NotAppended          a group of lines that its journal did not acknowledge
     │   ├── BadLine              a line that contains a line end
     │   ├── JournalFull          no room on the disk; nothing of the group was stored
     │   ├── Overtaken            another writer appended first; the caller checks the group again
-    │   ├── NotDurable           the disk took it and could not make it durable
+    │   ├── OverQuota            a tenant that has recorded as much as it may
+    │   ├── NotDurable           the disk accepted the group, but could not make it durable
     │   └── StoreBroken          the journal is damaged and cannot be repaired by its writer
     ├── KeyReused            a batch key that was used for another batch
     ├── BadFormat            a home that this version cannot read
-    ├── NoSuchRun            a name that no run has, or more than one
-    ├── NoSuchRecord         the number of no record, or of one that was deleted
+    ├── NoSuchRun            a name that no run has, or several runs have
+    ├── NoSuchRecord         a number that no record has, or whose record was deleted
     ├── NoSuchBlob           a hash that no blob has
     ├── NoSuchMark           a mark that the run does not have, or that was withdrawn
     ├── NotAnswered          an answer that was not recorded
@@ -25,17 +27,20 @@
     │   ├── UnsafeTranscript     its name, its kind, its owner or its mode is not safe
     │   ├── TranscriptLocked     another writer has it
     │   └── TranscriptFinished   its run has ended, and `resume` was not requested
-    ├── BadBackup            a backup that was not made
+    ├── NotProven            lines of a run that do not fit the chain of the journal
+    ├── BadBackup            a backup that was not made, or that does not verify
     ├── BadCheckpoint        a checkpoint or a key that cannot be read, or a signature that is wrong
     ├── NotExtended          a journal that is not the continuation of what was signed
-    ├── NoSuchObject         a name that no object of an archive has
+    ├── NoSuchObject         an object that the archive does not have
     ├── ArchiveDamaged       an archive with an object that is missing or is not what was written
     ├── IndexUnusable        an index that can be neither read nor written now
     │   ├── IndexUnwritable      an index whose folder or file may only be read
-    │   └── IndexDamaged         an index whose file is damaged; it is rebuilt
-    ├── LastToken            the last token of an administrator, revoked over HTTP
+    │   ├── IndexDamaged         an index whose file is damaged; it is rebuilt
+    │   └── IndexOvertaken       an index that another process changed at the same time
+    ├── BadToken             a token with a name or a run prefix that it cannot have
+    ├── LastToken            the last token of an administrator, which cannot be revoked over HTTP
     ├── TapeMiss             a call that the recorded run does not contain
-    ├── BadQuery             a query that is no SQL, would change something, or takes too long
+    ├── BadQuery             a query that is not SQL, would change something, or takes too long
     └── NotRecorded          an event that did not reach its transcript
         ├── InvalidEvent         the event does not match its schema
         ├── MaskFailed           the masker failed, or changed a field that it must not change

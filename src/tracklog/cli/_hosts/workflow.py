@@ -41,8 +41,8 @@ Examples:
 def command() -> None:
     """Run the steps of a YAML file: agents, commands, tools, loops and other workflows.
 
-    Every step, message and tool call is recorded. A run that was killed is ended by the next one
-    that starts, or resumed with --run.
+    Every step, message and tool call is recorded. If a run was killed, you can resume it with --run;
+    otherwise the next run that starts records its end.
     """
 
 

@@ -153,5 +153,5 @@ importer = Importer(
     find=find,
     form=form,
     fits=lambda body: "messages" in body,
-    proven="made documents only: no real thread has a licence",
+    proven="only documents written as tests: no real thread has a licence",
 )

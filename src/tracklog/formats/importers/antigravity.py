@@ -353,5 +353,5 @@ importer = Importer(
     beside=log_beside,
     records=records,
     fits=lambda body: "step_index" in body,
-    proven="real files of June 2026; fields of its databases by observation only",
+    proven="real files of June 2026; the meaning of the fields of its databases is only observed",
 )

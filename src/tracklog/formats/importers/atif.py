@@ -343,5 +343,5 @@ importer = Importer(
     recognise=by_signs(SIGNS),
     form=form,
     fits=lambda body: "steps" in body,
-    proven="documents of v1.7, made",
+    proven="documents of v1.7, written as tests",
 )

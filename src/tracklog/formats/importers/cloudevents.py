@@ -166,5 +166,5 @@ importer = Importer(
     recognise=by_signs(SIGNS),
     form=form,
     fits=lambda body: "specversion" in body,
-    proven="events of version 1.0, made",
+    proven="events of version 1.0, written as tests",
 )

@@ -192,5 +192,5 @@ importer = Importer(
     form=form,
     beside=log_beside,
     records=stored(conversations, lambda id: run_id(NAME, id)),
-    proven="unproven: a database that was built after its schema",
+    proven="no real database, only one that was built from its schema",
 )

@@ -245,5 +245,5 @@ importer = Importer(
     find=find,
     companion=companion,
     beside=lambda path: [settings_of(path)],
-    proven="made files only: the program is closed and no real file has a licence",
+    proven="only files written as tests: the program is closed, and no real file has a licence",
 )

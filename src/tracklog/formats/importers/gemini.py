@@ -375,5 +375,5 @@ importer = Importer(
     find=find,
     form=form,
     fits=lambda body: not body.keys().isdisjoint({"id", "sessionId", "$set", "$rewindTo"}),
-    proven="a real document of 2025, and lines of 0.40, cleaned",
+    proven="a real document of 2025, and real, cleaned lines of 0.40",
 )

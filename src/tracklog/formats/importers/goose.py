@@ -351,5 +351,5 @@ importer = Importer(
     beside=log_beside,
     records=stored(conversations, lambda id: run_id(NAME, id)),
     fits=lambda body: "role" in body or "working_dir" in body,
-    proven="a database and an export of version 1.52 from a test run; the older lines unproven",
+    proven="a database and an export of version 1.52 from a test run; lines of older versions without real files",
 )

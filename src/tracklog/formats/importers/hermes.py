@@ -282,5 +282,6 @@ importer = Importer(
     beside=log_beside,
     records=stored(conversations, lambda id: run_id(NAME, id)),
     fits=lambda body: "messages" in body,
-    proven="an export of 0.19 from a test run; a document of an older version made; the database unproven",
+    proven="an export of 0.19 from a test run; a document of an older version, written as a test; the "
+    "database without real files",
 )

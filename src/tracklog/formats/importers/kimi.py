@@ -445,5 +445,6 @@ importer = Importer(
     companion=companion,
     beside=lambda path: [state_of(path)],
     fits=lambda body: "type" in body or "message" in body,
-    proven="wires 1.5 of Kimi Code 2.1 from a test run, and 1.4, cleaned; Kimi CLI unproven",
+    proven="files (wire 1.5) of Kimi Code 2.1 from a test run, and real, cleaned ones of wire 1.4; "
+    "Kimi CLI without real files",
 )

@@ -349,5 +349,5 @@ importer = Importer(
     beside=beside,
     records=lines,
     fits=lambda body: "observations" in body,
-    proven="real traces of 2025 from its makers; exported folders unproven",
+    proven="real traces of 2025 from its makers; exported folders without real files",
 )

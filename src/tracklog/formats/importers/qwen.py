@@ -325,5 +325,5 @@ importer = Importer(
     find=find,
     companion=companion,
     fits=lambda body: "uuid" in body and "type" in body,
-    proven="files that version 0.24 wrote in a test run; branches and rewinds made",
+    proven="files that version 0.24 wrote in a test run; branches and rewinds only in files written as tests",
 )

@@ -397,5 +397,6 @@ importer = Importer(
     beside=lambda path: [workspace_of(path)],
     records=replayed,
     fits=lambda body: "requests" in body,
-    proven="a real log of VS Code 1.109 with Copilot Chat 0.47 without its content; documents made",
+    proven="a real log of VS Code 1.109 with Copilot Chat 0.47, its texts removed; documents written as "
+    "tests",
 )

@@ -270,5 +270,5 @@ importer = Importer(
     form=form,
     beside=log_beside,
     records=stored(conversations, lambda id: run_id(NAME, id)),
-    proven="a made database only",
+    proven="only a database made as a test",
 )

@@ -34,5 +34,5 @@ importer = Importer(
     recognise=by_signs(SIGNS),
     form=form,
     conversations=(THREAD,),
-    proven="events of the protocol, made by its makers",
+    proven="example events from the makers of the protocol",
 )

@@ -93,5 +93,5 @@ importer = Importer(
     beside=beside,
     fits=lambda body: "role" in body or "ts" in body,
     proven="a real task of Roo (Sept 2025) and sessions of Cline from its makers; classic tasks of "
-    "Cline and Kilo made only",
+    "Cline and Kilo only as files written as tests",
 )

@@ -490,5 +490,5 @@ importer = Importer(
     reader=CopilotReader,
     recognise=recognise,
     find=find,
-    proven="real sessions of 1.0, cleaned",
+    proven="real, cleaned sessions of 1.0",
 )

@@ -167,5 +167,5 @@ importer = Importer(
     beside=beside,
     records=records,
     fits=lambda body: "role" in body or "type" in body,
-    proven="a real database of 2024; newer databases and transcripts made or cleaned",
+    proven="a real database of 2024; newer databases and transcripts written as tests, or real and cleaned",
 )

@@ -92,5 +92,6 @@ importer = Importer(
     companion=companion,
     beside=beside,
     records=stored(conversations, lambda id: run_id(NAME, id)),
-    proven="real records of 0.15 and 1.2 laid out as stores; rows of the second generation unproven",
+    proven="real records of 0.15 and 1.2, which we put into databases and folders; rows of the second "
+    "generation without real ones",
 )

@@ -266,12 +266,12 @@ def form(_path: Path, head: bytes) -> Form:
 
 importer = Importer(
     name=WRITER,
-    about="OpenTelemetry spans and log records in files of OTLP JSON",
+    about="OpenTelemetry spans and log records in files of OTLP JSON.",
     mapping=MAPPING,
     reader=_Reader,
     recognise=recognise,
     form=form,
     fits=lambda body: any(outer in body for outer, *_ in wire.KEYS.values()),
     conversations=CONVERSATIONS,
-    proven="recordings of real programs, against a model server of the tests",
+    proven="recordings of real programs that used a model server for tests",
 )
