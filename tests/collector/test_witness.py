@@ -239,7 +239,8 @@ def test_two_journals_witness_each_other(tmp_path):
             done = tracklog(tmp_path / name, "verify", "--checkpoint", noted, *by)
             assert (done.returncode, done.stdout.count(b"\nsigned by ")) == (0, 2)
             strange = tracklog(tmp_path / name, "checkpoint", "--witness", urls[name])
-            assert strange.returncode == 1  # its own witness does not know it
+            assert strange.returncode == 2, strange.stderr  # its own witness does not know it
+            assert b"is not witnessed here" in strange.stderr
 
 
 def test_a_journal_that_was_rolled_back_is_refused(tmp_path):

@@ -542,12 +542,13 @@ def test_an_import_of_everything_ends_with_what_each_project_cost(tmp_path):
              {"v": 5, "id": id, "created": T, "messages": [said], "env": {"initial": {"trees": trees}}})  # fmt: skip
     env = {"HOME": str(user), "TRACKLOG_HOME": str(tmp_path / "home"), "COLUMNS": "120"}
     told = tracklog(None, "import", env=env).stdout.decode()
-    table = [line.split() for line in told.partition("\n\n")[2].splitlines()]
-    assert table == [
+    *rows, hint = told.partition("\n\n")[2].splitlines()
+    assert [row.split() for row in rows] == [
         ["cost", "tokens", "runs", "project"],
         ["≥~$3.00", "1,000,000", "1", "/home/dev/amp"],
         ["$0.01", "20", "1", "/home/dev/p"],
     ]
+    assert hint.startswith("`tracklog costs --by day` shows ")
     again = tracklog(None, "import", env=env).stdout.decode()
     assert "nothing new" in again
     assert "\n\n" not in again
