@@ -647,20 +647,23 @@ function isUnterminated(file: number, path: string): boolean {
   }
 }
 
-// SHA-256, in hexadecimal digits, and proofs made of it.
+// Whether a journal continues the one that was seen before. A browser uses it, too: it imports nothing.
 
-function hashed(text: string | Uint8Array): string {
-  return createHash("sha256").update(text).digest("hex");
-}
+/** How many records a checkpoint has, and the hash over them. */
+type Tree = readonly [size: number, root: string];
 
 const half = (number: number): number => Math.floor(number / 2);
 const isOdd = (number: number): boolean => number % 2 === 1;
-const joint = (left: string, right: string): string =>
-  createHash("sha256").update(`01${left}${right}`, "hex").digest("hex");
+const isHash = (each: unknown): boolean => typeof each === "string" && /^[0-9a-f]{64}$/.test(each);
 
-/** Whether a tree of hashes begins with a smaller one: a consistency proof of RFC 6962. */
-function isExtended(old: number, oldRoot: string, size: number, root: string, proof: unknown): boolean {
-  const isHash = (each: unknown): boolean => typeof each === "string" && /^[0-9a-f]{64}$/.test(each);
+/** Whether a tree of hashes begins with a smaller one: a consistency proof of RFC 6962. `combined` is the
+ * SHA-256 of a byte 1 and two hashes. */
+function isExtended(
+  [old, oldRoot]: Tree,
+  [size, root]: Tree,
+  proof: unknown,
+  combined: (left: string, right: string) => string,
+): boolean {
   if (!Array.isArray(proof) || ![...proof, oldRoot, root].every(isHash)) return false;
   if (!(old > 0 && old < size) || proof.length === 0 || proof.length > 128) return false;
   let [low, high] = [old - 1, size - 1];
@@ -670,12 +673,23 @@ function isExtended(old: number, oldRoot: string, size: number, root: string, pr
   for (const each of path) {
     if (high === 0) return false;
     if (isOdd(low) || low === high) {
-      [before, after] = [joint(each, before), joint(each, after)];
+      [before, after] = [combined(each, before), combined(each, after)];
       while (low > 0 && !isOdd(low)) [low, high] = [half(low), half(high)];
-    } else after = joint(after, each);
+    } else after = combined(after, each);
     [low, high] = [half(low), half(high)];
   }
   return before === oldRoot && after === root && high === 0;
+}
+
+// SHA-256, in hexadecimal digits.
+
+function hashed(text: string | Uint8Array): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+/** The hash above two others in a tree of hashes. */
+function joint(left: string, right: string): string {
+  return createHash("sha256").update(`01${left}${right}`, "hex").digest("hex");
 }
 
 // `refused.jsonl`: the lines that a collector will never accept, with the reasons.
@@ -1296,7 +1310,7 @@ export class HttpSink implements Sink {
   readonly #spool: Spool;
   readonly #connection: Connection;
   readonly #warned = new Set<string>();
-  readonly #checkpoints = new Map<string, readonly [number, string]>();
+  readonly #checkpoints = new Map<string, Tree>();
   #seen = 0;
   readonly #bell = new Bell();
   readonly #leaving = new Bell();
@@ -1617,7 +1631,7 @@ export class HttpSink implements Sink {
     const count = Number(records);
     const [known, hash] = this.#checkpoints.get(origin) ?? [0, root];
     const isSame = count === known && hash === root;
-    if (known > 0 && !isSame && !isExtended(known, hash, count, root, proof)) {
+    if (known > 0 && !isSame && !isExtended([known, hash], [count, root], proof, joint)) {
       const text = `the journal of ${this.url} was rewritten or cut: it signed ${known} records before`;
       this.#warn("checkpoint", `${text}, and now ${count} other ones`);
     } else {

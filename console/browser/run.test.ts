@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, move, now, open, press, said, settled, start, test } from "./collector";
 
@@ -475,4 +475,31 @@ test("while a long run loads, the slider covers all of it", async ({ page, colle
   await expect(page.locator("#e100")).toBeInViewport();
   await expect(page.locator("#e101")).toHaveCount(0);
   await expect(page.locator(".head")).toHaveText(/^\d\d:\d\d:\d\d #100$/);
+});
+
+test("a journal that was rewritten and grew since is noticed; one that only grew is not", async ({
+  page,
+  collector,
+}) => {
+  const home = join(collector.folder, "home");
+  const proof = page.locator(".proof");
+  const signed = async (...runs: string[]) => {
+    const lines = runs.map((run) => start(run));
+    await collector.post("kahn-agent", lines);
+    const made = await page.request.post(`${collector.url}/api/settings/checkpoints`, { data: {} });
+    expect(made.status()).toBe(200);
+  };
+  for (const runs of [["a"], ["b", "c"], ["d"]]) {
+    await signed(...runs);
+    await open(page, collector, "#/run/kahn/a");
+    await expect(proof).toContainText("Signed, no witness ✓ verified");
+  }
+  await collector.kill("SIGTERM");
+  for (const name of readdirSync(home)) if (name !== "checkpoint.key") rmSync(join(home, name), { recursive: true });
+  await collector.start();
+  await signed("a", "x", "c", "d", "e", "f");
+  for (const run of ["a", "x"]) {
+    await open(page, collector, `#/run/kahn/${run}`);
+    await expect(proof).toContainText(/rewritten: .* of 4 records, and the last one, of 6, does not begin with them/);
+  }
 });

@@ -172,6 +172,12 @@ def test_a_collector_is_witnessed_and_a_rewritten_journal_is_reported(tmp_path):
             assert again == {key: badge[key] for key in ("origin", "records", "root")}
             after = bytes.fromhex(badge["root"])
             assert tree.is_extension(3, 9, known.root, after, proof)
+            page = "/api/runs/kahn/a/proof?check=true&seen="
+            shown = served.get(f"{page}3").json()["checkpoint"]
+            assert shown.pop("proof") == [each.hex() for each in proof]
+            assert shown == badge
+            for enough in (9, 10):  # nothing to prove
+                assert served.get(f"{page}{enough}").json()["checkpoint"] == badge
             for odd in ("0", "9", "10", "-1", "x", "9" * 30):  # nothing to prove
                 ack = served.post([], headers={"Tracklog-Seen": odd}).json()
                 assert "proof" not in ack["checkpoint"]

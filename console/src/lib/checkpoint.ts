@@ -1,10 +1,14 @@
 /** Against what a run was verified, and whether the collector still has the journal that this browser saw before. */
 
+import { isExtended } from "@tracklog/contracts/extension";
+import { sha256 } from "./sha256";
+
 export interface RunCheckpoint {
   readonly origin: string;
   readonly records: number;
   readonly root: string;
   readonly witnesses: readonly { readonly name: string; readonly at: string }[];
+  readonly proof?: readonly string[];
 }
 
 /** The badge of a verified run, and what it means. */
@@ -27,23 +31,57 @@ export function verifiedBy(records: number, checkpoint: RunCheckpoint | null): {
   return { badge: `Witnessed by ${first.name}${more}`, title: `${chained} ${upTo} Signed by ${signed}.` };
 }
 
+/** A checkpoint that this browser saw. */
+export type Seen = Pick<RunCheckpoint, "origin" | "records" | "root">;
 type Store = Pick<Storage, "getItem" | "setItem">;
+const [KEY, MOST] = ["tracklog.checkpoints", 100];
 
-/** What is wrong if a checkpoint contradicts the last one that this browser saw; else it is remembered. */
-export function conflictOf(checkpoint: RunCheckpoint, store: Store = localStorage): string | null {
-  const key = `tracklog.checkpoint.${checkpoint.origin}`;
-  const { records, root } = checkpoint;
+/** The last checkpoint that this browser saw, of this journal or of any. */
+export function lastSeen(origin?: string, store?: Store): Seen | null {
+  return allSeen(store).find((each) => origin === undefined || each.origin === origin) ?? null;
+}
+
+/** Remembers a checkpoint as the last one. */
+export function remember({ origin, records, root }: Seen, store?: Store): void {
+  const others = allSeen(store).filter((each) => each.origin !== origin);
   try {
-    const known = JSON.parse(store.getItem(key) ?? "null") as { records?: unknown; root?: unknown } | null;
-    if (known && typeof known.records === "number" && typeof known.root === "string") {
-      if (records < known.records)
-        return `rolled back: this browser saw a checkpoint of ${known.records} records, and the last one has ${records}`;
-      if (records === known.records && root !== known.root)
-        return `rewritten: this browser saw another checkpoint of the same ${records} records`;
-    }
-    store.setItem(key, JSON.stringify({ records, root }));
+    (store ?? localStorage).setItem(KEY, JSON.stringify([{ origin, records, root }, ...others].slice(0, MOST)));
   } catch {
-    // No storage, or something else is in it: nothing to compare with.
+    // No storage: nothing can be compared with it later.
   }
-  return null;
+}
+
+function allSeen(store?: Store): Seen[] {
+  try {
+    const found: unknown = JSON.parse((store ?? localStorage).getItem(KEY) ?? "[]");
+    return Array.isArray(found) ? found.filter(isSeen) : [];
+  } catch {
+    return []; // No storage, or something else is in it: nothing to compare with.
+  }
+}
+
+/** Whether something is such a checkpoint: anything may be stored. */
+export function isSeen(found: unknown): found is Seen {
+  const { origin, records, root } = (found ?? {}) as Record<string, unknown>;
+  return typeof origin === "string" && Number.isSafeInteger(records) && Number(records) > 0 && typeof root === "string";
+}
+
+export function isSame(one: Seen, other: Seen): boolean {
+  return one.origin === other.origin && one.records === other.records && one.root === other.root;
+}
+
+/** What is wrong if a checkpoint does not extend the one of the same journal that was seen before it was asked for. */
+export function conflictOf(checkpoint: RunCheckpoint, seen: Seen): string | null {
+  const { records, root, proof } = checkpoint;
+  if (isSame(seen, checkpoint)) return null;
+  if (records < seen.records)
+    return `rolled back: this browser saw a checkpoint of ${seen.records} records, and the last one has ${records}`;
+  if (records === seen.records) return `rewritten: this browser saw another checkpoint of the same ${records} records`;
+  if (isExtended([seen.records, seen.root], [records, root], proof, joint)) return null;
+  return `rewritten: this browser saw a checkpoint of ${seen.records} records, and the last one, of ${records}, does not begin with them`;
+}
+
+/** The hash above two others in a tree of hashes. */
+function joint(left: string, right: string): string {
+  return sha256(Uint8Array.from(`01${left}${right}`.match(/../g) ?? [], (digits) => Number.parseInt(digits, 16)));
 }

@@ -1,8 +1,8 @@
 /** Whether the records of a run are those that were recorded, and the formats in which it can be taken along. */
 
-import { useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { address, filled } from "../lib/api";
-import { conflictOf, verifiedBy } from "../lib/checkpoint";
+import { conflictOf, isSame, lastSeen, type RunCheckpoint, remember, type Seen, verifiedBy } from "../lib/checkpoint";
 import { inert } from "../lib/text";
 import { useAnswer } from "../lib/use";
 import { Icon } from "./icons";
@@ -15,13 +15,10 @@ export function Proof({ family, run, records }: { family: string; run: string; r
   const short = useRef(false);
   short.current ||= records !== null && records <= LONG; // it may grow; what was proven was proven
   const asked = wanted || short.current;
-  const { data, trouble } = useAnswer(
-    asked ? address("/api/runs/{family}/{run}/proof", { family, run, check: true }) : null,
-    "never",
-  );
+  const { data, trouble, conflict } = useProof(family, run, asked);
   if (!asked) return <button onClick={() => want(true)}>Verify this run</button>;
   if (trouble) return <span className="proof failed">not verified: {inert(trouble.message)}</span>;
-  if (!data || !("faults" in data)) return <span className="proof soft">verifying …</span>;
+  if (!data || conflict === undefined) return <span className="proof soft">verifying …</span>;
   const [first] = data.faults;
   if (!data.whole)
     return (
@@ -29,20 +26,38 @@ export function Proof({ family, run, records }: { family: string; run: string; r
         ✗ changed: record {first?.seq} does not match the chain of hashes; <code>tracklog verify</code> says more
       </span>
     );
-  const { checkpoint } = data;
-  const conflict = checkpoint ? conflictOf(checkpoint) : null;
   if (conflict)
     return (
       <span className="proof failed">
         ✗ {inert(conflict)}; <code>tracklog verify --checkpoint FILE</code> says more
       </span>
     );
-  const { badge, title } = verifiedBy(data.records, checkpoint);
+  const { badge, title } = verifiedBy(data.records, data.checkpoint);
   return (
     <span className="proof soft" title={inert(title)}>
       <Icon name="shield" size={13} /> {inert(badge)} <span className="soft">✓ verified</span>
     </span>
   );
+}
+
+/** A run as the collector verified it, and whether its checkpoint contradicts the last one that this browser saw. */
+function useProof(family: string, run: string, asked: boolean) {
+  const [seen, see] = useState<Seen | null>(() => lastSeen());
+  const [compared, compare] = useState<{ checkpoint: RunCheckpoint; conflict: string | null }>();
+  const names = { family, run, check: true, ...(seen ? { seen: seen.records } : {}) };
+  const { data: given, trouble } = useAnswer(asked ? address("/api/runs/{family}/{run}/proof", names) : null, "never");
+  const data = given && "faults" in given ? given : undefined;
+  const checkpoint = data?.checkpoint;
+  useEffect(() => {
+    if (!checkpoint) return;
+    const known = seen?.origin === checkpoint.origin ? seen : lastSeen(checkpoint.origin);
+    if (known && known !== seen && !isSame(known, checkpoint)) return see(known); // asks again, for the proof
+    const conflict = known && conflictOf(checkpoint, known);
+    if (!conflict) remember(checkpoint);
+    compare({ checkpoint, conflict });
+  }, [checkpoint, seen]);
+  const done = checkpoint === null || (checkpoint !== undefined && compared?.checkpoint === checkpoint);
+  return { data, trouble, conflict: done ? (checkpoint && compared?.conflict) || null : undefined };
 }
 
 interface Document {

@@ -14,7 +14,7 @@ from tracklog.formats.export import export_run_now
 from tracklog.formats.loss import LossReport
 from tracklog.home import registry
 from tracklog.journal import proof as proofs
-from tracklog.journal.checkpoints.checkpoint import Checkpoint
+from tracklog.journal.checkpoints.checkpoint import Checkpoint, extension
 from tracklog.journal.checkpoints.notes import read_note
 from tracklog.journal.frame import Record, Run, stamp
 from tracklog.journal.journal import Journal
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tracklog.formats.exporters import ExportRun
     from tracklog.home.home import Home
     from tracklog.journal.proof import Proof
+    from tracklog.journal.storages import Storage
     from tracklog.web.routing import RoutedRequest
 
 _ALONE = {"Content-Security-Policy": "sandbox; default-src 'none'"}
@@ -68,14 +69,17 @@ async def proof(collector: "Collector", call: "RoutedRequest") -> Response:
 
     def prove() -> "Proof | ProofCheck":
         document = proofs.prove_all(home.storage_of(run), here(home, run))
-        return _checked(home, run, document) if call.query["check"] else document
+        if not call.query["check"]:
+            return document
+        return _checked(home, run, document, call.query["seen"])
 
     return json_response(await collector.runner.run(prove))
 
 
-def _checked(home: "Home", run: Run, proof: "Proof") -> "ProofCheck":
+def _checked(home: "Home", run: Run, proof: "Proof", seen: int | None) -> "ProofCheck":
     """Whether the lines are still those that were chained."""
-    own = Journal(home.storage_of(run).store)  # a proof has the numbers of its own shard
+    storage = home.storage_of(run)
+    own = Journal(storage.store)  # a proof has the numbers of its own shard
     records = own.records(run=run, through=proof["head"]["through"])
     faults = proofs.check_proof(proof, [each.line for each in records if each.line])
     return {
@@ -83,22 +87,25 @@ def _checked(home: "Home", run: Run, proof: "Proof") -> "ProofCheck":
         "head": proof["head"],
         "whole": not faults,
         "faults": [{"seq": fault.seq, "message": fault.why} for fault in faults[:100]],
-        "checkpoint": _checkpoint(proof),
+        "checkpoint": _checkpoint(storage, proof, seen),
     }
 
 
-def _checkpoint(proof: "Proof") -> "RunCheckpoint | None":
+def _checkpoint(storage: "Storage", proof: "Proof", seen: int | None) -> "RunCheckpoint | None":
     """The checkpoint up to which the proof shows that nothing is missing."""
     if "complete" not in proof:
         return None
     note = read_note(proof["complete"]["checkpoint"].encode())
     stated = Checkpoint.of(note.text)
-    return {
+    made: RunCheckpoint = {
         "origin": stated.origin,
         "records": stated.size,
         "root": stated.root.hex(),
         "witnesses": [{"name": each.name, "at": stamp(each.at or 0)} for each in note.witnesses()],
     }
+    if seen is not None and seen < stated.size:
+        made["proof"] = [each.hex() for each in extension(storage, seen, stated.size)]
+    return made
 
 
 async def blob(collector: "Collector", call: "RoutedRequest") -> Response:

@@ -251,7 +251,14 @@ ROUTES: tuple[Route, ...] = (
         path="/api/runs/{family}/{run}/proof",
         endpoint=exchange.proof,
         about="The proof that the lines of a run are unchanged, for contracts/tracklog_verify.py.",
-        params=(flag("check", "Verify it here, and return only the result."),),
+        params=(
+            flag("check", "Verify it here, and return only the result."),
+            integer(
+                "seen",
+                "With `check`: prove that the checkpoint extends the one of so many records.",
+                least=1,
+            ),
+        ),
         result=Proof | ProofCheck,
         answers={404: NO_RUN},
     ),

@@ -146,6 +146,8 @@ class RunCheckpoint(TypedDict):
     """Of the journal, up to the checkpoint."""
     root: str
     witnesses: list[CheckpointWitness]
+    proof: NotRequired[list[str]]
+    """That it extends the checkpoint of `seen` records: the hashes of a consistency proof of RFC 6962."""
 
 
 class ProofCheck(TypedDict):

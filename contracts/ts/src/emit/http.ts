@@ -5,8 +5,9 @@ import { homedir } from "node:os";
 import { type Answer, PASSING, PROTOCOL, type Report, reportOf, Unreachable, whyNot } from "./answer.js";
 import { Connection } from "./connection.js";
 import type { Environ } from "./environ.js";
+import { isExtended, type Tree } from "./extension.js";
 import type { Sink } from "./file.js";
-import { hashed, isExtended } from "./hashing.js";
+import { hashed, joint } from "./hashing.js";
 import { appendRefused, type Refused } from "./refused.js";
 import { type Batch, Spool } from "./spool.js";
 import { allowed, Bell, charge, resetTotal, seconds } from "./waiting.js";
@@ -53,7 +54,7 @@ export class HttpSink implements Sink {
   readonly #spool: Spool;
   readonly #connection: Connection;
   readonly #warned = new Set<string>();
-  readonly #checkpoints = new Map<string, readonly [number, string]>();
+  readonly #checkpoints = new Map<string, Tree>();
   #seen = 0;
   readonly #bell = new Bell();
   readonly #leaving = new Bell();
@@ -374,7 +375,7 @@ export class HttpSink implements Sink {
     const count = Number(records);
     const [known, hash] = this.#checkpoints.get(origin) ?? [0, root];
     const isSame = count === known && hash === root;
-    if (known > 0 && !isSame && !isExtended(known, hash, count, root, proof)) {
+    if (known > 0 && !isSame && !isExtended([known, hash], [count, root], proof, joint)) {
       const text = `the journal of ${this.url} was rewritten or cut: it signed ${known} records before`;
       this.#warn("checkpoint", `${text}, and now ${count} other ones`);
     } else {
