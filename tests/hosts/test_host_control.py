@@ -85,6 +85,8 @@ def test_a_show_is_started_gets_a_message_and_is_ended(desk):
     run = desk.begin("fishbowl", program=name, seed="rain")
     said = desk.post(f"/api/hosts/fishbowl/runs/{run}/inject", json={"text": "Boo!"})
     assert said.status_code == 200, said.text
+    (start,) = [each for each in desk.events("tracklog:settings") if each["data"]["run"] == run]
+    assert (start["label"], start["data"]["by"]) == ("start", "operator")
     (message,) = [each for each in desk.events(run) if each.get("kind") == "user.injected"]
     assert message["payload"] == {"text": "Boo!", "by": "operator"}
     ended = desk.post(f"/api/hosts/fishbowl/runs/{run}/stop", json={"by": "ann"})

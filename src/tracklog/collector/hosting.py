@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 from starlette.responses import Response
 
 from tracklog import Log, hosts
+from tracklog.collector.settings import RUN
 from tracklog.model.errors import NoSuchRun, NotAppended, TracklogError, UnknownName
+from tracklog.model.fact import Noted
 from tracklog.web import bodies
 from tracklog.web.guard import name_of
 from tracklog.web.trouble import Trouble, json_response
@@ -61,7 +63,8 @@ async def start(collector: "Collector", call: "RoutedRequest") -> Response:
         raise Trouble(
             409, f"{host.name} does not run here", f"start `tracklog serve --with {host.name}`"
         )
-    _accept(body, "program", "body", "inputs", "seed", "tape")
+    _accept(body, "program", "body", "inputs", "seed", "tape", "by")
+    by = name_of(call.identity, _text(body, "by"))
     wanted = hosts.Wanted(
         program=_text(body, "program"),
         body=body.get("body"),
@@ -77,6 +80,8 @@ async def start(collector: "Collector", call: "RoutedRequest") -> Response:
         raise
     except TracklogError as error:
         raise Trouble(400, error.message, error.hint) from None
+    act = Noted(label="start", data={"host": host.name, "run": run, "by": by})
+    await collector.runner.run(lambda: collector.home.record_fact(RUN, act, writer="collector"))
     collector.hub.poke()
     started: StartedRun = {"host": host.name, "family": host.family, "run": run}
     return json_response(started)

@@ -256,6 +256,8 @@ class StartBody(TypedDict, total=False):
     seed: str
     """A seed, for programs that use random numbers."""
     tape: TapeBody
+    by: str
+    """The name of the person."""
 
 
 class StopBody(TypedDict, total=False):
