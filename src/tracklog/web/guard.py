@@ -158,7 +158,7 @@ class Guard:
         return self._tokens.identity(cookie) if self._tokens is not None else None
 
     def active(self) -> tuple[str, ...]:
-        """Which tokens can be used: when this changes, who reads a stream is asked for again."""
+        """The tokens that can be used: when they change, the token of each open stream is checked again."""
         return self._tokens.active() if self._tokens is not None else ()
 
     def knows(self, token: str) -> bool:

@@ -39,7 +39,7 @@ class Token:
     name: str
     role: str
     hash: str
-    """SHA-256 of the token's cookie, so that who reads the file gets neither of the two."""
+    """SHA-256 of the cookie of the token: neither of the two can be read from the file."""
     created: str
     expires: str | None = None
     revoked: str | None = None
