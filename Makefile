@@ -99,12 +99,13 @@ cover: setup  ## Run the Python tests with coverage, but for the test that inter
 		tests/recording/test_recorder.py::test_an_interrupt_at_any_time_leaves_complete_lines_no_gap_and_a_recorder_that_goes_on
 
 ##@ Check and write
-check: setup  ## Lint, format, types, architecture, derived files; changes nothing.
+check: setup  ## Lint, format, types, architecture, words, names, equal views, derived files; changes nothing.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIOME) ci --error-on-warnings .
-	$(BIN)/pytest tests/test_architecture.py
+	$(BIN)/pytest -q tests/test_architecture.py tests/test_words.py tests/test_names.py \
+		tests/reading/test_views.py::test_every_view_is_listed tests/reading/test_views.py::test_a_number_of_a_run_under_another_name_is_not_overlooked
 	$(BIN)/python scripts/derive.py --check
 
 format: setup  ## Format the Python and the TypeScript code.
@@ -134,8 +135,9 @@ chaos: setup  ## The chaos of the tests, twenty times as long and never the same
 		tests/web/test_guard.py tests/collector/test_collector_chaos.py tests/answers/test_related.py tests/answers/test_growth.py
 
 INPUTS ?= 20000
-fuzz: setup  ## Fuzz what reads bytes from outside, INPUTS for each target, guided by coverage, and print a table.
+fuzz: setup  ## Fuzz what reads bytes from outside, INPUTS for each target, guided by coverage, and print a table; then an OpenWOP host with odd requests, workflows and kills.
 	$(BIN)/python scripts/fuzz.py --inputs $(INPUTS) --seed $$(date +%s) --corpus .fuzz
+	TRACKLOG_SOAK=20 $(PYTEST) -s tests/hosts/test_host_openwop_fuzz.py
 
 cluster-test: setup  ## Kill PostgreSQL and collectors on it a hundred times each, and its index worker two hundred times; about an hour.
 	TRACKLOG_SOAK=34 $(PYTEST) tests/collector/test_postgres_faults.py tests/index/test_postgres_index.py \

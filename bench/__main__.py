@@ -30,7 +30,7 @@ def main() -> int:
             for line in map(bytes.decode, bench.stdout):
                 print(line, end="", flush=True)
                 rows += [line.rstrip()] if line.endswith((" met\n", " SHORT\n")) else []
-        worst = max(worst, bench.returncode)
+        worst = worst or bench.returncode
     print()
     table(rows)
     short = sum(row.endswith(" SHORT") for row in rows)

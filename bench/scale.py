@@ -69,8 +69,8 @@ def read(journal: Journal, count: int) -> None:
 
 def appending(url: str, folder: Path, size: int, goal_ratio: float) -> None:
     count = size * GROUPS[size]
-    entries = [
-        JournalEntry(dialect, dialect, f"run-{n // 20 % 1000}", line)
+    entries = [  # 20 records of a run follow each other, of 1,000 runs
+        JournalEntry(dialect, "bench", f"run-{n // 20 % 1000}", line)
         for n, (dialect, line) in enumerate(corpus(count))
     ]
     database = storage(url, folder, f"append{size}")

@@ -723,6 +723,12 @@ class HttpSink:
         blocks = (each.store.read(each.done, each.store.size()) for each in waiting)
         return sum(1 for block in blocks for line in block.split(b"\n") if line)
 
+    def _where(self) -> str:
+        """Where lines wait that were not sent yet."""
+        if any(isinstance(each.store, SpoolMemory) for each in tuple(self._segments)):
+            return "lines wait in memory"
+        return f"lines are kept in {self.folder}"
+
     def _say_lost(self) -> None:
         if lost := self.lost:
             self._warn("total", f"{lost} lines were lost")
@@ -936,7 +942,7 @@ class HttpSink:
             why = answer.why(self.url, len(lines))
             if status < 500 and status not in (408, 425, 429):
                 kind = "answer" if ours or status != 200 else "foreign"
-                self._warn(kind, f"{why}; lines are kept in {self.folder}")
+                self._warn(kind, f"{why}; {self._where()}")
             raise Unreachable(why, answer.pause, status, is_ours=ours)
 
     def _compare(self, checkpoint: Any) -> None:
@@ -1019,7 +1025,7 @@ class HttpSink:
                 self._line.close()
                 self._line = None
                 if fresh or not again:  # one that had been idle may just have been closed
-                    self._warn("down", f"{error}; lines are kept in {self.folder}")
+                    self._warn("down", f"{error}; {self._where()}")
                     raise
         raise AssertionError
 

@@ -1064,6 +1064,12 @@ class Spool {
     return found;
   }
 
+  /** Where lines wait that were not sent yet. */
+  where(): string {
+    const inMemory = this.#own.some((segment) => segment.store instanceof SpoolMemory);
+    return inMemory ? "lines wait in memory" : `lines are kept in ${this.folder}`;
+  }
+
   /** How many lines wait in memory alone. */
   onlyInMemory(): number {
     let count = 0;
@@ -1566,7 +1572,7 @@ export class HttpSink implements Sink {
     } else {
       const why = whyNot(answer, this.url, lines.length);
       if (status < 500 && !PASSING.includes(status))
-        this.#warn(isOurs || status !== 200 ? "answer" : "foreign", `${why}; lines are kept in ${this.folder}`);
+        this.#warn(isOurs || status !== 200 ? "answer" : "foreign", `${why}; ${this.#spool.where()}`);
       throw new Unreachable(why, pause, status, isOurs);
     }
   }
@@ -1614,7 +1620,7 @@ export class HttpSink implements Sink {
     try {
       return await this.#connection.exchange("POST", path, PATIENCE, body, headers);
     } catch (error) {
-      if (!this.#isAbandoned) this.#warn("down", `${(error as Error).message}; lines are kept in ${this.folder}`);
+      if (!this.#isAbandoned) this.#warn("down", `${(error as Error).message}; ${this.#spool.where()}`);
       throw error;
     }
   }

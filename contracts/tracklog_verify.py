@@ -7,8 +7,12 @@
                                              continue it, or the run be complete up to it
     --key KEY                                a public key that must have signed the checkpoint, of
                                              the journal or of a witness; may be repeated
+    --erased NUMBER,NUMBER                   records of the exported run that you know to be erased
 
 Exit code 0: everything fits. 1: something does not; it is named. 2: it could not be read.
+3: everything fits, but the exported run has erased records that --erased does not name, and there is
+no anchor. An export can claim that a record was erased; only the journal shows who erased it. Compare
+the export with the journal: `tracklog verify --anchor HEAD`, with the head that is printed here.
 
 What is checked: a record's leaf is the SHA-256 of its frame (the line without its line end).
 A group of records has a Merkle root: a node is SHA-256(0x01 children) of up to eight in a row,
@@ -93,7 +97,7 @@ def read_frame(frame):
 
 def leaf_of(frame, said, stones):
     """The leaf of a frame; that of the erased one for a tombstone."""
-    erased = said.get("erased") if said else None
+    erased = said.get("erased") if said and said.get("event", 0) is None else None
     if isinstance(erased, dict) and HEX.fullmatch(str(erased.get("leaf"))):
         leaf = bytes.fromhex(erased["leaf"])
         stones[said["seq"]] = (leaf, digest(frame))
@@ -234,7 +238,7 @@ class Journal:
         self.folder, self.anchor = folder, anchor
         self.through, self.chain = 0, bytes(32)
         self.records, self.stones, self.links, self.notes = 0, {}, {}, []
-        self.leaves, self.states = [], {}
+        self.leaves, self.states, self.prunes = [], {}, []
         self.met = anchor is None or anchor == (0, bytes(32).hex())
 
     def check(self):
@@ -248,6 +252,24 @@ class Journal:
             if fault:
                 return fault
         return self.orphans(firsts) or self.erasures() or self.anchored()
+
+    def pruned(self):
+        """A fault if records were pruned, and no record says who did it."""
+        through = self.through - self.records
+        for label, run, data in self.prunes if through else ():
+            noted = data.get("through")
+            if not isinstance(noted, int):
+                continue
+            by = data.get("by") or "somebody whose name was not recorded"
+            if label == "prune" and run == ("tracklog", "operations") and noted >= through:
+                self.notes.append(f"they were pruned by {by}")
+                return None
+            if label == "pruned" and noted == through:  # as older versions noted it
+                self.notes.append(f"they were pruned by {by}")
+                return None
+        if through:
+            return 1, f"is gone, up to {through}: noted as pruned, and no record says who did it"
+        return None
 
     def orphans(self, firsts):
         """A segment that is gone though its chain speaks of records."""
@@ -369,12 +391,22 @@ class Journal:
                 return (seq, "has another number"), b""
             leaves.append(leaf)
             self.states.setdefault(run_of(found), []).append((seq, leaf))
+            self.note_of(found)
         top = root(leaves)
         if top.hex() != said["root"]:
             return (self.through + 1, "or one that follows it in its group was changed"), b""
         self.through, self.records = said["through"], self.records + len(leaves)
         self.leaves += leaves
         return None, link(self.chain, self.through, top)
+
+    def note_of(self, said):
+        """Remember the note of a pruning."""
+        event = said.get("event")
+        if said.get("dialect") != "tracklog" or not isinstance(event, dict):
+            return
+        if event.get("fact") == "Noted" and event.get("label") in ("prune", "pruned"):
+            data = event.get("data")
+            self.prunes.append((event["label"], run_of(said), data or {}))
 
     def erasures(self):
         for seq, stone in sorted(self.stones.items()):
@@ -519,6 +551,7 @@ def main(arguments):
     anchor = None
     places, arguments = option(arguments, "--checkpoint")
     keys, arguments = option(arguments, "--key")
+    known, arguments = option(arguments, "--erased")
     if "--anchor" in arguments:
         at = arguments.index("--anchor")
         through, _, chain = (arguments[at + 1 : at + 2] or [""])[0].partition(":")
@@ -533,7 +566,8 @@ def main(arguments):
         return 0 if asked else 2
     try:
         note = read_text(places[-1]) if places else ""
-        fault, told = judge(arguments, anchor, note, keys)
+        known = {int(each) for text in known for each in text.split(",")}
+        fault, told, stones = judge(arguments, anchor, note, keys)
     except OSError as error:
         print(f"{error.filename or arguments[0]} cannot be read: {error.strerror}", file=sys.stderr)
         return 2
@@ -548,7 +582,9 @@ def main(arguments):
     if fault:
         told = f"record {fault[0]}: {fault[1]}" if fault[0] else fault[1]
     print(told)
-    return 1 if fault else 0
+    if fault:
+        return 1
+    return 3 if set(stones) - known and anchor is None else 0
 
 
 def read_text(path):
@@ -556,8 +592,13 @@ def read_text(path):
         return file.read()
 
 
+def erased_note(seqs):
+    """Which records are tombstones: what they held is gone, and cannot be compared."""
+    return "without the content of erased records: " + ", ".join(map(str, seqs))
+
+
 def judge(arguments, anchor, note, keys):
-    """The first fault, and what to say when there is none."""
+    """The first fault, what to say when there is none, and the erased records of an export."""
     if len(arguments) == 2:
         with open(arguments[1], "rb") as file:
             proof = json.load(file)
@@ -565,20 +606,29 @@ def judge(arguments, anchor, note, keys):
             lines = [line for line in file.read().split(b"\n") if line]
         head = f"{proof['head']['through']}:{proof['head']['chain']}"
         told = f"proven: {len(lines)} lines, head {head}"
-        if "complete" in proof:
+        stones = [entry["seq"] for entry in proof["records"] if "tombstone" in entry]
+        without = erased_note(stones) if stones else ""
+        if proof.get("complete") is not None:
             told += f"\ncomplete up to record {stated(proof['complete']['checkpoint'])[0]}"
-        return check_proof(proof, lines, anchor, note, keys), told
+            told += f", {without}" if without else ""
+        elif without:
+            told += f"\n{without}"
+        if stones:
+            told += "\nwho erased them is in the journal: tracklog verify --anchor " + head
+        return check_proof(proof, lines, anchor, note, keys), told, stones
     folder = os.path.join(arguments[0], "journal")
     folder = folder if os.path.isdir(folder) else arguments[0]
     if not any(map(NAME.fullmatch, os.listdir(folder))):
         raise ValueError("no journal is in this folder")
     journal = Journal(folder, anchor)
-    fault = journal.check()
+    fault = journal.check() or journal.pruned()
     if note and not fault:
         fault = check_signed(note, keys) or journal.extends(note, arguments[0])
         journal.notes.append(f"continues the checkpoint of {stated(note)[0]} records")
+    if journal.stones:
+        journal.notes.append(erased_note(sorted(journal.stones)))
     told = f"verified: {journal.records} records, head {journal.through}:{journal.chain.hex()}"
-    return fault, "\n".join([told, *journal.notes])
+    return fault, "\n".join([told, *journal.notes]), []
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def witness(stack: contextlib.ExitStack) -> Target:
     """Requests to a witness."""
     folder = stack.enter_context(tempfile.TemporaryDirectory())
     made = stack.enter_context(Witness(Path(folder)))
-    made.trust(Signer("j", 1, bytes(32)).verifier)
+    made.trust(Signer("j", 1, bytes(32)).verifier, "ada")
 
     def ask(data: bytes) -> None:
         if (status := made.add(data).status) not in (200, 400, 403, 404, 409, 422):

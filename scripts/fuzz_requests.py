@@ -19,6 +19,7 @@ from tracklog.collector.protocol import connections_with
 from tracklog.collector.routes import ROUTES
 from tracklog.formats import registry
 from tracklog.home.home import Home
+from tracklog.web.limits import Limits
 
 SAMPLES = Path(__file__).parents[1] / "tests" / "samples"
 ASKED = [route for route in ROUTES if not route.waits]
@@ -276,7 +277,7 @@ class _Context:
 def grpc(stack: contextlib.ExitStack) -> Target:
     """Messages of OpenTelemetry over gRPC; the first byte says which signal."""
     loop, collector = _collector(stack)
-    server = GrpcServer(collector, "127.0.0.1", 1)
+    server = GrpcServer(collector, Limits(), "127.0.0.1", 1)
     exports = [server._export(path) for path in _PATHS.values()]
 
     async def ask(data: bytes) -> None:

@@ -1,6 +1,7 @@
 """The rooms and the directions: who may import whom, and who may name whom."""
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -330,15 +331,73 @@ def test_nobody_reads_records_but_the_one_walk(name):
         assert meanings(name) == READERS.get(name, set())
 
 
+KEYED = {"dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "OrderedDict"}
+NAMED = {
+    "tracklog.answers.Arguments": "the values of a question's parameters: its `Param`s declare them",
+    "tracklog.collector.shapes.Schema": "a JSON Schema",
+    "tracklog.collector.results.results_of": "types by name, for their schemas",
+}
+"""Where an object of any keys is declared, and what it is; others use it by this name."""
+
+
+def untyped(tree: ast.AST) -> Iterator[ast.AST]:
+    """Annotations that say nothing of the values: by key, or of a list."""
+    inside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript):
+            values = node.slice.elts[-1:] if isinstance(node.slice, ast.Tuple) else []
+            name = ast.unparse(node.value).rpartition(".")[2]
+            if name in KEYED and {ast.unparse(each) for each in values} & {"Any", "object"}:
+                yield node
+        elif isinstance(node, ast.arg | ast.AnnAssign | ast.FunctionDef | ast.AsyncFunctionDef):
+            kind = node.returns if hasattr(node, "returns") else node.annotation
+            for each in ast.walk(kind) if kind is not None else ():
+                bare = isinstance(each, ast.Name) and each.id in KEYED | {"list"}
+                if bare and id(each) not in inside:
+                    yield each
+
+
+def declares(name: str, node: ast.AST) -> str:
+    """The name of the alias or the function at the top of a module that holds a node."""
+    for each in tree_of(name).body:
+        if any(inner is node for inner in ast.walk(each)):
+            target = each.targets[0] if isinstance(each, ast.Assign) else each
+            return f"{name}.{getattr(target, 'id', getattr(target, 'name', ''))}"
+    return name
+
+
 @for_each(sorted(n for n in MODULES if room(n) in ("answers", "cli", "collector")))
 def test_answers_and_bodies_have_types_of_their_own(name):
-    """A `dict[str, Any]` says nothing of its keys to the shells, the schema and the console."""
-    untyped = [
-        node.lineno
-        for node in ast.walk(tree_of(name))
-        if isinstance(node, ast.Subscript) and ast.unparse(node) == "dict[str, Any]"
-    ]
-    assert not untyped
+    """An object of any keys says nothing to the shells, the schema and the console.
+
+    `Body` is such an object, too: a line of a dialect or a request, as it was sent. No answer is.
+    """
+    assert {declares(name, node) for node in untyped(tree_of(name))} - NAMED.keys() == set()
+    if room(name) == "answers":
+        assert "tracklog.model.event.Body" not in {
+            f"{node.module}.{alias.name}"
+            for node in ast.walk(tree_of(name))
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x: dict[str, Any]",
+        "x: Mapping[str, object]",
+        "def f() -> MutableMapping[str, Any]: ...",
+        "def f(x: list[dict[str, Any]]): ...",
+        "x: dict",
+        "def f(x: Mapping | None): ...",
+        "async def f() -> list: ...",
+        "Row = dict[str, Any]",
+    ],
+)
+def test_an_object_of_any_keys_is_found_in_every_spelling(text):
+    assert list(untyped(ast.parse(text)))
+    assert not list(untyped(ast.parse("x: dict[str, int] = dict(a=1)")))
 
 
 def test_a_module_begins_with_what_lives_in_it():

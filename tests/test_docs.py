@@ -61,10 +61,8 @@ def test_a_page_read_from_top_to_bottom_in_a_bare_shell_works_as_printed(page, r
 
 def test_pages_for_users_need_no_clone():
     names = {page.name for page in IN_A_CLONE}
-    assert {name for name in names if not name.startswith(("add-", "README", "CONTRIB"))} == {
-        "checkpoints.md",  # the verifier is a file to copy
-        "export-and-convert.md",
-    }
+    developers = ("add-", "README", "CONTRIB")
+    assert {name for name in names if not name.startswith(developers)} == set()
 
 
 @pytest.mark.long

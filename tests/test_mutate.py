@@ -83,3 +83,11 @@ def test_a_mutant_lives_in_a_copy_and_the_tree_stays_as_it_is(tmp_path):
     assert [files for _, files in seen] == mutate.stages_of(module)[:2]
     assert copy.read_bytes() == before == path.read_bytes()
     assert all(path.is_symlink() for path in place.folder.rglob("node_modules"))
+
+
+@pytest.mark.parametrize("loop", ["while True: pass", "import time; time.sleep(1000)"])
+def test_a_mutant_that_loops_or_waits_for_ever_times_out(tmp_path, monkeypatch, loop):
+    monkeypatch.setattr(mutate, "HANGING", 2)
+    place = mutate.Workplace(tmp_path / "copy", 2)
+    (place.folder / "test_loop.py").write_text(f"def test_loop():\n    {loop}\n")
+    assert place.test(["test_loop.py"]) == "timeout"

@@ -155,7 +155,7 @@ FACTS = (
     "Linked", "Spent", "Noted", "Marked",
 )  # fmt: skip
 SHARED = {
-    "State": ("folds.", "the state of a fold; a fold is found by its file, and its state by this"),
+    "State": ("folds. dialects.", "the state of a fold, or of the rules of a dialect, in its file"),
     "Question": (
         "answers dialects.openwop.shapes",
         "what can be asked of a record; OpenWOP's own name in its published schema",
@@ -173,14 +173,14 @@ SHARED = {
 
 
 def classes():
-    """The public classes of the package: the modules of each name."""
+    """The classes of the package, also the private ones: the modules of each name."""
     source = Path(tracklog.__file__).parent
     found = {}
     for path in sorted(source.rglob("*.py")):
         module = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found.setdefault(node.name, []).append(module)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name.lstrip("_"), []).append(module)
     return found
 
 

@@ -48,7 +48,7 @@ def some_days_ago(sample: str, days: int) -> bytes:
 
 
 def failing_session() -> bytes:
-    """A session of yesterday, the most expensive: its test has no database, then the API fails."""
+    """A long session of yesterday, the most expensive: no database for its test, then the API fails."""
 
     def line(n: int, kind: str, content: object, **more: object) -> str:
         at = (NOON - timedelta(days=1) + timedelta(seconds=n)).astimezone(UTC)
@@ -60,11 +60,13 @@ def failing_session() -> bytes:
 
     call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest"}}
     error = {"type": "tool_result", "tool_use_id": "t1", "is_error": True}
+    thoughts = {"type": "text", "text": "I read the next file. " * 100}
     lines = [
         line(1, "user", "Make the checkout tests pass"),
+        *(line(n, "assistant", [thoughts]) for n in range(3, 60)),  # more than a page
         line(2, "assistant", [call]),
-        line(3, "user", [error | {"content": "ConnectionRefusedError: no database"}]),
-        line(4, "assistant", [{"type": "text", "text": "API Error: 529"}], isApiErrorMessage=True),
+        line(61, "user", [error | {"content": "ConnectionRefusedError: no database"}]),
+        line(62, "assistant", [{"type": "text", "text": "API Error: 529"}], isApiErrorMessage=True),
     ]
     return "\n".join([*lines, ""]).encode()
 
@@ -108,6 +110,6 @@ def test_the_first_steps_lead_from_a_wheel_to_costs_an_alert_and_an_answer_over_
     assert "`tracklog costs --by day`" in terminal.printed("tracklog import")
     assert "Make the checkout tests pass" in terminal.printed("tracklog runs --since yesterday")
     title, called, stopped = terminal.printed("python ask.py").splitlines()
-    assert re.fullmatch(r"Make the checkout tests pass lost 12\.\d+ USD", title)
+    assert re.fullmatch(r"Make the checkout tests pass failed 12\.\d+ USD", title)
     assert "ConnectionRefusedError: no database" in called
     assert "API Error: 529" in stopped

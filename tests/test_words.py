@@ -30,8 +30,15 @@ BANNED = (
     r"turned away",
     r"made anew",
     r"\bmends?\b",
+    r"on record\b",
+    r"keeps? (?:its|the|their) record\b",
+    r"(?:folder|database) of the record\b",
+    r"questions about the record\b",
+    r"(?:copy|copies|archive|replay|verify) the record\b",
 )
-"""Write instead: intake, most urgent first, related, duplicates, raw JSON, recorded, repaired."""
+"""Write instead: intake, most urgent first, related, duplicates, raw JSON, recorded, repaired. A
+record is one event as it is stored; all of them are the journal.
+"""
 IDIOM = re.compile("|".join(rf"\b(?:{each})" for each in BANNED), re.IGNORECASE)
 CODE = re.compile(r"^```(?:python|ts|js|toml|yaml)\n.*?^```", re.MULTILINE | re.DOTALL)
 PAGES = [
@@ -57,6 +64,9 @@ IN_CONSOLE = re.compile(r"\b(?:Book|useBook|book|Shaping|shaping|Sorry)\b")
 """Names that the console does not use. Write instead RunRecords, RunStructure, ErrorCard."""
 FILES_OF_CONSOLE = {"book", "line", "shape", "sorry"}
 """Names of files that say nothing of their content: run-records, stream-worker, run-structure."""
+VERSION = re.compile(r"\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d")
+LONGEST_CHANGE = 400
+"""In characters. A longer line of the change log holds several changes: one line for each."""
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 NOT_IN_TESTS = PRIVATE | {"neediest", "whole"}
 """Parts of names of tests that mean nothing to a reader."""
@@ -123,6 +133,16 @@ def test_a_page_uses_ordinary_words(page):
     if page.name == "CHANGELOG.md":
         text = re.sub("`[^`\n]*`", "", text)  # it names what was renamed
     assert found(text) == []
+
+
+def test_the_change_log_has_one_short_line_per_change_under_a_version_and_a_date():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    headings = re.findall("^## (.*)", text, re.MULTILINE)
+    assert [each for each in headings if not VERSION.match(each)] == []
+    for section in re.split("^## ", text, flags=re.MULTILINE)[1:]:
+        changes = [line for line in section.splitlines() if line.startswith("- ")]
+        assert sorted(set(changes)) == sorted(changes)
+        assert [each for each in changes if len(each) > LONGEST_CHANGE] == []
 
 
 @for_each(CONSOLE)

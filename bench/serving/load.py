@@ -27,9 +27,10 @@ def request(port: int, lines: list[str], array: bool = False) -> bytes:
 class Poster(asyncio.Protocol):
     """Sends the next request when the last one was answered."""
 
-    def __init__(self, requests, done):
+    def __init__(self, requests, done, delays=None):
         self.requests, self.done = requests, done
         self.heard = b""
+        self.delays = [] if delays is None else delays
 
     def connection_made(self, transport):
         self.transport = transport
@@ -42,6 +43,7 @@ class Poster(asyncio.Protocol):
             if not self.done.done():
                 self.done.set_result(None)
         else:
+            self.sent = time.perf_counter()
             self.transport.write(said)
 
     def data_received(self, data):
@@ -54,10 +56,19 @@ class Poster(asyncio.Protocol):
             if not head.startswith(b"HTTP/1.1 200"):
                 self.done.set_exception(RuntimeError(self.heard[:500].decode()))
             self.heard = b""
+            self.delays.append(time.perf_counter() - self.sent)
             self.next()
 
 
-async def post(port, count, batch, connections, array):
+async def delayed(port, count, batch, connections):
+    """The same, with the delay that 99 of 100 requests do not exceed."""
+    delays = []
+    took = await post(port, count, batch, connections, False, delays)
+    delays.sort()
+    return {"seconds": took, "p99": delays[int(len(delays) * 0.99)]}
+
+
+async def post(port, count, batch, connections, array, delays=None):
     """Seconds for so many requests of so many lines."""
     kinds = [
         request(port, [LINE % (n, k, "y" * 300) for k in range(batch)], array) for n in range(20)
@@ -67,7 +78,7 @@ async def post(port, count, batch, connections, array):
     dones = [loop.create_future() for _ in range(connections)]
     began = time.perf_counter()
     for done in dones:
-        await loop.create_connection(lambda d=done: Poster(requests, d), "127.0.0.1", port)
+        await loop.create_connection(lambda d=done: Poster(requests, d, delays), "127.0.0.1", port)
     await asyncio.gather(*dones)
     return time.perf_counter() - began
 
@@ -180,7 +191,7 @@ async def paced(port, count, rate, seconds):
 def main():
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    verbs = {"post": post, "stream": stream, "paced": paced}
+    verbs = {"post": post, "delayed": delayed, "stream": stream, "paced": paced}
     for line in sys.stdin:
         verb, arguments = json.loads(line)
         print(json.dumps(uvloop.run(verbs[verb](*arguments))), flush=True)

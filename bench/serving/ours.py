@@ -15,7 +15,7 @@ from tracklog.home.home import Home
 bound = listen("127.0.0.1", 0)
 home = Home(sys.argv[1], durability="os")
 taken: list[float] = []
-append = home.journal.append
+append = home.journal.append_all
 
 
 def timed(*arguments, **options):
@@ -32,6 +32,6 @@ def tell(*_):
 
 
 if "--timed" in sys.argv:
-    home.journal.append = timed
+    home.journal.append_all = timed
     signal.signal(signal.SIGUSR1, tell)
 serve(Collector(home), bound, lambda: print(bound.getsockname()[1], flush=True))

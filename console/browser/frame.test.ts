@@ -6,15 +6,25 @@ test("the palette opens runs, pages, records and agents by a few letters, and ru
   page,
   collector,
 }) => {
-  await collector.post("kahn-agent", [start("a", "zoe", "Repair the basket"), start("b", "amy", "Paint the shed")]);
+  await collector.post("kahn-agent", [
+    start("a", "zoe", "Repair the basket"),
+    start("b", "amy", "Paint the shed"),
+    start("c", "eve", "Sew the sail"),
+  ]);
   await open(page, collector);
   await settled(page);
   const palette = page.getByRole("dialog", { name: "Command palette" });
   const type = async (text: string) => {
+    await expect(palette).toBeHidden(); // the same keys close one that is still there
     await page.keyboard.press("Control+k");
     await expect(palette).toBeVisible();
     await page.keyboard.type(text);
   };
+  await type("se"); // a place has these letters, and so has a run, which stands first when it is there
+  await expect(palette.getByRole("option", { selected: true })).toHaveText(/Sew the sail/);
+  await page.keyboard.press("ArrowDown");
+  await expect(palette.getByRole("option", { selected: true })).not.toHaveText(/Sew the sail/);
+  await page.keyboard.press("Escape");
   await type("basket");
   await expect(palette.getByRole("option", { name: /Repair the basket/ })).toBeVisible();
   await expect(palette.getByRole("option", { name: /Paint the shed/ })).toHaveCount(0);
@@ -204,8 +214,7 @@ test("the inbox shows one question at a time, and the keys go through the list",
   await page.keyboard.press("j");
   await expect(detail.getByRole("heading", { level: 2 }).first()).toHaveText("Which host?");
   await expect(detail).toContainText("What it stops");
-  await page.keyboard.press("Escape");
-  await page.keyboard.press("o");
+  await page.keyboard.press("o"); // who goes through the list is in no box
   await expect(page).toHaveURL(/#\/run\/kahn\/s\?seq=/);
 });
 
@@ -226,7 +235,13 @@ test("the recorder box says up to which record a witness vouches for the chain",
       )
       .toBe(1);
     await page.reload();
-    await expect(recorder).toContainText(/witnessed to #[23]/);
+    await expect(recorder).toContainText(/chain whole witnessed to #[23]/);
+    await open(page, collector, "#/run/kahn/b");
+    const badge = page.locator("summary.proof");
+    await expect(badge).toContainText(/Proven to #[23] against .*, /);
+    await badge.click();
+    await expect(page.getByRole("list", { name: "Witnesses" }).getByRole("listitem")).toHaveCount(1);
+    await expect(page.getByText(/not witnessed yet/)).toBeVisible();
   } finally {
     witness.stop();
   }

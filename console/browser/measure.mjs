@@ -91,7 +91,7 @@ if (part === "long") {
   out.slider = await page.evaluate(() => window.measured.slider);
   out.early = await point(0.7); // most of it was not read yet
   await page.waitForFunction(
-    (all) => document.querySelector(".tabs > .soft")?.textContent === `${all} records`,
+    (all) => document.querySelector(".tabs > [role=status]")?.textContent === `${all} records`,
     Number(records).toLocaleString("en"),
     { timeout: 120_000 },
   );
@@ -135,7 +135,7 @@ if (part === "news") {
   out.interactions = await page.evaluate(() => performance.interactionCount ?? 0);
   out.grown = (await heap()) - early;
   out.read = await page.evaluate(() =>
-    Number(/[\d,]+/.exec(document.querySelector(".tabs > .soft")?.textContent ?? "0")[0].replaceAll(",", "")),
+    Number(/[\d,]+/.exec(document.querySelector(".tabs > [role=status]")?.textContent ?? "0")[0].replaceAll(",", "")),
   );
 }
 await browser.close();

@@ -1,7 +1,7 @@
 /** Every page in both themes and four sizes, with the demo playing, as pictures in a folder. */
 
 import { join } from "node:path";
-import { Collector, open, settled, test } from "./collector";
+import { Collector, expect, open, settled, test } from "./collector";
 
 const FOLDER = process.env.SCREENSHOTS ?? "screenshots";
 const SIZES = { "": [1440, 900], "-1024": [1024, 768], "-small": [390, 844], "-4k": [3840, 2160] } as const;
@@ -80,6 +80,7 @@ test("the pictures of the README", async ({ page, browser }) => {
   ] as const) {
     await open(shown, collector, hash);
     await settled(shown);
+    await expect(shown.locator('[aria-busy="true"]')).toHaveCount(0);
     await shown.waitForTimeout(500); // so that what is drawn last is drawn
     await shown.screenshot({ path: join(FOLDER, `${name}.png`) });
   }

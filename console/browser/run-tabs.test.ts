@@ -40,6 +40,39 @@ test("a turn is a card with its tokens and its cost, a call one row with the lin
   await page.keyboard.press("Enter");
   await expect(page.getByText(/1 of \d/)).toBeVisible();
   await expect(page).toHaveURL(/seq=\d/);
+  const marked = () => page.evaluate(() => [...(CSS.highlights.get("found") ?? [])].map((each) => String(each)));
+  await expect.poll(async () => new Set(await marked())).toEqual(new Set(["basket"]));
+  // What a turn spent is in its head, and no row of its own; the records have it.
+  await expect(feed).not.toContainText("spent 10000");
+  await expect(feed.locator("#e5 summary")).toContainText("6 lines");
+  await page.getByRole("tab", { name: /^records/ }).click();
+  await expect(page.getByRole("tabpanel")).toContainText("spent 10000");
+});
+
+test("the row that a link leads to stays in view while the heads of the turns above it arrive", async ({
+  page,
+  collector,
+}) => {
+  const long = Array.from({ length: 60 }, (_, n) => [
+    line("long", 3 * n, 30 * n, "Said", { role: "assistant", blocks: [{ type: "text", text: `step ${n}` }] }),
+    line("long", 3 * n + 1, 30 * n + 1, "Called", { tool: "Read", call_id: `c${n}`, input: { path: `${n}.py` } }),
+    line("long", 3 * n + 2, 30 * n + 9, "Returned", { call_id: `c${n}`, ok: true, output: "one\ntwo\nthree" }),
+  ]);
+  await collector.post("tracklog", long.flat());
+  let release: () => void = () => undefined;
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await page.route(/turns\?seq=/, async (route) => {
+    await released;
+    await route.continue();
+  });
+  await open(page, collector, "#/run/tracklog/long?seq=92");
+  await expect(page.locator("#e92")).toBeInViewport();
+  await expect(page.getByText("Turn 31", { exact: true })).toHaveCount(0);
+  release();
+  await expect(page.getByText("Turn 31", { exact: true })).toBeVisible();
+  await expect(page.locator("#e92")).toBeInViewport();
 });
 
 test("header, tabs and command line say the same of a run, and its spends add up to its cost", async ({
@@ -119,6 +152,20 @@ test("the waterfall shows turns, calls and failures, folds, zooms, and leads to 
   await grid.getByRole("button", { name: /^Read/ }).click();
   await expect(page.getByRole("complementary", { name: "The chosen row" })).toContainText("record #5");
   await page.keyboard.press("0");
+  const bars = await grid.locator(".wf-track").first().boundingBox();
+  if (!bars) throw new Error("no bars");
+  await page.mouse.move(bars.x + bars.width / 2, bars.y + 40);
+  await page.mouse.wheel(0, -100); // over the bars it zooms
+  await expect(page).toHaveURL(/t0=/);
+  const from = () => new URLSearchParams(page.url().split("?")[1]).get("t0") ?? "";
+  const before = from();
+  await page.mouse.down();
+  await page.mouse.move(bars.x + bars.width / 2 - 150, bars.y + 40, { steps: 5 }); // and a drag moves the window
+  await page.mouse.up();
+  await expect.poll(from).not.toBe(before);
+  expect(from() > before).toBe(true);
+  await page.keyboard.press("0");
+  await expect(page).not.toHaveURL(/t0=/);
   await page.keyboard.press("1");
   await expect(page.locator("#e5")).toHaveClass(/chosen/);
 });
@@ -189,7 +236,10 @@ test("two runs are chosen by their boxes and compared; another is chosen from a 
     "22",
   );
   await expect(page.getByRole("img", { name: /^Failed calls: A \d+ in \d+ steps, B \d+ in \d+ steps/ })).toBeVisible();
+  await collector.post("tracklog", [line("again", 1, 50, "Began", { what: "run", task: "Repair one" })]);
   await page.getByRole("region", { name: "Run B" }).getByRole("button", { name: "Change" }).click();
+  const same = page.getByRole("list", { name: "Same task" }).getByRole("button");
+  await expect(same).toHaveText([/again/]); // as run A, which is not there itself
   await page.getByLabel("Find a run by its title").fill("three");
   await page
     .getByRole("dialog")

@@ -141,9 +141,6 @@ export function App() {
         <a href="#/settings" aria-current={page === "settings" ? "page" : undefined}>
           <Icon name="settings" /> <span className="label">Settings</span>
         </a>
-        <button aria-label="Keys" onClick={() => help.current?.showModal()}>
-          <Icon name="keys" />
-        </button>
         <button aria-label={theme === "dark" ? "Use light colours" : "Use dark colours"} onClick={turn}>
           <Icon name="theme" />
         </button>
@@ -167,7 +164,8 @@ function Crumbs({ page }: { page: string }) {
     return (
       <>
         <strong>{TITLES[page] ?? "tracklog"}</strong>
-        {page === "" && <span className="soft"> {inert(projects.join(", ")) || "all projects"}</span>} <AboutPlace />
+        {page === "" && <span className="soft about-page"> {inert(projects.join(", ")) || "all projects"}</span>}{" "}
+        <AboutPlace />
       </>
     );
   return (

@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { conflictOf, isSeen, lastSeen, type RunCheckpoint, remember, verifiedBy } from "../src/lib/checkpoint";
+import type { RunCheckpoint } from "../src/lib/answers";
+import { conflictOf, isSeen, lastSeen, remember, verifiedBy } from "../src/lib/checkpoint";
 import { sha256 } from "../src/lib/sha256";
 
 const path = new URL("../../contracts/vectors/acknowledgements.json", import.meta.url);
@@ -30,14 +31,14 @@ describe("checkpoints", () => {
     expect(verifiedBy(3, checkpoint(9, "a")).badge).toBe("Signed, no witness");
     const at = "2026-05-05T09:00:00.000Z";
     const one = verifiedBy(3, checkpoint(9, "a", [{ name: "w1", at }]));
-    expect(one.badge).toBe("Witnessed by w1");
+    expect([one.badge, one.by]).toEqual(["Proven to #9", "against w1"]);
     expect(one.title).toContain(`up to record 9`);
     expect(one.title).toContain(`w1 at ${at}`);
     const two = checkpoint(9, "a", [
       { name: "w1", at },
       { name: "w2", at },
     ]);
-    expect(verifiedBy(3, two).badge).toBe("Witnessed by w1 and 1 more");
+    expect(verifiedBy(3, two).by).toBe("against w1 and 1 more");
   });
 
   it.each(journals)("complains about a journal that was cut or rewritten: $name", ({ seen, warns }) => {

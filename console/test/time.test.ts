@@ -6,6 +6,8 @@ import { figuresOf, linesOf } from "../src/lib/compared";
 import { grouped, widthOf } from "../src/lib/graph";
 import { rowsOf as kindRows } from "../src/lib/kinds";
 import { RunRecords } from "../src/lib/run-records";
+import { telling } from "../src/lib/text";
+import { day } from "../src/lib/time";
 import { tokensOf, turnOf } from "../src/lib/turns";
 import { timed, unfolded } from "../src/lib/waterfall";
 
@@ -182,4 +184,22 @@ test("every equal step of a comparison is counted once, between the differences"
   expect(lines.filter((line) => line.kind === "row")).toHaveLength(3);
   const [took] = figuresOf({ seconds: { a: 10, b: 40, delta: 30 } });
   expect(took).toMatchObject({ name: "Took", a: "10 s", b: "40 s", change: "+300 %", doublings: 2 });
+});
+
+test("a day is named by how far it is away, on the clock of who looks", () => {
+  const at = (...parts: [number, number, number, number]) => new Date(...parts).toISOString();
+  const now = new Date(2026, 10, 18, 0, 30).getTime(); // half an hour after midnight
+  expect(day(at(2026, 10, 18, 0), now)).toBe("today");
+  expect(day(at(2026, 10, 17, 23), now)).toBe("yesterday");
+  expect(day(at(2026, 10, 13, 12), now)).toBe("Fri 13");
+  expect(day(at(2026, 10, 11, 23), now)).toBe("11 Nov");
+  expect(day(null, now)).toBe("–");
+});
+
+test("of an input that was told as JSON, whole or cut, the argument that says most is shown", () => {
+  expect(telling('{"command":"pytest -q \\"tests\\"","timeout":5}')).toBe('pytest -q "tests"');
+  expect(telling('{"content":"x","file_path":"src/a.py","old')).toBe("src/a.py");
+  expect(telling('{"file_path":"src/cut')).toBe("src/cut");
+  expect(telling("plain words")).toBe("plain words");
+  expect(telling('{"depth":3}')).toBe('{"depth":3}');
 });

@@ -4,7 +4,8 @@ The newest versions are installed from npm, outside of the clone (`~/.cache/trac
 TRACKLOG_AGENTS_CACHE). Each agent is told to run a command that works, then one that fails. It is
 recorded through its hooks, its telemetry (OTLP) and the import of its own files, in each combination
 of them, by a real collector. Every session has a home folder of its own. The record is compared
-with what the server counted; the exit code is 1 if a cell is wrong.
+with what the server counted; the exit code is 1 if a cell is wrong. "Not sent" is what a program
+lost itself: a relay before the collector keeps its telemetry, and the spans are not in it.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from command_lines_setup import CHANNELS, COLUMNS, PROGRAMS, Program
 from frameworks import collector, rows_of
 from model_server import ANSWER, BAD, CACHED, GOOD, INPUT, OUTPUT, PROMPT, Told, model_server
+from relay import relay
 
 TRACKLOG = Path(sys.executable).with_name("tracklog")
 WAYS = {"+".join(each): each for size in (1, 2, 3) for each in combinations(CHANNELS, size)}
@@ -56,8 +58,10 @@ def filled(text: str, values: Mapping[str, str]) -> str:
     return text
 
 
-def tried(programs: Path, name: str, channels: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
-    """Run one agent; by column, what is shown and what the server counted."""
+def tried(
+    programs: Path, name: str, channels: tuple[str, ...]
+) -> tuple[dict[str, tuple[Any, Any]], str | None]:
+    """Run one agent; by column what is shown and what the server counted, and what it never sent."""
     program = PROGRAMS[name]
     with tempfile.TemporaryDirectory() as folder, model_server() as (model, told):
         user, home, work = (Path(folder) / each for each in ("user", "home", "work"))
@@ -65,8 +69,9 @@ def tried(programs: Path, name: str, channels: tuple[str, ...]) -> dict[str, tup
         subprocess.run(["git", "init", "-q", work], check=True)  # noqa: S607  # any git
         path = f"{programs / 'node_modules' / '.bin'}{os.pathsep}{os.environ['PATH']}"
         bare = {"PATH": path, "HOME": str(user), "TERM": "dumb", "LANG": "C.UTF-8", "NO_PROXY": "*"}
-        with collector(home) as url:
-            values = {"model": model, "collector": url}
+        with collector(home) as url, relay(url) as (relayed, sent):
+            address = relayed if program.call_spans else url
+            values = {"model": model, "collector": address}
             given = prepared(program, user, values, otlp="otlp" in channels)
             variables = bare | dict(each.split("=", 1) for each in given)
             if "hooks" in channels:
@@ -85,7 +90,19 @@ def tried(programs: Path, name: str, channels: tuple[str, ...]) -> dict[str, tup
             until = time.monotonic() + 10
             while (shown := recorded(home)) != truth and time.monotonic() < until:
                 time.sleep(0.5)
-    return {column: (shown[column], truth[column]) for column in COLUMNS}
+    lost = unsent(program, sent, told) if "otlp" in channels else None
+    return {column: (shown[column], truth[column]) for column in COLUMNS}, lost
+
+
+def unsent(program: Program, sent: Sequence[bytes], told: Told) -> str | None:
+    """Which spans of model calls are not in the telemetry that a program sent, if any."""
+    content = b"".join(sent)
+    calls = told.calls + told.side_calls
+    for span in program.call_spans:
+        count = content.count(b'"name":"%s"' % span.encode())
+        if count < calls:
+            return f"its process ended before it had sent all spans {span}: {count} of {calls}"
+    return None
 
 
 def counted(told: Told) -> dict[str, int]:
@@ -121,10 +138,15 @@ def recorded(home: Path) -> dict[str, int]:
     }
 
 
-def missing(program: Program, channels: tuple[str, ...], column: str) -> str | None:
-    """Why none of some channels carries a column; all of them together carry everything."""
-    reasons = [program.not_carried.get((each, column)) for each in channels]
-    if channels == CHANNELS or not all(reasons):
+def missing(
+    program: Program, channels: tuple[str, ...], column: str, lost: str | None
+) -> str | None:
+    """Why none of some channels carries a column; all of them together carry what was sent."""
+    reasons = [
+        (lost if each == "otlp" else None) or program.not_carried.get((each, column))
+        for each in channels
+    ]
+    if (channels == CHANNELS and not lost) or not all(reasons):
         return None
     return "; ".join(str(each) for each in reasons)
 
@@ -151,18 +173,19 @@ def main() -> int:
         for over in [given.over] if given.over else WAYS:
             channels = WAYS[over]
             cells = []
-            for column, (shown, truth) in tried(programs, name, channels).items():
-                reason = missing(program, channels, column)
+            result, lost = tried(programs, name, channels)
+            for column, (shown, truth) in result.items():
+                reason = missing(program, channels, column, lost)
                 if shown == truth:
                     cells.append("right")
-                elif reason and shown < truth:
-                    cells.append("not carried")
+                elif reason and (shown < truth or (lost and column == "open")):
+                    cells.append("not sent" if lost and lost in reason else "not carried")
                     reasons.append(f"{name}, {over}, {column}: {reason}")
                 else:
                     cells.append(f"WRONG {shown}, not {truth}")
                     wrong += 1
             print(f"| {name} | {over} | " + " | ".join(cells) + " |", flush=True)
-    print("\nNot carried:", *reasons, sep="\n- ")
+    print("\nNot carried, and not sent:", *reasons, sep="\n- ")
     return 1 if wrong else 0
 
 

@@ -30,6 +30,8 @@ class Program(NamedTuple):
     """Text that is added to a file for telemetry."""
     not_carried: Mapping[tuple[str, str], str] = MappingProxyType({})
     """By channel and column, the reason."""
+    call_spans: tuple[str, ...] = ()
+    """The spans of each model call, if the program may end before it has sent all of them."""
 
 
 PROGRAMS = {
@@ -150,7 +152,10 @@ PROGRAMS = {
                 }
             )
         },
-        otlp_variables={"OTEL_EXPORTER_OTLP_ENDPOINT": "<collector>"},
+        otlp_variables={
+            "OTEL_EXPORTER_OTLP_ENDPOINT": "<collector>",
+            "OTEL_BSP_SCHEDULE_DELAY": "200",  # it ends without sending what waits: 5 s of spans
+        },
         not_carried={
             ("otlp", "failed"): "the result of a failed command is only a text",
             ("otlp", "end"): NO_END,
@@ -160,5 +165,6 @@ PROGRAMS = {
             ("import", "cached"): NO_TITLE,
             ("import", "end"): NO_END,
         },
+        call_spans=("ai.streamText", "ai.streamText.doStream"),
     ),
 }

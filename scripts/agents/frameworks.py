@@ -77,7 +77,7 @@ FRAMEWORKS = {
         | {"runs": "the creation of an agent is a trace of its own"},
     ),
     "litellm": Framework(
-        ("litellm", *OTLP),
+        ("litellm", "mcp", *OTLP),  # it imports mcp, and does not name it
         not_carried={"failed": "the result of a tool is only a text in the next request"},
         variables={"USE_OTEL_LITELLM_REQUEST_SPAN": "true"},  # else they share the span above
     ),

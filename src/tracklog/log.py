@@ -1,9 +1,9 @@
 """The public API: open a journal from Python, append events, read them, and ask questions.
 
 Everything here is imported by `import tracklog` when it is first used. A program that only reads
-needs `tracklog.open`; one that writes has `Log.append`; one that runs agents, a host, also finds
-leases, a folder, transcripts and tapes here. The questions of the command line are methods of
-`Log` that return typed answers.
+needs `tracklog.open`, and one that writes needs `Log.append`. A program that runs agents (a host)
+also finds here: leases, a folder for its files, transcripts and tapes. The questions of the command
+line are methods of `Log` that return typed answers.
 """
 
 import builtins
@@ -143,7 +143,7 @@ class Log:
         run: str | Run | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> Iterator[Record]:
-        """The records after a number, and those to come, until `stop` returns true.
+        """The records after a number, and then each new record, until `stop` returns true.
 
         `stop` is called about twice a second while nothing comes.
         """
@@ -202,8 +202,8 @@ class Log:
     def folder(self, name: str = "") -> Path:
         """A folder for a host's own files, such as a cache, private to this user and machine.
 
-        It is beside the journal and is created when it is missing. What must not be lost is an
-        event.
+        It is beside the journal and is created when it is missing. Record as an event what must not
+        be lost.
         """
         path = self.home.path / "hosts" / name
         path.mkdir(mode=0o700, parents=True, exist_ok=True)

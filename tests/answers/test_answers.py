@@ -63,6 +63,24 @@ def test_the_inbox_shows_who_waits_and_for_how_long(tmp_path):
     assert (now["status"], now["asks"]) == ("working", [])
 
 
+def test_show_says_how_long_a_run_waited_for_people_and_counts_no_second_twice(tmp_path):
+    def line(n, at, **rest):
+        return native("r", n, at=f"2026-05-05T09:{at}Z", agent="a", **rest)
+
+    lines = [
+        line(1, "00:00", fact="Asked", question_id="q1", text="One?"),
+        line(2, "00:30", fact="Asked", question_id="q2", text="Two?"),
+        line(3, "01:00", fact="Answered", question_id="q1", answer="yes"),
+        line(4, "01:10", fact="Answered", question_id="q2", answer="yes"),
+        line(5, "01:40", fact="Asked", question_id="q3", text="Three?"),
+    ]
+    with fleet(tmp_path, *lines) as home:
+        shown = ask(home, "show", run="r", now="2026-05-05T09:02:00.000Z")
+        then = ask(home, "show", run="r", at=2)
+    assert shown["waited_seconds"] == 70 + 20  # two overlap, one goes on
+    assert then["waited_seconds"] is None
+
+
 def test_show_at_a_record_shows_the_state_at_that_record(home):
     """At every record of a run, what `show --at` tells is what was known when it was the last."""
     with Home(home, readonly=True) as opened:

@@ -11,7 +11,7 @@ from tracklog.answers.hits import NAMES, parsed
 from tracklog.dialects import tracklog as native
 from tracklog.home.home import Home
 from tracklog.model.errors import UnknownName
-from tracklog.model.fact import Asked, Began, Called, Decided, Fact, Returned, Said
+from tracklog.model.fact import Asked, Began, Called, Decided, Fact, Noted, Returned, Said
 
 ALL = {"since": "2026-05-01", "until": "2026-06-01", "tz": "UTC", "bucket": "1d"}
 FACTS: dict[str, list[Fact]] = {
@@ -115,3 +115,26 @@ def test_hits_over_time_are_split_by_tool_and_narrowed_by_the_query(home):
         ask(home, "series", metric=["hits"], by="model", query="basket", **ALL)
     with pytest.raises(UnknownName):
         ask(home, "hits", query="kind:moon basket")
+
+
+@pytest.mark.parametrize("group", ["run", "time"])
+def test_notes_about_tracklog_itself_are_hits_of_no_run(tmp_path, group):
+    runs = ["operations", "shop", "settings", "tokens", "alerts"]
+    lines = [
+        native.line(
+            Noted(label="act", text="who touched the basket"),
+            id=run,
+            run=run,
+            at="2026-05-01T10:00:00Z",
+            origin={"writer": "live", "fidelity": "observed"},
+        )
+        for run in runs
+    ]
+    with Home(tmp_path / "home", durability="os") as home:
+        home.intake.admit(lines, "tracklog")
+        home.index.catch_up()
+        answer = ask(home, "hits", query="basket", group=group)
+    assert answer["total"] == 5
+    assert answer["of_runs"] == 1
+    assert [each["run"]["run"] for each in answer["runs"]] == ["shop"]
+    assert {each["run"] for each in answer["hits"]} == set(runs)

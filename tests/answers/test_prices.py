@@ -77,10 +77,22 @@ def test_what_is_not_known_makes_a_lower_bound_and_no_model_has_no_price():
         ("anthropic/claude-opus-4-1-20250805", "claude-opus-4-1"),
         ("gpt-5-mini-2025-08-07", "gpt-5-mini"),
         ("openai.gpt-5?reasoning=high", "openai.gpt-5"),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
+        ("bedrock/anthropic.claude-3-5-sonnet-20241022-v2:0", "claude-3-5-sonnet"),
+        ("claude-sonnet-4-5@20250929", "claude-sonnet-4-5"),
+        ("claude-3-5-sonnet-v2@20241022", "claude-3-5-sonnet"),
+        ("claude-opus-4-6@default", "claude-opus-4-6"),
     ],
 )
 def test_dates_and_providers_in_a_models_name_do_not_matter(model, name):
     assert name in prices.names(model)
+
+
+@pytest.mark.parametrize(
+    "model", ["claude-opus-4-8-fast", "anthropic/claude-sonnet-4-6:free", "my.claude-opus-4-1"]
+)
+def test_another_service_of_a_known_model_has_no_price_of_the_list(model):
+    assert prices.load().at(model, "2026-10-01") is None
 
 
 def spend(key, **more):

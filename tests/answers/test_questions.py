@@ -169,7 +169,7 @@ def bare(value, place=()):
         if value.get("type") == "object" and not value.get("properties") and open_keys:
             if place != JSON_OBJECT:
                 yield place
-        elif place and place[-1] == "schema" and not SAYS & {*value}:
+        elif place[-1:] == ("schema",) and place[-2:-1] != ("properties",) and not SAYS & {*value}:
             yield place
         for key, each in value.items():
             yield from bare(each, (*place, key))

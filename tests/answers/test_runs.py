@@ -16,7 +16,7 @@ from tracklog.answers.run_list import RunList
 from tracklog.home.home import Home
 from tracklog.index.indexer import Indexer
 from tracklog.journal.frame import stamp
-from tracklog.model.errors import BadQuery
+from tracklog.model.errors import BadQuery, NoSuchRun
 
 NOW = 1_800_000_000.0
 
@@ -375,6 +375,25 @@ def test_a_run_without_new_records_is_not_read_again_and_one_with_some_is(fleet,
     fleet.index.catch_up()
     assert names(asked(fleet))[:2] == ["asking", "busy"]
     assert read[5:] == ["kahn:busy"]
+
+
+def test_the_head_of_a_run_is_answered_without_its_records(fleet, monkeypatch):
+    read: list[object] = []
+    journal = type(fleet.journal)
+    frames = journal.read
+
+    def counted(of, after=0, limit=1000, run=None):
+        read.append(run)
+        return frames(of, after, limit, run)
+
+    whole = ask(fleet, "show", run="kahn:asking", now=stamp(NOW))
+    monkeypatch.setattr(journal, "read", counted)
+    assert ask(fleet, "show", run="kahn:asking", now=stamp(NOW)) == whole
+    assert ("kahn", "asking") not in read
+    assert ask(fleet, "show", run="aski", now=stamp(NOW))["run"] == "asking"
+    with pytest.raises(NoSuchRun):
+        ask(fleet, "show", run="kahn:asked", now=stamp(NOW))
+    assert ("kahn", "asked") in read  # what the index does not know may be in the journal
 
 
 def test_what_a_run_spent_is_read_again_when_it_or_another_run_records_more_of_it(home):

@@ -133,7 +133,7 @@ def test_a_total_does_not_depend_on_buckets_or_zones(journal, bucket, name):
 def test_the_size_of_batches_changes_no_total(journal, size):
     with tempfile.TemporaryDirectory() as folder, made(folder, journal) as home:
         home.index.catch_up()
-        spans, kinds = [(0, 2**40)], {kind for kind, _ in METRICS.values()} | {"durations"}
+        spans, kinds = [(0, 2**40)], {kind for kind, _ in METRICS.values()}
         once = {kind: home.index.totals(kind, spans, by="agent") for kind in kinds}
         again = home.index
         with again.index.turn(5):
@@ -425,7 +425,7 @@ def test_prices_of_ones_own_may_change_at_any_number_of_tokens(tmp_path):
 
 
 def test_every_threshold_of_our_prices_has_a_band():
-    assert prices.load().thresholds <= set(series_fold.BANDS)
+    assert prices.load().thresholds <= set(series_fold.TIERS)
 
 
 def test_several_metrics_are_a_list_and_over_http_both_ways_of_asking(tmp_path):

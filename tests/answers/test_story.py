@@ -1,16 +1,20 @@
 """A run told as a story: what each record means, whatever its dialect."""
 
+from dataclasses import fields
+from typing import get_type_hints
+
 import orjson
 import pytest
 from click.testing import CliRunner
 
 from support import sampling as samples
 from support.asking import ask
-from tracklog.answers.story import MOST
+from tracklog.answers.story import MOST, StoryBlock, StoryFact
 from tracklog.cli import tracklog
 from tracklog.dialects.checking import understand
 from tracklog.home import registry
 from tracklog.home.home import Home
+from tracklog.model.fact import BLOCK_KEYS, NATIVE_FACTS
 
 GOOD = [path for path in samples.of("good") if samples.lines_of(path)]
 
@@ -223,3 +227,9 @@ def test_the_verb_shows_messages_with_their_role_and_calls(tmp_path):
     assert "→ Read(path=a.py)" in shown.output
     told = CliRunner().invoke(tracklog, ["story", "r1", "--home", str(tmp_path), "--json"])
     assert [row["kind"] for row in orjson.loads(told.output)["records"]] == ["Said", "Called"]
+
+
+def test_a_fact_of_a_story_declares_every_field_of_every_fact():
+    names = {each.name.rstrip("_") for kind in NATIVE_FACTS for each in fields(kind)}
+    assert {*get_type_hints(StoryFact)} == names | {"fact", "words", "again", "torn"}
+    assert {key for keys in BLOCK_KEYS.values() for key in keys} < {*get_type_hints(StoryBlock)}

@@ -88,7 +88,7 @@ def test_a_given_dialect_is_the_only_one_tried():
         (["check", "--max-line", "0", "-"], "--max-line"),
         (["schema", "klingon"], "there is no schema 'klingon'"),
         (["chekc"], "did you mean `tracklog check`?"),
-        (["xyzzy"], "see `tracklog --help`"),
+        (["xyzzy"], "there is no command 'xyzzy'\n  `tracklog --help` shows how"),
     ],
 )
 def test_wrong_use_exits_2_with_the_next_step(arguments, word, tmp_path):

@@ -16,11 +16,12 @@ from support import servers
 from support.forking import tracklog
 from support.servers import postgres, store_url
 from tracklog.home import registry
-from tracklog.home.home import Home
+from tracklog.home.home import Home, act
 from tracklog.journal.copying import _frames
 from tracklog.journal.journal import Journal
 from tracklog.journal.postgres import schema as tables
 from tracklog.journal.storages.postgresql import PostgresStorage
+from tracklog.model.own_notes import PRUNE
 from tracklog.testing import Clock, frames_of
 
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -156,12 +157,15 @@ def test_records_that_were_moved_to_an_archive_are_in_every_answer(places, tmp_p
     run("rebuild", *database)  # it reads them again
     for question in (("tail", "-n", "99", "--raw"), ("runs", "--json")):
         one, other = (run(*question, *place) for place in places)
+        other = "".join(
+            row for row in other.splitlines(keepends=True) if '"run":"operations"' not in row
+        )
         assert one == other or without_times(one) == without_times(other)
     assert f"{count} records: proven" in run("verify", *database)
     run("store", "copy", store_url(tmp_path), f"file:{tmp_path / 'copy'}")
-    assert f"{count} records: proven" in run("verify", "--home", tmp_path / "copy")
+    assert f"{count + 1} records: proven" in run("verify", "--home", tmp_path / "copy")
     said = run("archive", tmp_path / "other", *folder, "--hot", "0m", code=2, errors=True)
-    assert "only a record in PostgreSQL" in said
+    assert "only a journal in PostgreSQL" in said
     said = run("serve", *folder, "--hot", "7d", code=2, errors=True)
     assert "give --store and --archive" in said
 
@@ -185,7 +189,9 @@ def odd_home(tmp_path):
         home.intake.admit([b"no json"])
         home.blobs.put(b"large")
         home.erase("r1", 50, reason="asked for", by="op")
-        home.store.prune(home.journal.read(30, 1)[0].received, at="2026-05-05T09:00:00.000Z")
+        moment = home.journal.read(30, 1)[0].received
+        done = home.store.prune(moment, at="2026-05-05T09:00:00.000Z")
+        home.record_act(act(PRUNE, "op", through=done.through, records=done.records))
         home.intake.admit([line(99, "r1")])
     return place
 
@@ -211,16 +217,17 @@ def everything(url):
 def test_a_copy_to_postgresql_and_back_is_the_same_record(odd_home, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     url, back = store_url(tmp_path), tmp_path / "back"
-    first = everything(f"file:{odd_home}")
+    there = json.loads(run("store", "copy", f"file:{odd_home}", url, "--json"))
+    first = everything(f"file:{odd_home}")  # with the note of who copied it
     assert first["origin"].through
     assert len(first["marks"]) > 5
-    there = json.loads(run("store", "copy", f"file:{odd_home}", url, "--json"))
     assert there["head"] == str(first["head"])
     assert everything(url) == first
     assert postgres().password not in there["target"]
     run("store", "copy", url, f"file:{back}")
-    assert everything(f"file:{back}") == first
+    assert everything(f"file:{back}") == everything(url)
     run("verify", "--home", back, "--anchor", there["head"])
+    there = json.loads(run("verify", "--json", "--home", back))
     status = json.loads(run("store", "status", url, "--json"))
     assert (status["head"], status["refused"], status["blobs"]) == (there["head"], 1, 1)
 
@@ -274,7 +281,7 @@ def test_a_tenant_gets_a_role_and_a_limit(tmp_path):
     said = run("store", "limit", url, "--max-rate", "5")
     assert "5 records per second, any number of bytes per day" in said
     status = run("store", "status", url, errors=True)
-    assert "limit: 5 records per second; 0 bytes today (UTC)" in status
+    assert re.search(r"limit: 5 records per second; \d+ bytes today \(UTC\)", status)
 
 
 def test_dev_postgres_prints_a_url_that_works():

@@ -290,7 +290,7 @@ def test_records_that_no_witness_signed_for_a_time_are_an_alert(tmp_path):
         log.append_fact(("tracklog", "one"), Began(what="run"), writer="test")
         note = checkpoints.make()
         assert looked(home, {}, 5000) == ({}, [], [])  # nobody asked for a witness
-        witness.trust(checkpoints.key)
+        witness.trust(checkpoints.key, "ada")
         signature = read_signature(asked(witness, checkpoints.consistency, note).body.strip())
         signed = float(checkpoints.add_signatures(note, [signature]).witnesses()[0].at)
         incidents, changes, (row,) = looked(home, {}, 5000)

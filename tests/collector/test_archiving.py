@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import httpx
@@ -51,21 +52,80 @@ def test_what_was_acknowledged_comes_back_from_the_archive(tmp_path):
                 f"{url}/api/events/kahn-agent", content=body, headers=headers, timeout=60
             )
             sent = answer.json()["last_seq"]
+        assert eventually(
+            lambda: (
+                json.loads(tracklog("status", "--home", home, "--json"))["archive"] is not None
+                and json.loads(tracklog("status", "--home", home, "--json"))["archive"]["through"]
+                == 21  # one says who archives
+            )
+        )
         metrics = "tracklog_archive_behind 0\n"
         assert eventually(lambda: metrics in httpx.get(f"{url}/metrics", timeout=60).text)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
+    state = json.loads(tracklog("status", "--home", home, "--json"))["archive"]
+    assert (state["place"], state["through"], state["behind"]) == (str(archive), 21, 0)
     said = tracklog("archive", archive, "--home", home, "--behind", "--json")
     head = json.loads(said)["head"]
     assert json.loads(said)["behind"] == 0
     shutil.rmtree(home)
-    assert "20 records: proven" in tracklog("verify", archive, "--anchor", head)
+    assert "21 records: proven" in tracklog("verify", archive, "--anchor", head)
     assert f"proven, head {head}" in tracklog("restore", archive, home)
     rows = json.loads(tracklog("runs", "--home", home, "--json").splitlines()[0])
     assert rows["run"] == "run-1"
     assert "0 not archived yet" in tracklog("archive", archive, "--home", home)
+
+
+@pytest.mark.long
+def test_a_machine_that_is_lost_under_load_misses_ten_seconds_at_most(tmp_path):
+    home, archive = tmp_path / "home", tmp_path / "archive"
+    said: list[tuple[float, int]] = []  # when each batch was acknowledged, and its last record
+    with Serving(home, "--archive", archive) as server:
+        until = time.monotonic() + 15
+        while time.monotonic() < until:
+            body = b"\n".join(fleets._line(f"task{len(said)}.{n}", "run-1") for n in range(5))
+            answer = httpx.post(
+                f"{server.url}/api/events/kahn-agent",
+                content=body,
+                headers={"Content-Type": "application/x-ndjson"},
+                timeout=60,
+            )
+            said.append((time.monotonic(), answer.json()["last_seq"]))
+            time.sleep(0.05)
+        server.stop(signal.SIGKILL)
+        lost_at = time.monotonic()
+    state = json.loads(tracklog("status", "--home", home, "--json"))
+    assert state["last"] == said[-1][1]
+    shutil.rmtree(home)
+    tracklog("restore", archive, home)
+    restored = json.loads(tracklog("status", "--home", home, "--json"))
+    assert state["archive"]["behind"] >= state["last"] - restored["last"]  # it was told
+    missing = [at for at, seq in said if seq > restored["last"]]
+    assert all(at > lost_at - 10 for at in missing), lost_at - missing[0]
+    assert restored["last"] > 0
+    assert restored["archive"] is None  # a new home has not been archived
+
+
+def test_status_says_how_much_is_not_archived(tmp_path):
+    home, archive = tmp_path / "home", tmp_path / "archive"
+    (tmp_path / "lines").write_bytes(fleets._line("one", "run-1"))
+    tracklog("record", tmp_path / "lines", "--home", home)
+    assert "archive: none" in tracklog("status", "--home", home)
+    tracklog("archive", archive, "--home", home)
+    before = json.loads(tracklog("status", "--home", home, "--json"))
+    (tmp_path / "more").write_bytes(b"\n".join(fleets._line(f"{n}", "run-1") for n in range(3)))
+    tracklog("record", tmp_path / "more", "--home", home)
+    state = json.loads(tracklog("status", "--home", home, "--json"))
+    assert state["last"] == before["last"] + 3
+    assert state["archive"]["behind"] == before["archive"]["behind"] + 3
+    text = tracklog("status", "--home", home)
+    assert f"archive {archive}: {state['archive']['behind']} not archived yet" in text
+    assert f"records 1 to {state['last']}" in text
+    assert f"index: up to record 0, {state['last']} behind" in text
+    (home / "archived.json").write_text("{")  # a note that is damaged is none
+    assert "archive: none" in tracklog("status", "--home", home)
 
 
 def test_a_changed_archive_is_not_intact_and_an_empty_one_is_none(tmp_path):
@@ -73,12 +133,12 @@ def test_a_changed_archive_is_not_intact_and_an_empty_one_is_none(tmp_path):
     line.write_bytes(fleets._line("task", "run-1") + b"\n")
     home, archive = tmp_path / "home", tmp_path / "archive"
     tracklog("record", line, "--home", home)
-    assert "1 record archived" in tracklog("archive", archive, "--home", home)
+    assert "2 records archived" in tracklog("archive", archive, "--home", home)
     (data,) = Path(archive / "v1").glob("*.zst")
     packed = data.read_bytes()
     data.write_bytes(packed[:-3])
     said = tracklog("verify", archive, code=1)
-    assert "record 1: records 1 to 1 cannot be read: v1/0000000001.jsonl.zst" in said
+    assert "record 2: records 2 to 2 cannot be read: v1/0000000001.jsonl.zst" in said
     assert "NOT intact" in said
     (tmp_path / "nothing").mkdir()
     assert "there is no archive" in tracklog("verify", tmp_path / "nothing", code=2)

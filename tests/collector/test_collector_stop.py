@@ -2,6 +2,8 @@
 
 import gzip
 import signal
+import subprocess
+import sys
 
 import orjson
 import pytest
@@ -92,3 +94,32 @@ def test_an_answer_that_nobody_reads_is_given_up(tmp_path):
             counted = 'tracklog_requests_total{method="GET",route="/api/export'
             assert eventually(lambda: counted in server.get("/metrics").text)
             assert not heard(stuck).endswith(b"\r\n0\r\n\r\n"), "it is not passed off as whole"
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("what", ["collector", "witness"])
+def test_a_stop_as_soon_as_the_address_is_printed_is_a_clean_one(tmp_path, what, name):
+    """Whoever waits for the address may stop the program at once."""
+    made = {
+        "collector": "from tracklog.collector.app import Collector\n"
+        "from tracklog.collector.server import listen, serve\n"
+        "from tracklog.home.home import Home\n"
+        "served = Collector(Home(sys.argv[1]))\n",
+        "witness": "from tracklog.cli._witness_server import WitnessServer, serve\n"
+        "from tracklog.collector.server import listen\n"
+        "from tracklog.journal.checkpoints.witness import Witness\n"
+        "served = WitnessServer(Witness(Path(sys.argv[1])))\n",
+    }
+    program = (
+        "import os, signal, sys\nfrom pathlib import Path\n"
+        f"{made[what]}"
+        "serve(served, listen('127.0.0.1', 0), lambda: signal.raise_signal(signal." + name + "))\n"
+        "print('ended')\n"
+    )
+    command = [sys.executable, "-c", program, tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
+    if what == "collector":
+        logs = [orjson.loads(line) for line in done.stderr.splitlines()]
+        assert [line["event"] for line in logs] == ["stopping", "stopped"]
+        assert logs[0]["signal"] == name

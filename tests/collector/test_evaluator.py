@@ -14,7 +14,7 @@ from tracklog.collector.alerts import RUN
 from tracklog.collector.alerts.delivery import NotDelivered, deliver
 from tracklog.collector.alerts.evaluator import CHANGE, Evaluator, notes
 from tracklog.collector.alerts.incidents import AlertChange
-from tracklog.collector.alerts.rules import Target
+from tracklog.collector.alerts.rules import BadRules, Target
 from tracklog.collector.alerts.worker import AlertWorker
 from tracklog.home.home import Home
 from tracklog.log import Log
@@ -92,6 +92,34 @@ def test_a_change_is_recorded_and_sent_once_also_after_a_restart(tmp_path, rules
         assert [note.label for note in notes(home)].count(CHANGE) == 1
 
 
+def test_a_pending_alert_is_recorded_and_a_restart_does_not_reset_its_time(
+    tmp_path, rules, receiver
+):
+    rules.write_text(rules.read_text().replace("repeat: never", "for: 60s, repeat: never"))
+    now = [1_780_000_000.0]
+    with Home(tmp_path / "home", durability="os", clock=lambda: now[0]) as home:
+
+        def look(after: float) -> list[str]:
+            now[0] += after
+            return [each.state for each in Evaluator(home, rules, deliver).look()]
+
+        assert look(0) == []
+        fail(home, "a")
+        assert [look(0), look(40), look(30), look(15)] == [[], [], ["firing"], []]
+        fail(home, "b")
+        assert look(10) == []
+        fail(home, "b", passed=True)
+        assert look(100) == []
+        labels = [(note.label, note.data.get("key")) for note in notes(home)]
+    assert [each for each in labels if each[0] not in ("alerts-started", "alert-sent")] == [
+        ("alert-pending", "tracklog:a"),
+        ("alert", None),
+        ("alert-pending", "tracklog:b"),
+        ("alert-lapsed", "tracklog:b"),
+    ]
+    assert [each["summary"] for each in receiver.got] == ["Task a failed"]
+
+
 def test_of_two_collectors_on_one_store_one_evaluates_and_the_other_follows(
     tmp_path, rules, receiver
 ):
@@ -130,12 +158,15 @@ def test_what_was_not_received_is_sent_again_with_the_same_id_also_after_a_resta
             evaluator.look()
         with pytest.raises(NotDelivered):
             Evaluator(home, rules, deliver).look()
+        listed = ["alerts", "list", "--home", str(tmp_path / "home")]
+        assert "(not sent to desk)" in CliRunner().invoke(tracklog, listed).output
         receiver.status = 200
         last = Evaluator(home, rules, deliver)
         last.look()
         last.look()
         assert len(receiver.got) == 3
         assert len({each["id"] for each in receiver.got}) == 1
+        assert "(to desk)" in CliRunner().invoke(tracklog, listed).output
 
 
 def test_a_silence_of_another_process_is_obeyed_and_alerts_are_listed(tmp_path, rules, receiver):
@@ -189,8 +220,13 @@ def test_a_private_address_is_refused_unless_it_is_allowed(receiver):
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # of apprise, before Python 3.13
 def test_a_service_of_apprise_is_notified_and_a_bad_url_is_found_at_the_start(receiver, tmp_path):
     host = receiver.url.removeprefix("http://")
-    deliver(CHANGED, "desk", Target(url=f"json://{host}"))
-    assert receiver.got[0]["message"] == "it failed"
+    for url in (f"json://{host}", "mailto://ada:word@tracklog.invalid?smtp=10.0.0.1"):
+        with pytest.raises(NotDelivered, match="allow_private"):
+            deliver(CHANGED, "desk", Target(url=url))
+    assert receiver.got == []
+    target = Target(url=f"json://{host}", allow_private=True)
+    deliver(CHANGED, "desk", target, "http://console")
+    assert receiver.got[0]["message"] == "it failed\nhttp://console"
     assert "http" not in str(receiver.got[0].get("attachments", ""))
     path = tmp_path / "alerts.yaml"
     path.write_text(RULES.replace("post:", "url:") % "no-such-service://x")
@@ -205,3 +241,17 @@ def test_a_collector_evaluates_its_rules_and_refuses_a_bad_file(tmp_path, rules,
     rules.write_text("version: 1\n")
     with pytest.raises(AssertionError, match="rules"):
         collector(tmp_path / "other", "--alerts", rules).__enter__()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "10.0.0.9", "localhost"])
+def test_a_target_that_may_not_be_reached_is_a_fault_of_the_rules(tmp_path, host):
+    file = tmp_path / "rules.yaml"
+    allowed = RULES % f"http://{host}:9/hook"
+    file.write_text(allowed.replace(", allow_private: true", ""))
+    checked = CliRunner().invoke(tracklog, ["alerts", "check", str(file)])
+    assert isinstance(checked.exception, BadRules)
+    assert "`allow_private: true` permits it" in str(checked.exception)
+    with Home(tmp_path / "home", durability="os") as home, pytest.raises(BadRules):
+        AlertWorker(home, file, None)
+    file.write_text(allowed)
+    assert CliRunner().invoke(tracklog, ["alerts", "check", str(file)]).exit_code == 0

@@ -102,6 +102,30 @@ def test_every_tool_answers_as_its_question_and_records_nothing(home, mode):
     assert home.journal.last == before
 
 
+@pytest.mark.parametrize(
+    "dialect", [path.name for path in sorted((samples.ROOT / "dialects").iterdir())]
+)
+def test_the_tools_answer_for_each_good_sample_as_their_own_schemas_say(tmp_path, dialect):
+    lines = {
+        line
+        for path in sorted((samples.ROOT / "dialects" / dialect / "good").glob("*.jsonl"))
+        for line in path.read_bytes().splitlines()
+    }
+
+    async def talk(home):
+        async with Client(make_server(reading(home))) as client:
+            runs = (await call(client, "runs", limit=1000))["answer"]
+            for run in runs:
+                for tool in ("show", "story"):
+                    await call(client, tool, run=f"{run['family']}:{run['run']}")
+            return runs
+
+    with Home(tmp_path / "home", durability="os") as home:
+        home.intake.admit(sorted(lines), dialect)
+        home.index.catch_up()
+        assert asyncio.run(talk(home))
+
+
 def test_the_pages_of_a_long_answer_are_all_of_it(home):
     async def talk():
         records, skip, pages = [], 0, 0
@@ -157,6 +181,7 @@ def test_an_error_reaches_the_model_with_its_reason_and_what_to_do(home, mode):
                 await client.call_tool("why", {"run": "long"}),
                 await client.call_tool("search", {"q": "x", "limit": "many"}),
                 await client.call_tool("runs", {"limit": 0}),
+                await client.call_tool("search", {"q": "x", "words": "y"}),
             ]
 
     texts = [(each.is_error, each.content[0].text) for each in asyncio.run(talk())]
@@ -169,6 +194,7 @@ def test_an_error_reaches_the_model_with_its_reason_and_what_to_do(home, mode):
     assert texts[3][1] == "why: `seq` is missing"
     assert texts[4][1].startswith("search: `limit` should be an integer"), texts[4]
     assert texts[5][1] == "runs: `limit` should be greater than or equal to 1; it is 0"
+    assert texts[6][1].startswith("search: `words` is no argument; there are: q, ")
 
 
 def test_one_value_is_taken_where_several_are_possible(home):

@@ -16,6 +16,16 @@ OPEN = {
     "/components/schemas/DiffChange/properties/b",
     "/components/schemas/JournalRecord/properties/event",
     "/components/schemas/StartBody/properties/body",
+    "/components/schemas/StoryFact/properties/options/items",
+    *(
+        f"/components/schemas/{shape}/properties/{name}"
+        for shape, names in {
+            "StoryBlock": "text thinking command chunk tool_input tool_content",
+            "StoryFact": "software git error input output verdict evidence schema answer "
+            "parent child other context usage data",
+        }.items()
+        for name in names.split()
+    ),
 }
 """The only values of any form: lines of any dialect and parts of them, answers of a person, and
 inputs that only a host knows.

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from support import fleets, servers
-from support.cutting import Relay
+from support.cutting import CutNetwork, Relay
 from support.disks import small_disk
 from support.fleets import Load, Node, check_exactly_once, stored
 from support.soaking import SOAK
@@ -135,6 +135,92 @@ def test_nothing_is_lost_or_doubled_when_the_network_is_cut(nodes, tmp_path, tal
         assert [node.stop() for node in nodes] == [0, 0]
     finally:
         relay.close()
+
+
+@pytest.fixture
+def network():
+    made = CutNetwork()
+    yield made
+    made.close()
+
+
+def reached_from_elsewhere(server: LocalPostgres, network: CutNetwork) -> None:
+    """Let a server listen on every address, also for the other side of the wire."""
+    server.settings["listen_addresses"] = "*"
+    with (server.data / "pg_hba.conf").open("a") as file:
+        for of in ("all", "replication"):
+            file.write(f"host {of} all {network.outside}/30 scram-sha-256\n")
+
+
+def test_nothing_is_lost_or_doubled_when_the_wire_to_postgresql_is_cut(
+    servers_made, nodes, network, tmp_path, tally
+):
+    """A server in a network of its own: packets are lost, and sent again by the kernels."""
+    database = server(servers_made)
+    database.make()
+    reached_from_elsewhere(database, network)
+    network.inside(database.start)
+    url = database.url.replace("127.0.0.1", network.address)
+    nodes += [Node(url, tmp_path / "a"), Node(url, tmp_path / "b")]
+    load = Load(nodes)
+    for _ in range(2 * SOAK):
+        assert load.grows()
+        network.cut()
+        known = len(load.acknowledged) + 3  # each sender may have an answer under way
+        time.sleep(1)
+        assert len(load.acknowledged) <= known
+        network.heal()
+    assert load.grows()
+    lines = check_exactly_once(load.finish(), url, tmp_path)
+    tally.add(faults=2 * SOAK, acknowledged=lines)
+    tally.done("wire to PostgreSQL cut")
+    assert [node.stop() for node in nodes] == [0, 0]
+    network.inside(database.stop)
+
+
+def test_a_standby_that_is_promoted_behind_a_cut_has_everything_that_was_acknowledged(
+    servers_made, nodes, network, tmp_path, tally
+):
+    """The old primary lives on with its clients, and acknowledges nothing: it has no standby."""
+    primary, standby = server(servers_made), server(servers_made)
+    primary.make()
+    reached_from_elsewhere(primary, network)
+    primary.settings["synchronous_standby_names"] = "standby"
+    primary.start()
+    network.inside(standby.make_standby, Elsewhere(primary, network.outside), "standby")
+    standby.settings["listen_addresses"] = "*"
+    network.inside(standby.start)
+    here, there = f"127.0.0.1:{primary.port}", f"{network.address}:{standby.port}"
+    nodes += [Node(primary.url.replace(here, f"{here},{there}"), tmp_path / n) for n in "ab"]
+    load = Load(nodes)
+    for _ in range(2 * SOAK):
+        assert load.grows()
+        network.cut()
+        known = len(load.acknowledged) + 3
+        time.sleep(1)
+        assert len(load.acknowledged) <= known
+        network.heal()
+    assert load.grows()
+    network.cut()
+    network.inside(standby.promote)
+    known = len(load.acknowledged) + 3
+    time.sleep(3)
+    assert len(load.acknowledged) <= known  # the old one lives, and says nothing
+    primary.kill()
+    network.heal()
+    assert load.grows(10)
+    promoted = standby.url.replace("127.0.0.1", network.address)
+    lines = check_exactly_once(load.finish(), promoted, tmp_path)
+    tally.add(faults=2 * SOAK + 1, kills=1, acknowledged=lines)
+    tally.done("wire to a synchronous standby cut, and the standby promoted behind it")
+    network.inside(standby.stop)
+
+
+class Elsewhere:
+    """A server as the other side of the wire sees it."""
+
+    def __init__(self, server: LocalPostgres, address: str) -> None:
+        self.folder, self.url = server.folder, server.url.replace("127.0.0.1", address)
 
 
 def test_nothing_is_lost_or_doubled_when_the_disk_of_postgresql_is_full(

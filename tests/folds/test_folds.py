@@ -121,8 +121,8 @@ def tools_of(states, since=None, until=None):
             each = tools.setdefault(cell.label.tool, Calls())
             each.calls, each.failures = each.calls + amounts[0], each.failures + amounts[1]
             each.open += amounts[2]
-        elif cell.kind == "durations":
-            tools.setdefault(cell.label.tool, Calls()).durations[cell.part] += amounts[0]
+            if (bucket := series_.lasted(cell.part)) is not None:
+                each.durations[bucket] += amounts[0]
     rows = [asdict(each.row(tool)) for tool, each in tools.items()]
     return sorted(rows, key=lambda row: (-row["calls"], row["tool"]))
 
@@ -510,6 +510,16 @@ def test_the_two_seams_of_a_transcript_are_counted_once_and_distinguished():
     fidelities = {state.called for state in play(calls_.fold, history).values()}
     assert fidelities == {0, 1}
     assert len(calls_.answer(play(calls_.fold, history).values())) == 1
+
+
+def test_a_call_says_which_call_it_was_made_in_and_who_offered_the_tool():
+    inner = Called(
+        tool="read", call_id="c2", parent_call_id="c1", tool_server="files", provider_call_id="p2"
+    )
+    later = Called(tool="read", call_id="c2")
+    (call,) = calls_.answer(play(calls_.fold, numbered([inner, later])).values())
+    names = ("call_id", "parent_call_id", "tool_server", "provider_call_id")
+    assert [call[name] for name in names] == ["c2", "c1", "files", "p2"]
 
 
 def test_the_same_id_reported_twice_is_one_call_and_the_report_alone_counts():
@@ -903,6 +913,12 @@ def test_a_message_rebuilt_from_a_file_has_several_parts():
         play(conversation_.fold, [(told(1), part) for part in parts]).values()
     )
     assert marks(row) == [mark_of("one"), mark_of("two")]
+
+
+def test_a_message_has_at_most_two_hundred_parts():
+    parts = [(told(1), said(f"part {n}", message_id="m")) for n in range(202)]
+    (row,) = conversation_.answer(play(conversation_.fold, parts).values())
+    assert marks(row) == [mark_of(f"part {n}") for n in range(200)]
 
 
 def _fields(fact):

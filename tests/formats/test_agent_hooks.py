@@ -288,6 +288,35 @@ def test_the_next_call_or_the_end_of_the_session_closes_the_question(
     assert (question.state, question.answer) == (state, answer)
 
 
+def test_a_permission_without_an_id_is_about_the_only_open_call(channels):
+    """As Claude Code 2.1 asks; of two open calls nobody can say which it is about."""
+    common = {"session_id": "11111111-2222-4333-8444-555555555555", "tool_name": "Bash"}
+    for id in ("t1", "t2"):
+        channels.send("claude", "", hook_event_name="PreToolUse", tool_use_id=id, **common)
+        channels.send("claude", "", hook_event_name="PermissionRequest", **common)
+    channels.send("claude", "", hook_event_name="PostToolUse", tool_use_id="t1", **common)
+    questions = {each.call_id: each.answer for each in channels.questions()}
+    assert questions == {"t1": IN_TERMINAL, None: IN_TERMINAL}
+    channels.send("claude", "", hook_event_name="PermissionRequest", **common)
+    channels.send("claude", "", hook_event_name="PostToolUse", tool_use_id="t2", **common)
+    questions = {each.call_id: each.answer for each in channels.questions()}
+    assert questions["t2"] == "allowed"
+
+
+def test_a_notification_that_the_agent_waits_for_a_person_is_a_question(channels):
+    common = {"session_id": "11111111-2222-4333-8444-555555555555"}
+    notice = {"notification_type": "agent_needs_input", "message": "A notice to acknowledge"}
+    channels.send("claude", "", hook_event_name="Notification", **common, **notice)
+    (question,) = channels.questions()
+    assert (question.state, question.answerable) == ("open", False)
+    assert question.text == "A notice to acknowledge"
+    idle = {"notification_type": "idle_prompt", "message": "Claude is waiting for your input"}
+    channels.send("claude", "", hook_event_name="Stop", **common)
+    channels.send("claude", "", hook_event_name="Notification", **common, **idle)
+    (question,) = channels.questions()
+    assert question.state == "answered"
+
+
 @pytest.mark.parametrize(
     ("event", "more"),
     [

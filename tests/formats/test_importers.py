@@ -539,6 +539,51 @@ def test_claude_errors_compaction_titles_and_modes_have_their_labels(tmp_path):
     assert dict(report.unknown) == {"some-day": 1}
 
 
+@pytest.mark.parametrize(
+    ("after", "status"),
+    [([], "failed"), ([("yes", 6)], "done"), ([("yes", 6), (None, 7)], "failed")],
+)
+def test_claude_a_session_that_breaks_off_with_an_error_has_failed(tmp_path, home, after, status):
+    def error(n):
+        words = [{"type": "text", "text": "API Error: 529"}]
+        return claude("assistant", n, isApiErrorMessage=True, message={"content": words})
+
+    later = [
+        error(n) if text is None else reply(n, {"type": "text", "text": text}) for text, n in after
+    ]
+    asked = claude(n=1, message={"role": "user", "content": "hi"})
+    Importing(home).bring([write(tmp_path / f"{SESSION}.jsonl", asked, error(2), *later)])
+    home.index.catch_up()
+    [row] = ask(home, "runs")
+    assert (row["status"], row["title"]) == (status, "hi")
+    answer = ask(home, "series", metric=["runs"], by="outcome", since="2020-01-01")
+    assert [each["key"] for each in answer["keys"]] == [status]
+
+
+def test_claude_a_session_that_only_copied_another_is_done_and_has_its_title(tmp_path, home):
+    lines = [
+        claude(n=1, message={"role": "user", "content": "hi"}),
+        reply(2, {"type": "tool_use", "id": "t", "name": "Bash", "input": {}}),
+    ]
+    fork = "3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f"
+    write(tmp_path / f"{SESSION}.jsonl", *lines)
+    copy = write(tmp_path / f"{fork}.jsonl", *({**each, "sessionId": fork} for each in lines))
+    Importing(home).bring([tmp_path / f"{SESSION}.jsonl"])
+    Importing(home).bring([copy])
+    home.index.catch_up()
+    rows = {row["run"]: row for row in ask(home, "runs")}
+    assert {run: (row["status"], row["title"]) for run, row in rows.items()} == {
+        SESSION: ("lost", "hi"),
+        fork: ("done", "hi"),
+    }
+    asked = claude(n=9, message={"role": "user", "content": "other"}, sessionId=fork)
+    write(copy, *({**each, "sessionId": fork} for each in lines), asked)
+    Importing(home).bring([copy])
+    home.index.catch_up()
+    rows = {row["run"]: row for row in ask(home, "runs")}
+    assert (rows[fork]["status"], rows[fork]["title"]) == ("lost", "other")
+
+
 def test_claude_the_copies_of_a_fork_are_written_once_and_it_is_linked(tmp_path, home):
     copied = [
         claude(n=1, message={"role": "user", "content": "hi"}),

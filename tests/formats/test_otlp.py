@@ -128,8 +128,8 @@ records = st.fixed_dictionaries(
 )
 
 
-def items_of(signal, found):
-    return [(item.signal, item.resource, item.scope, item.body) for item in found]
+def items_of(found):
+    return [(item.raw(), item.body) for item in found]
 
 
 @settings(max_examples=60, deadline=None)
@@ -149,7 +149,7 @@ def test_both_encodings_of_log_records_read_the_same(given_records):
     document = {"resourceLogs": [{"scopeLogs": [{"scope": {}, "logRecords": given_records}]}]}
     by_json = [*from_json("logs", orjson.dumps(document))]
     by_protobuf = [*wire.from_protobuf("logs", as_protobuf("logs", document))]
-    assert items_of("logs", by_json) == items_of("logs", by_protobuf)
+    assert items_of(by_json) == items_of(by_protobuf)
     assert len(by_json) == len(given_records)
 
 
@@ -217,7 +217,9 @@ def test_what_is_sent_in_two_pieces_is_merged_as_the_reference_merges_it(one, ot
     whole = field(
         1, 2, field(1, 2, resource.SerializeToString()) + field(2, 2, field(2, 2, merged))
     )
-    assert [*wire.from_protobuf("traces", sent)] == [*wire.from_protobuf("traces", whole)]
+    assert items_of(wire.from_protobuf("traces", sent)) == items_of(
+        wire.from_protobuf("traces", whole)
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.asking import ask
+from support.made_traces import TraceMaker
 from support.telemetry import Door, logs, pairs, span, traces
 
 RECORDED = Path(__file__).parents[1] / "samples/otlp/recorded"
@@ -286,6 +287,26 @@ def test_numbers_do_not_depend_on_order_or_requests(data, tmp_path_factory):
         ]
         assert calls == sum(most)
         assert failures == sum(not ok for _, ok in done)
+
+
+@settings(max_examples=15, deadline=None)
+@given(number=st.integers(0, 10**6), data=st.data())
+def test_a_trace_is_counted_as_it_was_made_in_any_order_and_after_restarts(
+    number, data, tmp_path_factory
+):
+    program = TraceMaker(number)
+    spans = [each for request in program.requests() for each in items_of(request)]
+    again = data.draw(st.lists(st.sampled_from(spans), max_size=3))
+    door = Door(tmp_path_factory.mktemp("home"))
+    for item in data.draw(st.permutations([*spans, *again])):
+        assert door.send(item).rejected == 0
+        if data.draw(st.integers(0, 9)) == 9:
+            door.begin_again()
+    (row,) = door.runs()
+    found = numbers(door)[row["run"]]
+    door.close()
+    truth = (program.calls, program.failures, 0)
+    assert found[:6] == (*truth, program.spends, program.given, program.taken)
 
 
 def above(number, kind, parent):

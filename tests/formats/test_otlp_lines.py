@@ -1,7 +1,8 @@
 """The lines that the mapping of OTLP writes are, byte for byte, those that are recorded.
 
 `samples/otlp/lines.txt` has a hash for every request: of the samples, of the recordings of real
-programs, and of requests that are made from numbers. A line's id must not depend on the version of
+programs, and of requests that are made from numbers: of spans as odd as can be (`made`), and of
+traces as most programs send them (`trace`). A line's id must not depend on the version of
 the program, so a change of speed or structure changes none of them. After a change of the mapping
 that is meant, set TRACKLOG_REFRESH=1 to write them again, and name the change in the change log.
 """
@@ -15,6 +16,7 @@ import orjson
 import pytest
 
 from support.made_spans import Maker
+from support.made_traces import TraceMaker
 from support.telemetry import as_protobuf
 from tracklog.formats.importers import LineWriter
 from tracklog.formats.importers.otlp import WRITER, wire, write_items
@@ -24,6 +26,7 @@ SAMPLES = Path(__file__).parents[1] / "samples"
 RECORDED = SAMPLES / "otlp/lines.txt"
 MADE = 300
 """How many numbers requests are made from."""
+TRACES = 100
 
 
 def requests():
@@ -35,6 +38,7 @@ def requests():
         found[f"recorded/{path.stem}"] = list(map(json.loads, path.read_text().splitlines()))
     for path in sorted((SAMPLES / "exporters/otel").glob("*.json")):
         found[f"exported/{path.name.partition('.')[0]}"] = [json.loads(path.read_text())]
+    found |= {f"trace/{n}": TraceMaker(n).requests() for n in range(TRACES)}
     return found | {f"made/{n}": Maker(n).requests() for n in range(MADE)}
 
 
@@ -59,10 +63,17 @@ def redact(content):
     return content.replace(b"secret", b"***"), ["word"] if b"secret" in content else []
 
 
-def hashes(documents, read, redact=None):
-    """A hash for each request: of its items and what they became, line by line."""
-    memory, found = Memory(), []
+def hashes(documents, read, redact=None, *, resumed=False):
+    """A hash for each request: of its items and what they became, line by line.
+
+    `resumed` keeps the state of the memory as JSON between requests, as an import does.
+    """
+    state, found = {}, []
+    memory = Memory(state)
     for document in documents:
+        if resumed:
+            state = orjson.loads(orjson.dumps(state))
+            memory = Memory(state)
         out = LineWriter(WRITER, "2", "", redact=redact)
         items = [each for each in read(document) if isinstance(each, wire.Item)]
         rows = list(write_items(items, out, memory))
@@ -93,8 +104,13 @@ def test_every_request_gives_the_lines_that_are_recorded():
     assert [name for name in found if found[name] != expected[name]] == []
 
 
-@pytest.mark.parametrize("kind", ["made", "recorded", "exported"])
+@pytest.mark.parametrize("kind", ["made", "trace", "recorded", "exported"])
 def test_requests_in_protobuf_give_the_same_lines(kind):
     for name, documents in REQUESTS.items():
         if name.startswith(kind):
             assert hashes(documents, from_protobuf) == hashes(documents, from_json), name
+
+
+def test_an_import_that_is_resumed_after_each_request_gives_the_same_lines():
+    for name, documents in REQUESTS.items():
+        assert hashes(documents, from_json, resumed=True) == hashes(documents, from_json), name

@@ -20,9 +20,12 @@ from tracklog.journal.archive.objects import open_objects
 from tracklog.journal.archive.shipping import Archiver
 from tracklog.journal.archive.verify import verify_archive
 from tracklog.journal.backup import backup
+from tracklog.journal.blobs import FileBlobs
+from tracklog.journal.postgres.tenants import set_quota
+from tracklog.journal.shard_copies import backup_all
 from tracklog.journal.sharding import Numbers, cursor_text, ends_of, shard_of
 from tracklog.journal.verify import verify
-from tracklog.model.errors import KeyReused, TracklogError
+from tracklog.model.errors import BadQuery, KeyReused, OverQuota, TracklogError
 from tracklog.testing import Clock
 
 SHARDS = 4
@@ -117,7 +120,7 @@ def test_every_question_gets_the_answer_of_a_record_in_a_folder(opened, tmp_path
     runs = runs[:: max(1, len(runs) // 12)]
     for question in questions.questions():
         required = [param.name for param in question.params if param.required]
-        if question.name in ("query", "traces"):  # asked of one shard; asked for several runs
+        if question.name in ("query", "traces"):  # below; asked for several runs
             continue
         if required == ["run"]:
             of = [{"run": ":".join(run)} for run in runs]
@@ -278,9 +281,10 @@ def test_each_shard_is_verified_copied_and_proven_as_a_journal(opened, tmp_path)
         assert Archiver(part, open_objects(str(tmp_path / f"archive{shard}"))).ship()
         archived = verify_archive(open_objects(str(tmp_path / f"archive{shard}")))
         assert str(archived.head) == each["head"]
-    with pytest.raises(TracklogError, match="for each shard") as refused:
-        backup(home.storage, tmp_path / "all")
-    assert "add `shard=0`" in refused.value.hint
+    state = json.loads(tracklog("status", "--store", url, "--json").stdout)
+    assert [(each["place"], each["behind"]) for each in state["archives"]] == [
+        (str(tmp_path / f"archive{shard}"), 0) for shard in range(2)
+    ]
     proof = tmp_path / "proof.json"
     done = tracklog("events", "r3", "--store", url, "--raw", "--proof", str(proof))
     assert done.returncode == 0, done.stderr
@@ -372,3 +376,99 @@ def test_a_stream_over_shards_is_continued_on_another_collector_without_loss_or_
     finally:
         codes = [node.stop() for node in nodes]
     assert codes == [0, 0]
+
+
+def test_sql_is_answered_from_the_rows_of_all_shards(opened, tmp_path):
+    home = opened(made(tmp_path))
+    home.intake.admit([noted(n, f"r{n % 7}") for n in range(40)])
+    home.intake.admit([nameless(n, f"k{n}") for n in range(6)], "kahn-agent")
+    home.index.catch_up()
+    runs = home.index.query("SELECT family, run FROM runs ORDER BY family, run").rows
+    assert runs == sorted(home.runs())
+    assert {shard_of(run, SHARDS) for run in home.runs()} == set(range(SHARDS))
+    ask = "SELECT r.run, count(*) FROM runs r JOIN states s ON s.fold = 'runs' AND s.key = r.family || ':' || r.run GROUP BY 1"
+    assert dict(home.index.query(ask).rows) == {run: 1 for _, run in home.runs()}
+    seqs = {seq for (seq,) in home.index.query("SELECT seq FROM words", limit=1000).rows}
+    noted_seqs = {each.seq for each in home.journal.records() if each.family == "tracklog"}
+    assert seqs == noted_seqs
+    total = home.index.query("SELECT count(*) FROM calls WHERE tool = 'Read'").rows
+    assert total == [(6,)]
+    cut = home.index.query("SELECT run FROM runs ORDER BY run", limit=2)
+    assert (len(cut.rows), cut.cut) == (2, True)
+    for bad in (
+        "DELETE FROM runs",
+        "SELECT 1; SELECT 2",
+        "SELECT * FROM nothing",
+        "CREATE VIEW x AS SELECT 1",
+    ):
+        with pytest.raises(BadQuery):
+            home.index.query(bad)
+    with pytest.raises(BadQuery, match="nothing") as refused:
+        home.index.query("SELECT * FROM nothing")
+    assert "runs" in refused.value.hint
+
+
+def test_all_shards_are_copied_to_a_folder_and_to_a_database_and_back(opened, tmp_path):
+    url, again = made(tmp_path / "one", 2), store_url(tmp_path / "two")
+    home = opened(url)
+    home.intake.admit([noted(n, f"r{n % 5}") for n in range(50)] + [b"refused"])
+    blob = home.blobs.put(b"large" * 1000)
+    seq = next(home.journal.records(run=("tracklog", "r1"))).seq
+    home.erase("tracklog:r1", seq, reason="x", by="o")
+    done = tracklog("backup", str(tmp_path / "copy"), "--store", url, "--json")
+    assert done.returncode == 0, done.stderr
+    heads = [str(part.store.head()) for part in home.storage.parts]  # with the act itself
+    assert json.loads(done.stdout)["heads"] == heads
+    for n, head in enumerate(heads):
+        assert str(verify(tmp_path / "copy" / str(n)).head) == head
+    done = tracklog("store", "copy", f"file:{tmp_path / 'copy'}", again)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[-1] for line in done.stdout.decode().splitlines()] == heads
+    copied = opened(again)
+    assert list(copied.journal.records()) == list(home.journal.records())
+    assert (copied.blobs.get(blob), len(list(copied.refused.journal.records()))) == (
+        b"large" * 1000,
+        1,
+    )
+    assert copied.intake.admit([noted(3, "r3")])[0].verdict == "duplicate"
+    # Once more and directly, with what came since; and once more as files: the same bytes.
+    home.intake.admit([noted(n, f"r{n % 5}") for n in range(50, 60)])
+    third = store_url(tmp_path / "three")
+    for target in (again, third):
+        done = tracklog("store", "copy", url, target)
+        assert done.returncode == 0, done.stderr
+    backup_all(home.storage, tmp_path / "now")
+    backup_all(opened(third).storage, tmp_path / "third")
+    files = [
+        {
+            each.relative_to(root): each.read_bytes()
+            for each in root.rglob("*")
+            if each.is_file() and "packs" not in each.parts  # packs have random names
+        }
+        for root in (tmp_path / "now", tmp_path / "third")
+    ]
+    assert FileBlobs(tmp_path / "third" / "0").get(blob) == b"large" * 1000
+    assert files[0] == files[1]
+    done = tracklog("store", "copy", url, made(tmp_path / "four", 4))
+    assert done.returncode == 2
+    assert b"made with 4 shards, and not with 2" in done.stderr
+
+
+def test_a_limit_counts_the_records_of_all_shards(opened, tmp_path):
+    url = made(tmp_path, 2)
+    home = opened(url)
+    runs = [
+        next(f"r{n}" for n in range(99) if shard_of(("tracklog", f"r{n}"), 2) == shard)
+        for shard in (0, 1)
+    ]
+    assert tracklog("store", "limit", url, "--daily-bytes", "1").returncode == 0  # it is recorded
+    for number, run in enumerate(runs, 2):
+        with pytest.raises(OverQuota, match="per day"):
+            home.intake.admit([noted(number, run)])
+    used = json.loads(tracklog("store", "status", url, "--json").stdout)["quota"]["used_today"]
+    first = home.storage.parts[0]
+    set_quota(first.database, first.address.schema, 0, used + 1)
+    assert home.intake.admit([noted(2, runs[1])])[0].verdict == "accepted"
+    with pytest.raises(OverQuota):
+        home.intake.admit([noted(3, runs[0])])
+    assert len(list(home.journal.records(run=("tracklog", runs[1])))) == 1

@@ -1,5 +1,6 @@
 """Hosted runs from the console and the command line: begun, followed, answered, spoken to, ended."""
 
+import getpass
 import json
 import signal
 import subprocess
@@ -85,8 +86,9 @@ def test_a_show_is_started_gets_a_message_and_is_ended(desk):
     run = desk.begin("fishbowl", program=name, seed="rain")
     said = desk.post(f"/api/hosts/fishbowl/runs/{run}/inject", json={"text": "Boo!"})
     assert said.status_code == 200, said.text
-    (start,) = [each for each in desk.events("tracklog:settings") if each["data"]["run"] == run]
-    assert (start["label"], start["data"]["by"]) == ("start", "operator")
+    notes = [each for each in desk.events("tracklog:operations") if each["data"]["run"] == run]
+    starts = {each["origin"]["writer"]: each["data"]["by"] for each in notes}
+    assert starts == {"collector": "operator", "cli": getpass.getuser()}
     (message,) = [each for each in desk.events(run) if each.get("kind") == "user.injected"]
     assert message["payload"] == {"text": "Boo!", "by": "operator"}
     ended = desk.post(f"/api/hosts/fishbowl/runs/{run}/stop", json={"by": "ann"})

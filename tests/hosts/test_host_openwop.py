@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from support.hosting import TOKEN, Client, Host, flow, pairs, put, validator
+from tracklog.hosts.openwop.own_lines import OwnLines
 from tracklog.hosts.openwop.recorded_answers import recorded_in
 from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.settings import Key, Settings, ToolProgram, digest
@@ -167,10 +168,15 @@ def test_cancelling_ends_a_run_and_a_second_time_changes_nothing(host):
 
 def test_a_run_that_waits_is_cancelled_with_its_question(host):
     run = host.start("conformance-approval")
-    host.until(run, "waiting-approval")
-    assert host.http.post(f"/v1/runs/{run}/cancel", json={}).json()["status"] == "cancelled"
-    response = host.answer(run, "gate", {"action": "accept"})
-    assert (response.status_code, response.json()["error"]) == (409, "interrupt_already_resolved")
+    token = host.until(run, "waiting-approval")["interrupt"]["interruptToken"]
+    cancelled = host.http.post(f"/v1/runs/{run}/cancel", json={})
+    assert cancelled.status_code == 200
+    assert cancelled.json() == {"runId": run, "status": "cancelled"}
+    body = {"resumeValue": {"action": "accept"}}
+    for prefix in ("/v1", ""):
+        for url in (f"/runs/{run}/interrupts/gate", f"/interrupts/{token}"):
+            late = host.http.post(prefix + url, json=body)
+            assert (late.status_code, late.json()["error"]) == (409, "interrupt_already_resolved")
 
 
 def test_the_cap_on_node_executions_ends_a_run_before_the_node_over_it(host):
@@ -602,7 +608,7 @@ def test_whatever_is_sent_nothing_is_begun_and_the_envelope_is_closed(host, body
     ],
 )
 def test_the_status_of_a_run_that_waits_follows_from_what_it_waits_for(kind, status):
-    log = RunLog("r")
+    log = RunLog("r", OwnLines(b"secret", 0))
     payload = {"nodeId": "n", "kind": kind, "interruptId": "i"}
     for kind_of, fields in (("node.started", {"nodeId": "n"}), ("node.suspended", payload)):
         log.snapshot.apply({"type": kind_of, "payload": fields, "timestamp": "t"})
@@ -632,10 +638,10 @@ def test_a_tool_is_allowed_to_a_principal_that_holds_its_scopes_and_to_no_other(
         Key(digest=digest("b"), principal="bob", scopes=frozenset({"write"})),
     )
     hooks = Hooks(Settings(tools={"local:t": tool, "local:free": free}, keys=keys))
-    assert hooks.judge("ann", "local:t") is None
-    assert hooks.judge("bob", "local:t").status == "forbidden"
-    assert hooks.judge("nobody", "local:t").status == "forbidden"
-    assert hooks.judge("nobody", "local:free") is None
+    assert hooks.judge({"principal": "ann"}, "local:t") is None
+    assert hooks.judge({"principal": "bob"}, "local:t").status == "forbidden"
+    assert hooks.judge({"principal": "nobody"}, "local:t").status == "forbidden"
+    assert hooks.judge({"principal": "nobody"}, "local:free") is None
 
 
 def test_a_workflow_file_that_cannot_be_read_is_a_fault_and_stops_nothing(tmp_path):

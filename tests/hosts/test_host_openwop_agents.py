@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.hosting import Host, Process, flow, mock, pairs, put
+from support.hosting import Host, Process, flow, mock, pairs, put, signed
 from support.waiting import eventually
 from tracklog.hosts.openwop.reasoning import cost
 from tracklog.hosts.openwop.redaction import Redactor
@@ -875,12 +875,12 @@ def test_a_replay_says_where_it_came_out_otherwise(tmp_path):
         log.events[2]["payload"]["outputs"] = {"payload": {"a": 2}}
         lines = [json.dumps(e).replace(run, "run-of-another-hand").encode() for e in log.events]
         log.events[2]["payload"]["outputs"] = {"payload": {"a": 1}}
-        host.home.intake.admit(lines, "openwop")
+        host.home.intake.admit(signed(host.home, lines), "openwop")
         fork = host.fork("run-of-another-hand", mode="replay").json()["runId"]
         host.until(fork, "completed")
         (diverged,) = host.events(fork, "replay.diverged")
         assert diverged["payload"] == {
-            "sourceRunId": "run-of-another-hand", "atSequence": 2, "originalEventId": "evt-run-of-another-hand-2",
+            "sourceRunId": "run-of-another-hand", "atSequence": 2, "originalEventId": host.engine.own.event_id("run-of-another-hand", 2),
             "divergenceKind": "output", "divergencePoint": "node.completed",
         }  # fmt: skip
 

@@ -29,6 +29,7 @@ from support.hosting import (
     mock,
     pairs,
     put,
+    signed,
     written,
 )
 from support.soaking import SOAK
@@ -449,7 +450,7 @@ def test_a_run_of_a_newer_engine_is_read_and_not_executed(tmp_path):
             )
             for line in host.engine.known(run).lines
         ]
-        host.home.intake.admit(newer, "openwop")
+        host.home.intake.admit(signed(host.home, newer), "openwop")
         assert host.snapshot("run-of-a-newer-engine")["status"] == "waiting-approval"
         response = host.answer("run-of-a-newer-engine", "gate", {"action": "accept"})
         assert (response.status_code, response.json()["error"]) == (422, "engine_version_mismatch")
@@ -475,7 +476,7 @@ def test_a_tool_whose_end_nobody_saw_is_not_called_again(tmp_path):
 
 
 def test_a_host_that_was_overtaken_goes_on_from_what_is_written(tmp_path):
-    """Somebody with the token writes into a run that is under way: no event is there twice."""
+    """Another host of the home writes into a run that is under way: no event is there twice."""
     with Host(tmp_path) as host:
         run = host.start("conformance-delay", inputs={"delayMs": 500})
         host.until(run, "running")
@@ -487,7 +488,7 @@ def test_a_host_that_was_overtaken_goes_on_from_what_is_written(tmp_path):
             "nodeId": "wait",
             "payload": payload,
         }
-        (verdict,) = host.home.intake.admit([orjson.dumps(event)], "openwop")
+        (verdict,) = host.home.intake.admit(signed(host.home, [orjson.dumps(event)]), "openwop")
         assert verdict.verdict == "accepted"
         host.until(run, "completed")
         assert [e["sequence"] for e in host.events(run)] == [0, 1, 2, 3]

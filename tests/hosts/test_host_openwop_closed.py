@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from support.hosting import Host, flow, put
+from support.hosting import BASE, SCHEMAS, Host, flow, put
 from support.openwop_clients import about, fields_of, requests_of
 from tracklog import TracklogError
 from tracklog.dialects.checking import check  # noqa: F401  # loads the dialects first
@@ -19,7 +19,7 @@ from tracklog.dialects.openwop.manifest import AgentManifest
 from tracklog.hosts.openwop.definitions import DefinitionRefused
 from tracklog.hosts.openwop.http import HEADERS, SINGLE
 from tracklog.hosts.openwop.kinds import KINDS
-from tracklog.hosts.openwop.options import BODY, CONFIGURABLE, NOT_DONE
+from tracklog.hosts.openwop.options import BODY, CONFIGURABLE, NOT_DONE, OVERLAY
 from tracklog.hosts.openwop.routes import POLL, QUERY, HostRoute, routes_of
 from tracklog.hosts.openwop.schemas import PUBLISHED
 from tracklog.hosts.openwop.settings import Key, Settings, digest, read_settings
@@ -52,7 +52,7 @@ NODE = {
     "outputRole": DESCRIBES, "cardType": DESCRIBES,
 }  # fmt: skip
 EDGE = {
-    "id": DONE, "sourceNodeId": DONE, "targetNodeId": DONE, "triggerRule": DONE,
+    "id": DESCRIBES, "sourceNodeId": DONE, "targetNodeId": DONE, "triggerRule": DONE,
     "sourceOutput": "approved", "targetInput": "text",
     "condition": {"type": "equals", "left": "a", "right": 1},
     "label": DESCRIBES,
@@ -150,6 +150,102 @@ def changed(table: str, name: str, value) -> dict:
 def test_each_property_of_a_definition_is_in_the_table(table):
     schema = SCHEMA["$defs"][table] if table else SCHEMA
     assert schema["properties"].keys() == TABLES[table].keys()
+
+
+EFFECTS_OF_A_WORKFLOW = {
+    "": {
+        "id": "test_every_fixture_is_served_as_it_was_published_and_runs",
+        "nodes": "test_identity_passes_through_and_nodes_end_in_order",
+        "edges": "test_edges_say_what_happens_when_a_node_fails",
+        "variables": "test_variables_are_mapped_into_a_child_and_back",
+        "settings": "test_a_run_that_takes_longer_than_its_definition_allows_is_ended",
+        "configurableSchema": "test_options_are_checked_against_the_schema_of_the_workflow",
+        "isActive": "test_a_workflow_that_is_not_active_is_shown_and_not_run",
+        "status": "test_a_workflow_that_is_not_active_is_shown_and_not_run",
+        "channels": "test_messages_go_to_a_channel_once_each_and_name_their_group",
+    },
+    "WorkflowNode": {
+        "id": "test_identity_passes_through_and_nodes_end_in_order",
+        "typeId": "test_every_fixture_is_served_as_it_was_published_and_runs",
+        "config": "test_each_property_of_a_configuration_has_a_test_of_its_effect",
+        "inputs": "test_identity_passes_through_and_nodes_end_in_order",
+        "disabled": "test_a_node_that_is_disabled_is_passed",
+        "agent": "test_a_pin_is_on_the_nodes_and_on_the_snapshot_as_it_was_written",
+        "outputSensitivity": "test_a_sensitive_output_is_masked_in_the_outputs_of_the_run_too",
+        "artifactType": "test_an_edited_or_refined_artifact_is_passed_on",
+    },
+    "WorkflowEdge": {
+        "sourceNodeId": "test_edges_say_what_happens_when_a_node_fails",
+        "targetNodeId": "test_edges_say_what_happens_when_a_node_fails",
+        "triggerRule": "test_edges_say_what_happens_when_a_node_fails",
+    },
+    "WorkflowTrigger": {
+        "enabled": "test_a_workflow_whose_manual_trigger_is_not_enabled_is_begun_by_no_client",
+    },
+    "WorkflowVariable": {
+        "name": "test_variables_are_mapped_into_a_child_and_back",
+        "type": "test_an_input_has_the_type_that_the_workflow_declares",
+        "required": "test_a_child_that_is_begun_wrongly_fails_its_parent_and_says_why",
+        "defaultValue": "test_variables_are_mapped_into_a_child_and_back",
+        "sensitive": "test_a_sensitive_value_is_masked_wherever_it_is_copied",
+    },
+    "ChannelDeclaration": {"schema": "test_a_message_fits_the_schema_of_its_channel"},
+    "WorkflowMetadata": {},
+    "WorkflowSettings": {
+        "timeout": "test_a_run_that_takes_longer_than_its_definition_allows_is_ended",
+        "maxRetries": "test_a_node_that_fails_is_tried_again_and_every_attempt_is_on_record",
+        "maxLoopbackIterations": "test_a_loop_ends_at_its_cap",
+    },
+}  # fmt: skip
+EFFECTS_OF_A_MANIFEST = {
+    "agentId": "test_manifests_declare_agents_once_and_never_one_of_the_hosts_own",
+    "systemPrompt": "test_the_model_gets_the_system_prompt_of_a_manifest",
+    "toolAllowlist": "test_a_tool_outside_the_allowlist_is_never_dispatched_and_that_is_on_record",
+    "confidence": "test_the_threshold_is_the_runs_then_the_manifests_then_seven_tenths",
+}
+"""The test that fails when a property has no effect."""
+
+
+def test_each_property_that_is_carried_out_has_a_test_of_its_effect():
+    tables = {**TABLES, "manifest": MANIFEST}
+    effects = {**EFFECTS_OF_A_WORKFLOW, "manifest": EFFECTS_OF_A_MANIFEST}
+    assert {place: rows.keys() for place, rows in effects.items()} == {
+        place: {name for name, word in rows.items() if word == DONE}
+        for place, rows in tables.items()
+    }
+    tests = {test for rows in effects.values() for test in rows.values()}
+    assert [test for test in sorted(tests) if not has_test(test)] == []
+
+
+def test_a_node_that_is_disabled_is_passed(tmp_path):
+    nodes = [{"id": name, "typeId": "core.noop"} for name in "abc"]
+    nodes[1] |= {"typeId": "core.fail", "disabled": True}
+    flows = put(tmp_path / "flows", flow("passes", nodes, [("a", "b"), ("b", "c")]))
+    with Host(tmp_path / "home", workflows=flows) as host:
+        run = host.start("passes")
+        states = host.until(run, "completed")["nodeStates"]
+        assert {name: state["status"] for name, state in states.items()} == {
+            "a": "completed", "b": "skipped", "c": "completed",
+        }  # fmt: skip
+        (skipped,) = host.events(run, "node.skipped")
+        assert skipped["payload"] == {"nodeId": "b", "reason": "disabled"}
+
+
+def test_a_message_fits_the_schema_of_its_channel(tmp_path):
+    says = [
+        {"id": name, "typeId": "core.ai.callPrompt", "config": {"prompt": "p", "channel": "c"}}
+        for name in "ab"
+    ]
+    schema = {"type": "array", "maxItems": 1}
+    made = flow(
+        "says", says, [("a", "b")], channels={"c": {"reducer": "message", "schema": schema}}
+    )
+    with Host(tmp_path / "home", workflows=put(tmp_path / "flows", made)) as host:
+        run = host.start("says")
+        snapshot = host.until(run, "failed")
+        assert snapshot["error"]["code"] == "validation_error"
+        assert len(snapshot["channels"]["c"]) == 1
+        assert host.events(run, "run.failed")[0]["payload"]["failedNodeId"] == "b"
 
 
 @pytest.mark.parametrize(
@@ -823,10 +919,9 @@ PUBLISHED_OPTIONS = {
     "ai": {"provider", "model", "temperature", "maxTokens", "credentialRef", "promptOverrides",
            "mockProvider", "reasoningVerbosity", "maxRefusals"},
     "distillation": {"tokenBudget"},
-    "budget": {"maxTokens", "maxCostUsd", "maxToolCalls", "maxRetries", "modelAllow", "modelDeny",
-               "thresholdPercent", "onExhaustion"},
+    "budget": {*SCHEMAS[f"{BASE}budget-policy.schema.json"]["properties"]},
 }  # fmt: skip
-"""The options of version 2, by section, as its schemas have them."""
+"""The options of version 2, by section: the last as published, the others as the client has them."""
 
 
 @pytest.mark.parametrize(
@@ -853,6 +948,8 @@ def test_each_option_of_version_2_is_carried_out_or_refused(tmp_path):
         assert listed is not None
         assert {*re.findall(r"\w+", listed[1])} == PUBLISHED_OPTIONS[section]
     assert {*PUBLISHED_OPTIONS, "extensions"} == {*SECTIONS}
+    assert len(PUBLISHED_OPTIONS["budget"]) == 8
+    assert {*SCHEMAS[f"{BASE}run-options.schema.json"]["properties"]} == OVERLAY
     assert {*RUN, *AI} - {"mockProvider"} == CONFIGURABLE.keys()
     refused = [
         {"run": {"surprise": 1}},

@@ -82,6 +82,19 @@ def test_nothing_was_tested_if_every_scenario_was_skipped(tmp_path):
     assert b"--major" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("given", "what"), [({}, "asks for a key"), ({"TRACKLOG_TOKEN": "x"}, "refuses this key")]
+)
+def test_a_key_that_the_host_does_not_take_is_one_error(tmp_path, given, what):
+    with Process(tmp_path) as host:
+        others = {name: ENVIRONMENT[name] for name in ENVIRONMENT.keys() - {"TRACKLOG_TOKEN"}}
+        env = {**others, **given}
+        done = tracklog(tmp_path, "host", "openwop", "conformance", host.url, env=env)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(f"error: the host at {host.url} {what}".encode())
+    assert b"TRACKLOG_TOKEN" in done.stderr
+
+
 @pytest.mark.requirement("WOP-83", "WOP-84", "WOP-85", "WOP-98")
 def test_every_scenario_passes_on_our_own_host(tmp_path):
     with Process(tmp_path) as host:

@@ -94,6 +94,10 @@ def test_a_gate_is_open_only_after_so_many_people_accepted(tmp_path):
             vote = client.answer(run, "gate", {"action": "accept"})
             waits = {"runId": run, "nodeId": "gate", "status": "waiting-approval"}
             assert (vote.status_code, vote.json()) == (200, waits)
+        newer = bob.http.post(
+            f"/runs/{run}/interrupts/gate", json={"resumeValue": {"action": "accept"}}
+        )
+        assert (newer.status_code, newer.json()) == (200, {**waits, "runId": f"default/{run}"})
         assert host.events(run, "interrupt.resolved") == []
         votes = [e["payload"]["decidedBy"] for e in host.events(run, "approval.received")]
         assert votes == ["ann", "bob"]
@@ -108,11 +112,13 @@ def test_a_gate_is_open_only_after_so_many_people_accepted(tmp_path):
         assert pairs(host.events(replay)) == pairs(host.events(run))
 
 
-@pytest.mark.parametrize(("policy", "rejects"), [("single-veto", 1), ("majority", 2)])
-def test_a_gate_is_closed_by_one_veto_or_by_a_majority(tmp_path, policy, rejects):
-    names = ("ann", "bob", "cem")
+@pytest.mark.parametrize(
+    ("policy", "voters", "rejects"), [("single-veto", 3, 1), ("majority", 3, 2), ("majority", 4, 3)]
+)
+def test_a_gate_is_closed_by_one_veto_or_by_a_majority(tmp_path, policy, voters, rejects):
+    names = ("ann", "bob", "cem", "dora")[:voters]
     keys = tuple(key(name, "approvals:respond") for name in names)
-    config = {"requiredApprovals": 3, "rejectionPolicy": policy}
+    config = {"requiredApprovals": voters, "rejectionPolicy": policy}
     with serve(tmp_path, flow("three", [gate(**config)]), keys=keys) as host:
         run = host.start("three")
         host.until(run, "waiting-approval")
@@ -126,6 +132,10 @@ def test_a_gate_is_closed_by_one_veto_or_by_a_majority(tmp_path, policy, rejects
         assert failed["message"] == f"rejected by {', '.join(names[:rejects])}"
         (end,) = host.events(run, "run.failed")
         assert end["payload"]["failedNodeId"] == "gate"
+        assert end["payload"]["error"].items() >= failed.items()
+        assert len(host.events(run, "approval.received")) == rejects
+        (resolved,) = host.events(run, "interrupt.resolved")
+        assert resolved["payload"]["resumeValue"] == {"action": "reject"}
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -195,7 +205,17 @@ def test_votes_are_still_there_after_a_restart(tmp_path):
 
 
 def test_a_voter_is_who_holds_the_key_except_in_tests_of_conformance(tmp_path):
-    with serve(tmp_path, flow("two", [gate(requiredApprovals=2)])) as host:
+    two = [gate(requiredApprovals=2)]
+    with serve(tmp_path, flow("two", two), flow("conformance-two", two)) as host:
+        run = host.start("conformance-two")
+        host.until(run, "waiting-approval")
+        for voter in ("v1", "v1", "v2"):
+            assert host.events(run, "interrupt.resolved") == []
+            vote = host.answer(run, "gate", {"action": "accept", "voter": voter})
+            assert vote.status_code == 200
+        host.until(run, "completed")
+        votes = [e["payload"]["decidedBy"] for e in host.events(run, "approval.received")]
+        assert votes == ["v1", "v2"]
         run = host.start("two")
         host.until(run, "waiting-approval")
         for member in ("voter", "bogus"):
@@ -254,10 +274,16 @@ def test_a_question_is_rejected_when_its_time_is_up_also_after_a_restart(tmp_pat
         assert host.until(run, "failed")["error"]["code"] == "approval_rejected"
         (asked,) = host.events(run, "interrupt.requested")
         assert asked["payload"]["timeoutMs"] == 300
+        assert "timeoutMs" not in asked["payload"]["data"]  # beside it
         (received,) = host.events(run, "approval.received")
         assert received["payload"]["action"] == "timeout"
         (resolved,) = host.events(run, "interrupt.resolved")
         assert resolved["payload"].items() >= {"reason": "timeout", "outcome": "rejected"}.items()
+        begin, end = (datetime.fromisoformat(e["timestamp"]) for e in (asked, resolved))
+        assert end - begin >= timedelta(milliseconds=300)
+        (failed,) = host.events(run, "run.failed")
+        assert failed["payload"]["failedNodeId"] == "gate"
+        assert host.snapshot(run)["error"]["details"] == {"retryable": False}
         assert error_of(host.answer(run, "gate", {"action": "accept"})) == (
             409, "interrupt_already_resolved",
         )  # fmt: skip
@@ -268,6 +294,19 @@ def test_a_question_is_rejected_when_its_time_is_up_also_after_a_restart(tmp_pat
         host.until(late, "waiting-approval")
     with serve(tmp_path, *flows) as host:
         assert host.until(late, "failed")["error"]["code"] == "approval_rejected"
+
+
+def test_the_time_of_a_question_goes_on_while_no_host_runs(tmp_path):
+    flows = (flow("long", [gate(timeoutMs=3_600_000)]),)
+    with serve(tmp_path, *flows) as host:
+        run = host.start("long")
+        host.until(run, "waiting-approval")
+    with serve(tmp_path, *flows, clock=lambda: time.time() + 1800) as host:
+        assert host.snapshot(run)["status"] == "waiting-approval"
+    with serve(tmp_path, *flows, clock=lambda: time.time() + 3601) as host:
+        assert host.until(run, "failed")["error"]["code"] == "approval_rejected"
+        (resolved,) = host.events(run, "interrupt.resolved")
+        assert resolved["payload"]["reason"] == "timeout"
 
 
 def test_a_question_whose_time_was_up_is_so_on_the_tape(tmp_path):
@@ -292,8 +331,15 @@ def test_a_client_cannot_say_that_the_time_is_up(tmp_path):
     with serve(tmp_path, flow("one", [gate()])) as host:
         run = host.start("one")
         host.until(run, "waiting-approval")
-        answer = host.answer(run, "gate", {"action": "timeout"})
-        assert error_of(answer) == (400, "validation_error")
+        token = host.snapshot(run)["interrupt"]["interruptToken"]
+        body = {"resumeValue": {"action": "timeout"}}
+        for prefix in ("/v1", ""):
+            for url in (f"/runs/{run}/interrupts/gate", f"/interrupts/{token}"):
+                answer = host.http.post(prefix + url, json=body)
+                assert error_of(answer) == (400, "validation_error")
+                assert answer.json()["details"] == {"field": "resumeValue"}
+        assert host.snapshot(run)["status"] == "waiting-approval"
+        assert host.events(run, "approval.received") == []
 
 
 def test_an_edited_or_refined_artifact_is_passed_on(tmp_path):
@@ -321,10 +367,11 @@ def test_too_many_answers_that_do_not_fit_end_a_clarification(tmp_path):
         assert host.http.get("/.well-known/openwop").json()["limits"]["clarificationRounds"] == 2
         run = host.start("conformance-clarification")
         host.until(run, "waiting-input")
+        refused = (400, "validation_error")
         for _ in range(2):
-            assert host.answer(run, "ask", {"answers": {}}).status_code == 400
+            assert error_of(host.answer(run, "ask", {"answers": {}})) == refused
             assert host.snapshot(run)["status"] == "waiting-input"
-        assert host.answer(run, "ask", {"answers": {}}).status_code == 400
+        assert error_of(host.answer(run, "ask", {"answers": {}})) == refused
         host.until(run, "failed")
         (breach,) = host.events(run, "cap.breached")
         assert breach["payload"].items() >= {
@@ -601,7 +648,8 @@ def test_options_are_checked_against_the_schema_of_the_workflow(tmp_path):
             body = {"workflowId": "toned", "configurable": options}
             response = host.http.post("/v1/runs", json=body)
             assert error_of(response) == (400, "validation_error")
-            assert response.json()["details"]["field"].startswith("configurable")
+            (name,) = options
+            assert response.json()["details"] == {"field": f"configurable.{name}"}
             if "temper" in options:
                 assert response.json()["message"] == (
                     "there is no option 'temper'; the workflow declares tone"
@@ -634,9 +682,11 @@ def test_options_are_checked_against_the_schema_of_the_workflow(tmp_path):
 def test_an_option_that_is_wrong_or_not_carried_out_is_refused(tmp_path, body, field):
     with Host(tmp_path) as host:
         asked = {"workflowId": "conformance-noop", **body}
-        response = host.http.post("/v1/runs", json=asked)
-        assert error_of(response) == (400, "validation_error")
-        assert response.json()["details"]["field"] == field
+        for path in ("/v1/runs",) if "configurable" in body else ("/v1/runs", "/runs"):
+            response = host.http.post(path, json=asked)
+            assert error_of(response) == (400, "validation_error")
+            assert response.json()["details"] == {"field": field}
+        assert host.http.get("/runs").json() == {"runs": []}
 
 
 def test_a_run_ends_when_its_own_time_or_that_of_the_host_is_up(tmp_path):
@@ -656,6 +706,9 @@ def test_a_run_ends_when_its_own_time_or_that_of_the_host_is_up(tmp_path):
                 limit,
             )
             assert breach["payload"]["observed"] > limit
+            (end,) = host.events(run, "run.failed")
+            assert end["payload"]["error"]["code"] == "run_timeout"
+            assert host.events(run)[-1] == end
 
 
 def test_the_timeout_of_a_workflow_does_not_count_the_time_of_waits(tmp_path):
@@ -856,14 +909,28 @@ def test_a_branch_has_labels_of_its_own_and_a_fork_begins_inside_its_source(tmp_
         run = host.start("conformance-multi-node", tags=["old"])
         host.until(run, "completed")
         count = len(host.events(run))
-        past = host.fork(run, mode="replay", fromSeq=count)
-        assert error_of(past) == (422, "fork_out_of_range")
+        for prefix, code in (("/v1", "fork_out_of_range"), ("", "fork_point_invalid")):
+            for mode in ("replay", "branch"):
+                for start, status in ((count, 422), (count - 1, 201)):
+                    body = {"mode": mode, "fromSeq": start}
+                    past = host.http.post(f"{prefix}/runs/{run}:fork", json=body)
+                    assert past.status_code == status
+                    if status == 422:
+                        assert past.json()["error"] == code
+                        assert past.json()["details"] == {"field": "fromSeq", "events": count}
         overlay = {"tags": ["new"], "metadata": {"a": 1}}
         branch = host.fork(run, mode="branch", fromSeq=1, runOptionsOverlay=overlay)
+        name = branch.json()["runId"]
+        assert branch.status_code == 201
+        assert branch.json() == {
+            "runId": name, "sourceRunId": run, "fromSeq": 1, "mode": "branch", "status": "running",
+            "eventsUrl": f"/v1/runs/{name}/events",
+        }  # fmt: skip
         snapshot = host.until(branch.json()["runId"], "completed")
         assert (snapshot["tags"], snapshot["metadata"]) == (["new"], {"a": 1})
         refused = host.fork(run, mode="branch", fromSeq=1, runOptionsOverlay={"scopeId": "s"})
         assert error_of(refused) == (400, "validation_error")
+        assert refused.json()["details"] == {"field": "runOptionsOverlay.scopeId"}
 
 
 def test_a_replay_of_a_run_that_has_not_ended_repeats_all_of_it(tmp_path):
@@ -1107,7 +1174,9 @@ def test_a_run_is_paused_after_its_node_and_goes_on_later(tmp_path):
         assert paused.status_code == 202
         data = paused.json()
         assert (data["runId"], data["status"]) == (run, "paused")
-        assert host.http.post(url, json={"reason": "lunch"}, headers=same).json() == data
+        cached = host.http.post(url, json={"reason": "lunch"}, headers=same)
+        assert (cached.status_code, cached.json()) == (202, data)
+        assert cached.headers["openwop-idempotent-replay"] == "true"
         assert host.until(run, "paused")["pausedAt"] == data["pausedAt"]
         kinds = [e["type"] for e in host.events(run)]
         assert kinds == ["run.started", "node.started", "node.completed", "run.paused"]
@@ -1243,7 +1312,10 @@ def test_the_secret_of_tokens_is_replaced_without_a_gap(tmp_path):
         for token in (old, new):
             assert host.http.get(f"/v1/interrupts/{token}").status_code == 200
     with Host(tmp_path, token_secrets={"b": "second"}) as host:
-        assert host.http.get(f"/v1/interrupts/{old}").status_code == 404
+        first = host.http.get(f"/v1/interrupts/{old}")
+        assert error_of(first) == (404, "interrupt_not_found")
+        second = host.http.get(f"/interrupts/{old}")
+        assert error_of(second) == (401, "interrupt_token_invalid")
 
 
 def test_an_event_from_outside_resumes_the_run_that_it_is_for(tmp_path):
@@ -1349,8 +1421,16 @@ def test_each_route_needs_its_own_scope_and_no_other_one_will_do(tmp_path):
                 may = set(needed.split()) <= set(each.scopes) or {"*", "write"} & set(each.scopes)
                 assert (response.status_code != 403) == bool(may), (method, path, each.principal)
                 if not may:
+                    assert response.json().keys() == {"error", "message", "details"}
                     assert response.json()["error"] == "forbidden"
-                    assert response.json()["details"]["scopeRequired"] in needed
+                    (lacking,) = response.json()["details"].items()
+                    assert lacking[0] == "scopeRequired"
+                    assert lacking[1] in set(needed.split()) - set(each.scopes)
+        for method, path, needed in ROUTES:
+            url = path.removeprefix("/v1").replace("{run}", run)
+            response = clients["nothing"].request(method, url)
+            assert error_of(response) == (403, "forbidden")
+            assert response.json()["details"] == {"scopeRequired": needed.split()[0]}
         missing = host.client("nothing").http.get("/v1/runs/run-nobody")
         assert missing.status_code == 403  # before it is said whether there is such a run
         assert host.client("all").http.get("/v1/runs/run-nobody").status_code == 404
@@ -1451,11 +1531,19 @@ HOOKS = {"webhook_hosts": ("127.0.0.1",), "webhook_backoff_ms": 50}
         ("https://localhost/x", "webhook_url_rejected"),
         ("https://10.0.0.1/x", "webhook_url_rejected"),
         ("https://192.168.1.1/x", "webhook_url_rejected"),
+        ("https://172.16.0.1/x", "webhook_url_rejected"),
+        ("https://172.31.255.255/x", "webhook_url_rejected"),
+        ("https://[fe80::1]/x", "webhook_url_rejected"),
         ("https://169.254.169.254/latest", "webhook_url_rejected"),
         ("https://[::1]/x", "webhook_url_rejected"),
         ("https://[fd00::1]/x", "webhook_url_rejected"),
         ("https://[::ffff:10.0.0.1]/x", "webhook_url_rejected"),
         ("https://[64:ff9b::a00:1]/x", "webhook_url_rejected"),
+        ("https://[64:ff9b:1::1]/x", "webhook_url_rejected"),
+        ("https://127.1/x", "webhook_url_rejected"),
+        ("https://2130706433/x", "webhook_url_rejected"),
+        ("https://93.184.216.34:0/x", "webhook_url_rejected"),
+        ("https://93.184.216.34:99999/x", "webhook_url_rejected"),
         ("http://93.184.216.34/x", "webhook_url_rejected"),
         ("https://user:word@93.184.216.34/x", "webhook_url_rejected"),
         ("nothing", "validation_error"),
@@ -1466,9 +1554,10 @@ HOOKS = {"webhook_hosts": ("127.0.0.1",), "webhook_backoff_ms": 50}
 def test_nothing_is_sent_to_a_private_address(tmp_path, url, code):
     with Host(tmp_path) as host:
         body = {"url": url, "events": ["run.completed"]}
-        response = host.http.post("/v1/webhooks", json=body)
-        assert error_of(response) == (400, code)
-        assert response.json()["details"] == {"field": "url"}
+        for path in ("/v1/webhooks", "/webhooks"):
+            response = host.http.post(path, json=body)
+            assert error_of(response) == (400, code)
+            assert response.json()["details"] == {"field": "url"}
 
 
 def test_only_addresses_that_everybody_can_reach_are_public():
@@ -1481,6 +1570,9 @@ def test_only_addresses_that_everybody_can_reach_are_public():
         "::",
         "fe80::1%eth0",
         "2002:a00:1::",
+        "64:ff9b:1::1",
+        "3fff::1",
+        "5f00::1",
         "::a00:1",
     )
     assert not any(map(is_public, private))
@@ -1491,7 +1583,8 @@ def test_events_are_delivered_signed_until_they_are_unsubscribed(tmp_path):
         offered = host.http.get("/.well-known/openwop").json()["webhooks"]
         assert offered["supported"] is True
         body = {"url": receiver.url, "events": ["run.started", "run.completed"]}
-        for bad in ({**body, "events": []}, {**body, "events": [1]}, {"url": receiver.url}):
+        odd = {**body, "url": f"{receiver.url}/a\r\nX-Other: y"}
+        for bad in ({**body, "events": []}, {**body, "events": [1]}, {"url": receiver.url}, odd):
             assert error_of(host.http.post("/v1/webhooks", json=bad)) == (400, "validation_error")
         made = host.http.post("/v1/webhooks", json=body)
         assert made.status_code == 201
@@ -1715,19 +1808,31 @@ def test_another_major_version_on_a_path_of_this_one_is_refused(tmp_path):
 
 
 def test_a_host_that_suppresses_escalation_serves_only_version_1(tmp_path):
+    roots = ["agents", "audit", "connection-providers", "content", "host", "interrupts",
+             "openapi.json", "proposals", "prompts", "runs", "tools", "trigger-subscriptions",
+             "webhooks", "workflows"]  # fmt: skip
     with Host(tmp_path, escalation="suppress") as host:
         assert host.http.get("/.well-known/openwop").json()["protocolVersions"] == ["1.0"]
-        for path in ("/runs/x", "/workflows/x", "/agents"):
-            assert error_of(host.http.get(path)) == (400, "validation_error")
+        for root in roots:
+            for method, path in (("GET", f"/{root}"), ("GET", f"/{root}/x"), ("POST", f"/{root}")):
+                refused = host.http.request(method, path)
+                assert error_of(refused) == (400, "validation_error")
+                assert refused.headers["openwop-version"] == "1.0"
         two = host.http.get("/.well-known/openwop", headers={"OpenWOP-Version": "2"})
         assert error_of(two) == (406, "protocol_version_unsupported")
+        assert two.json()["details"] == {"protocolVersions": ["1.0"]}
 
 
 def test_discovery_is_not_sent_again_when_it_is_unchanged(tmp_path):
     with Host(tmp_path) as host:
         first = host.http.get("/.well-known/openwop")
         same = {"If-None-Match": first.headers["etag"]}
-        assert host.http.get("/.well-known/openwop", headers=same).status_code == 304
+        again = host.http.get("/.well-known/openwop", headers=same)
+        assert (again.status_code, again.content) == (304, b"")
+        for name in ("etag", "capabilities-etag", "cache-control", "vary", "openwop-version"):
+            assert again.headers[name] == first.headers[name]
+        other = host.http.get("/.well-known/openwop", headers={"If-None-Match": '"other"'})
+        assert (other.status_code, other.content) == (200, first.content)
 
 
 def test_tool_events_have_the_names_that_clients_read_beside_those_of_the_rfc(tmp_path):

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from support.hosting import Host, Process, flow, pairs, put, written
+from support.hosting import Host, Process, flow, pairs, put, signed, written
 from support.waiting import eventually, long_enough
 from tracklog.home.home import Home
 
@@ -88,7 +88,9 @@ def test_a_replay_that_begins_in_a_node_goes_on_after_any_of_its_events(tmp_path
     with Home(tmp_path) as home:  # the same replay, of which a host wrote only so many events
         for count, other in left.items():
             some = [line.replace(name.encode(), other.encode()) for line in lines[:count]]
-            assert {each.verdict for each in home.intake.admit(some, "openwop")} == {"accepted"}
+            assert {each.verdict for each in home.intake.admit(signed(home, some), "openwop")} == {
+                "accepted"
+            }
     with Host(tmp_path) as host:
         for other in left.values():
             host.until(other, "completed")
@@ -319,3 +321,33 @@ def test_a_replay_of_a_run_whose_child_waits_waits_too(tmp_path):
         assert own["runId"] != child["runId"]
         (kept,) = host.snapshot(run)["childRuns"]
         assert kept == {"runId": child["runId"], "status": "completed"}
+
+
+def test_a_replay_that_ended_while_the_child_of_its_source_waited_is_repeated(tmp_path):
+    sub = {"id": "sub", "typeId": "core.subWorkflow", "config": {"workflowId": "inner"}}
+    outer = flow("outer", [NOOP, sub], [("a", "sub")])
+    flows = put(tmp_path / "flows", flow("inner", [GATE]), outer)
+    with Host(tmp_path / "home", workflows=flows) as host:
+        run = host.start("outer")
+        (child,) = host.until(run, "waiting-approval")["childRuns"]
+        replay = forked(host, "/v1", run, fromSeq=0, mode="replay")
+        host.until(replay, "waiting-approval")
+        host.http.post(f"/v1/runs/{replay}/cancel", json={})
+        host.until(replay, "cancelled")
+        ending = host.events(replay)[-2:]
+        assert [(e["type"], e.get("nodeId")) for e in ending] == [
+            ("node.cancelled", "sub"), ("run.cancelled", None)
+        ]  # fmt: skip
+        # Older versions did not end the node.
+        *lines, _, last = host.engine.known(replay).lines
+        number = b'"sequence":%d'
+        lines.append(last.replace(number % (len(lines) + 1), number % len(lines)))
+        old = f"{replay[:-3]}old"
+        lines = [line.replace(replay.encode(), old.encode()) for line in lines]
+        host.home.intake.admit(signed(host.home, lines), "openwop")
+        host.answer(child["runId"], "gate", {"action": "reject"})
+        host.until(run, "failed")
+        for source in (replay, old):
+            again = forked(host, "/v1", source, fromSeq=0, mode="replay")
+            host.until(again, "cancelled")
+            assert pairs(host.events(again)) == pairs(host.events(source))

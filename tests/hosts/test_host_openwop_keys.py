@@ -2,12 +2,17 @@
 
 import signal
 import sys
+import threading
 
+import httpx
 import pytest
 
-from support.hosting import TOKEN, Host, Process, flow, put
-from tracklog.hosts.openwop.settings import Key, ToolProgram, digest
+from support.hosting import TOKEN, Client, Host, Process, flow, put
+from support.waiting import eventually
+from tracklog import TracklogError
+from tracklog.hosts.openwop.settings import Key, ToolProgram, digest, read_settings
 
+GATE = {"id": "g", "typeId": "core.approvalGate"}
 CALL = {"id": "call", "typeId": "core.tool.call", "config": {"toolId": "local:sign"}}
 SIGN = ToolProgram(id="local:sign", command=(sys.executable, "-c", "print(1)"), scopes=("sign",))
 LONG = "a-key-that-is-long-enough-for-both"
@@ -101,17 +106,22 @@ def test_a_run_has_several_spellings_and_its_requests_are_the_same(tmp_path):
 
 
 def test_a_key_of_a_retry_is_of_one_principal_and_one_tenant(tmp_path):
-    keys = tuple(key(name, "write", principal="ann", tenant=name) for name in ("acme", "other"))
+    places = {"acme": ("ann", "acme"), "other": ("ann", "other"), "bob": ("bob", "acme")}
+    keys = tuple(
+        key(token, "write", principal=principal, tenant=tenant)
+        for token, (principal, tenant) in places.items()
+    )
     same = {"Idempotency-Key": LONG}
     with Host(tmp_path, keys=keys) as host:
         runs = [
             host.client(token).http.post(
                 "/v1/runs", json={"workflowId": "conformance-noop"}, headers=same
             )
-            for token in ("acme", "other", TOKEN)
+            for token in (*places, TOKEN)
         ]
-        assert [replayed(each) for each in runs] == [False] * 3
-        assert len({each.json()["runId"] for each in runs}) == 3
+        assert [each.status_code for each in runs] == [201] * 4
+        assert [replayed(each) for each in runs] == [False] * 4
+        assert len({each.json()["runId"] for each in runs}) == 4
 
 
 @pytest.mark.parametrize("prefix", ["/v1", ""])
@@ -181,3 +191,175 @@ def test_keys_of_retries_are_forgotten_after_a_day(tmp_path):
         host.engine.clock = lambda: now() + 3 * 86_401
         host.engine.requests.tidy()
         assert [*files.iterdir()] == []
+
+
+# Keys come and go while the host runs.
+
+
+def listed(*entries: str) -> str:
+    return "".join(f"- {{{each}}}\n" for each in ("keys:", *entries)).replace("- {keys:}", "keys:")
+
+
+ANN = "token: KEY_ANN, principal: ann, scopes: [write]"
+BOB = "token: KEY_BOB, principal: bob, scopes: [write]"
+WORDS = {"KEY_ANN": "word-of-ann", "KEY_BOB": "word-of-bob"}
+
+
+def replace_file(path, text: str) -> None:
+    """As an operator does: written beside it, and put in its place."""
+    other = path.with_suffix(".new")
+    other.write_text(text)
+    other.replace(path)
+
+
+@pytest.mark.parametrize("verb", ["host openwop", "serve"])
+def test_a_key_that_is_removed_is_refused_with_the_next_request(tmp_path, verb):
+    config = tmp_path / "host.yaml"
+    config.write_text(listed(ANN, BOB))
+    where = ("--with", f"openwop={config}") if verb == "serve" else ("--config", str(config))
+    with Process(tmp_path / "home", *where, verb=verb, **WORDS) as host:
+        ann, bob = Client(host.url, "word-of-ann"), Client(host.url, "word-of-bob")
+        newer = host.http.get("/.well-known/openwop", headers={"OpenWOP-Version": "2"}).json()
+        assert newer["auth"]["lanes"][0]["revocation"] == "next-request"
+        run = ann.start("conformance-approval")
+        waiting = ann.until(run, "waiting-approval")
+        link = f"/v1/interrupts/{waiting['interrupt']['interruptToken']}"
+        assert host.http.get(link).status_code == 200
+        ends: dict[str, object] = {}
+
+        def follow(name: str, client: Client) -> None:
+            asked = {"Accept": "text/event-stream"}
+            with client.http.stream("GET", f"/v1/runs/{run}/events", headers=asked) as stream:
+                ends[name] = "open"
+                ends[name] = stream.read().decode()
+
+        def poll() -> None:
+            with Client(host.url, "word-of-ann") as client:
+                page = client.http.get(f"/runs/{run}/events/poll?afterSequence=99&timeout=60")
+                ends["poll"] = page
+
+        threads = [
+            threading.Thread(target=follow, args=("ann", ann)),
+            threading.Thread(target=follow, args=("bob", bob)),
+            threading.Thread(target=poll),
+        ]
+        for thread in threads:
+            thread.start()
+        assert eventually(lambda: [ends.get("ann"), ends.get("bob")] == ["open"] * 2)
+        replace_file(config, listed(BOB))
+        with Client(host.url, "word-of-ann") as again:
+            refused = again.http.get(f"/v1/runs/{run}")
+        assert (refused.status_code, refused.json()["error"]) == (401, "unauthenticated")
+        assert refused.headers["www-authenticate"] == "Bearer"
+        threads[0].join(60)  # the stream of the key ends, though the run goes on
+        assert "run.completed" not in str(ends["ann"])
+        assert ends["bob"] == "open"
+        threads[2].join(45)  # its poll ends, too, long before its time
+        assert "poll" in ends
+        gone = host.http.get(link)
+        assert (gone.status_code, gone.json()["error"]) == (404, "interrupt_not_found")
+        assert bob.answer(run, "gate", {"action": "accept"}).status_code == 200
+        threads[1].join(60)
+        assert "event: run.completed" in str(ends["bob"])
+        page = ends["poll"]
+        assert isinstance(page, httpx.Response)
+        assert (page.status_code, page.json()["error"]) == (401, "unauthenticated")
+        ann.http.close()
+        bob.http.close()
+
+
+def test_keys_that_are_added_or_changed_count_with_the_next_request(tmp_path):
+    config = tmp_path / "host.yaml"
+    config.write_text(listed(BOB))
+    words = {**WORDS, "KEY_TEST": "hk_test_word"}
+    with Process(tmp_path / "home", "--config", str(config), **words) as host:
+
+        def asked(word: str, path: str = "/v1/workflows/conformance-noop") -> int:
+            with Client(host.url, word) as client:
+                return client.http.get(path).status_code
+
+        assert [asked("word-of-ann"), asked("word-of-bob")] == [401, 200]
+        assert "testing" not in host.http.get("/.well-known/openwop").json()
+        tests = "token: KEY_TEST, principal: t, scopes: [write], test: true"
+        replace_file(config, listed("token: KEY_BOB, scopes: [runs:read]", ANN, tests))
+        assert [asked("word-of-ann"), asked("word-of-bob")] == [200, 403]
+        for version in ("1", "2"):
+            about = {"OpenWOP-Version": version}
+            assert "testing" in host.http.get("/.well-known/openwop", headers=about).json()
+        # An entry that cannot be used allows nothing, and the others hold.
+        wrong = ("token: KEY_NOWHERE", "token: KEY_BOB, scopes: write", "token: KEY_BOB, x: 1")
+        again = "token: KEY_ANN, principal: zoe, scopes: ['*']"
+        replace_file(config, listed(*wrong, ANN, again))
+        assert [asked("word-of-ann"), asked("word-of-bob")] == [200, 401]
+        assert asked(TOKEN) == 200
+        assert "testing" not in host.http.get("/.well-known/openwop").json()
+    faults = [line for line in host.said if "is not accepted" in line]
+    assert len(faults) == 4
+    assert "one token for two keys" in faults[-1]
+
+
+def test_one_token_is_not_two_keys(tmp_path):
+    config = tmp_path / "host.yaml"
+    config.write_text(listed(ANN, "token: KEY_ANN, principal: zoe, scopes: [runs:read]"))
+    with pytest.raises(TracklogError, match="one token for two keys, of 'ann' and 'zoe'"):
+        read_settings(config, WORDS)
+
+
+@pytest.mark.parametrize("text", ["keys: [", "", "keys: {}", None])
+def test_no_key_is_accepted_while_the_keys_cannot_be_read(tmp_path, text):
+    config = tmp_path / "host.yaml"
+    config.write_text(listed(ANN))
+    with (
+        Process(tmp_path / "home", "--config", str(config), **WORDS) as host,
+        Client(host.url, "word-of-ann") as ann,
+    ):
+        run = ann.start("conformance-noop")
+        if text is None:
+            config.unlink()
+        else:
+            replace_file(config, text)
+        for prefix, code in (("/v1", "unavailable"), ("", "service_unavailable")):
+            later = ann.http.get(f"{prefix}/runs/{run}")
+            assert (later.status_code, later.json()["error"]) == (503, code)
+            assert later.headers["retry-after"] == "5"
+        with httpx.Client(base_url=host.url, trust_env=False) as nobody:
+            assert nobody.get(f"/v1/runs/{run}").status_code == 401
+        assert host.snapshot(run)  # the operator is not locked out
+        replace_file(config, listed(ANN))
+        ann.until(run, "completed")
+        replace_file(config, "tenant: default\n")  # no keys: nobody but the operator
+        assert ann.http.get(f"/v1/runs/{run}").status_code == 401
+
+
+def test_revocation_is_announced_only_where_a_key_can_be_removed(tmp_path):
+    with Process(tmp_path / "home") as host:
+        newer = host.http.get("/.well-known/openwop", headers={"OpenWOP-Version": "2"}).json()
+        assert "auth" not in newer  # the token of the operator is good as long as the host runs
+
+
+def test_a_run_has_the_scopes_of_the_key_that_began_it_and_those_that_are_left(tmp_path):
+    flows = put(
+        tmp_path / "flows", flow("calls", [CALL]), flow("asks", [GATE, CALL], [("g", "call")])
+    )
+    program = f"{{id: 'local:sign', command: [{sys.executable}, -c, 'print(1)'], scopes: [sign]}}"
+    head = f"tools: [{program}]\n"
+    weak = "token: KEY_ANN, principal: ann, scopes: [write]"
+    strong = "token: KEY_BOB, principal: ann, scopes: [write, sign]"
+    other = "token: KEY_ZOE, principal: ann, scopes: [write], tenant: two"
+    config = tmp_path / "host.yaml"
+    config.write_text(head + listed(strong, weak, other))
+    arguments = ("--config", str(config), "--workflows", str(flows[0]))
+    with Process(tmp_path / "home", *arguments, **WORDS, KEY_ZOE="word-of-zoe") as host:
+        for word, status in (
+            ("word-of-ann", "failed"),  # another key of the same principal holds the scope
+            ("word-of-bob", "completed"),
+            ("word-of-zoe", "failed"),  # a principal of another tenant is somebody else
+        ):
+            with Client(host.url, word) as client:
+                client.until(client.start("calls"), status)
+                if word == "word-of-bob":
+                    run = client.start("asks")
+                    client.until(run, "waiting-approval")
+        replace_file(config, head + listed(weak, other))
+        host.answer(run, "g", {"action": "accept"})
+        assert host.until(run, "failed")["error"]["code"] == "forbidden"

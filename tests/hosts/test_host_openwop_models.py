@@ -72,6 +72,22 @@ def test_a_supervisor_asks_a_model_for_its_decision(tmp_path):
     assert asked[0]["messages"][-1]["content"] == "Next?"
 
 
+@pytest.mark.parametrize("kind", ["core.orchestrator.supervisor", "core.ai.callPrompt"])
+def test_the_model_gets_the_system_prompt_of_a_manifest(tmp_path, kind):
+    made = {"agentId": "core.lead", "persona": "A", "modelClass": "general", "systemPrompt": "Be."}
+    node = {"id": "n", "typeId": kind, "config": {"prompt": "Next?"}}
+    pinned = flow("pinned", [{**node, "agent": {"agentId": "core.lead"}}])
+    manifests = put(tmp_path / "agents", made)
+    with (
+        serving({"content": '{"kind": "terminate"}'}) as (url, asked),
+        hosted(tmp_path, url, pinned, manifests=manifests) as host,
+    ):
+        host.until(host.start("pinned"), "completed")
+    assert asked[0]["messages"] == [
+        {"role": "system", "content": "Be."}, {"role": "user", "content": "Next?"}
+    ]  # fmt: skip
+
+
 THOUGHT = "I look at it from every side, and then once more, before I say anything about it. " * 4
 
 

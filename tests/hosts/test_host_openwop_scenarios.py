@@ -203,18 +203,23 @@ def test_runs_lifecycle(host):
     assert all(isinstance(said[key], str) for key in ("runId", "status", "workflowId", "startedAt"))
     assert host.http.get(said["statusUrl"]).status_code == 200
     assert host.http.get(said["eventsUrl"]).status_code == 200
-    host.until(said["runId"], "completed")
+    assert host.until(said["runId"], "completed")["engineVersion"] == 1
+    events = host.events(said["runId"])
+    assert {event["engineVersion"] for event in events} == {"1"}
+    assert events[-1]["payload"] == {"outputs": {}}
+    newer = host.http.get(f"/runs/{said['runId']}").json()
+    assert newer["engineVersion"] == 1
     assert host.http.get("/v1/runs/run-nobody").status_code == 404
 
 
 def test_failure_path_and_the_shape_of_a_failed_node(host):
     run, snapshot = ended(host, "failure", "failed")
-    assert isinstance(snapshot["error"]["code"], str)
-    assert isinstance(snapshot["error"]["message"], str)
-    failed = host.events(run, "node.failed")
-    assert failed
-    for event in failed:
-        assert {"code", "message"} <= event["payload"]["error"].keys()
+    error = {"code": "node_failed", "message": "core.fail always fails"}
+    assert snapshot["error"] == error
+    (failed,) = host.events(run, "node.failed")
+    assert failed["payload"] == {"nodeId": "fail", "error": error, "attempts": 1}
+    end = host.events(run)[-1]
+    assert (end["type"], end["payload"]) == ("run.failed", {"error": error, "failedNodeId": "fail"})
 
 
 def test_cancellation(host):
@@ -242,7 +247,7 @@ def test_event_ordering(host):
     run, _ = ended(host, "noop")
     events = poll(host, run, -1)["events"]
     numbers = [e["sequence"] for e in events]
-    assert numbers == sorted(set(numbers))
+    assert numbers == [*range(len(events))]
     assert poll(host, run, -1)["events"] == events
     assert [e for e in events if e["type"] in TERMINAL] == [events[-1]]
 
@@ -382,17 +387,27 @@ def test_redaction_of_what_was_presented(host, anybody, shown):
 def test_interrupt_clarification(host):
     run, snapshot = ended(host, "clarification", "waiting-input")
     assert snapshot["currentNodeId"] == "ask"
-    assert host.answer(run, "ask", {"answers": {"q1": "blue"}}).status_code == 200
+    done = host.answer(run, "ask", {"answers": {"q1": "blue"}})
+    assert done.status_code == 200
+    assert done.json() == {"runId": run, "nodeId": "ask", "status": done.json()["status"]}
     host.until(run, "completed")
 
 
 def test_interrupt_approval(host):
     run, snapshot = ended(host, "approval", "waiting-approval")
     assert snapshot["currentNodeId"] == "gate"
-    assert host.answer(run, "gate", {"action": "maybe"}).status_code in (400, 422)
-    assert host.answer(run, "nobody", {"action": "accept"}).status_code == 404
-    assert host.answer(run, "gate", {"action": "accept"}).status_code == 200
+    for node, action, answer in (
+        ("gate", "maybe", (400, "validation_error")),
+        ("nobody", "accept", (404, "interrupt_not_found")),
+    ):
+        refused = host.answer(run, node, {"action": action})
+        assert (refused.status_code, refused.json()["error"]) == answer
+    done = host.answer(run, "gate", {"action": "accept"})
+    assert done.status_code == 200
+    assert done.json() == {"runId": run, "nodeId": "gate", "status": done.json()["status"]}
     host.until(run, "completed")
+    late = host.answer(run, "gate", {"action": "accept"})
+    assert (late.status_code, late.json()["error"]) == (409, "interrupt_already_resolved")
 
 
 def test_tool_hooks(host, anybody):
@@ -433,8 +448,14 @@ def test_every_fixture_is_served_back_as_it_was_published(host, anybody):
 
 def test_who_asks_is_checked_before_what_exists_and_that_before_how_it_was_asked(host, anybody):
     """Auth, then the resource, then the parameters."""
-    assert anybody.get("/v1/runs/run-nobody/events?streamMode=x").status_code == 401
-    assert host.http.get("/v1/runs/run-nobody/events?streamMode=x").status_code == 404
-    assert host.http.get("/v1/runs/run-nobody/events/poll?lastSequence=x").status_code == 404
-    assert host.fork("run-nobody", mode="sideways").status_code == 404
-    assert host.http.post("/v1/runs/run-nobody/interrupts/x", content=b"{").status_code == 404
+    for prefix, code in (("/v1", "run_not_found"), ("", "not_found")):
+        url = f"{prefix}/runs/run-nobody"
+        nobody = anybody.get(f"{url}/events?streamMode=x")
+        assert (nobody.status_code, nobody.json()["error"]) == (401, "unauthenticated")
+        for answer in (
+            host.http.get(f"{url}/events?streamMode=x"),
+            host.http.get(f"{url}/events/poll?lastSequence=x&afterSequence=x"),
+            host.http.post(f"{url}:fork", json={"mode": "sideways"}),
+            host.http.post(f"{url}/interrupts/x", content=b"{"),
+        ):
+            assert (answer.status_code, answer.json()["error"]) == (404, code)

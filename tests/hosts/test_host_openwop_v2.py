@@ -91,7 +91,8 @@ def test_discovery_is_closed_and_one_resource_with_that_of_version_1(host):
 
 def test_agents_are_announced_only_when_all_of_their_events_are_written():
     assert "agents" in discovery_2(Settings(), [])
-    assert "agents" not in discovery_2(Settings(tool_events=False), [])
+    for flag in ("reasoning_events", "tool_events", "handoff_events", "decision_events"):
+        assert "agents" not in discovery_2(Settings(**{flag: False}), [])
 
 
 def test_events_have_a_closed_envelope_and_the_names_of_version_2(host):
@@ -103,6 +104,8 @@ def test_events_have_a_closed_envelope_and_the_names_of_version_2(host):
         assert event["runId"] == name
         assert event["engineVersion"] == 1
         assert re.fullmatch(r"[A-Za-z0-9._~-]{16,128}", event["eventId"])
+    assert events[-1]["type"] == "run.completed"
+    assert isinstance(events[-1]["payload"]["outputs"], dict)
     kinds = [event["type"] for event in events]
     assert kinds[3:5] == ["agent.tool-called", "agent.tool-returned"]
     begun, node = events[0]["payload"], events[1]["payload"]
@@ -136,6 +139,13 @@ def test_the_other_names_of_agents_and_supervisors(host, fixture):
     wanted = {"orchestrator-dispatch": "orchestrator.decided"}
     assert wanted.get(fixture, "agent.reasoning-delta") in kinds
     assert all(kind == kind.lower() for kind in kinds)
+    newer = {"runOrchestrator.decided": "orchestrator.decided",
+             "agent.reasoning.delta": "agent.reasoning-delta"}  # fmt: skip
+    old = host.events(name.partition("/")[2], *newer)
+    new = events_of(host, name, *newer.values())
+    assert [(newer[e["type"]], e["payload"]) for e in old] == [
+        (e["type"], e["payload"]) for e in new
+    ]
 
 
 def test_nothing_of_the_journal_is_lost_in_the_rendering(host):
@@ -181,11 +191,20 @@ def test_an_approval_is_one_shape_with_who_resolved_it(host):
     (end,) = events_of(host, name, "run.failed")
     assert (end["payload"]["error"]["retryable"], end["payload"]["failedNodeId"]) == (False, "gate")
     assert end["payload"]["error"]["details"] == failed["details"]  # one place for both
-    for event in events_of(host, name, "approval.received", "interrupt.resolved"):
+    answers = events_of(host, name, "approval.received", "interrupt.resolved")
+    assert [event["type"] for event in answers] == ["approval.received", "interrupt.resolved"]
+    for event in answers:
         payload = event["payload"]
-        assert (payload["action"], payload["decision"]) == ("reject", "rejected")
-        assert payload["resolvedBy"]["subjectId"] == "default"
         assert BOUND.fullmatch(payload["interruptId"])
+        assert {**payload, "x-resolvedAt": ""} == {
+            "nodeId": "gate", "interruptId": payload["interruptId"], "kind": "approval",
+            "action": "reject", "decision": "rejected", "resumeValue": {"action": "reject"},
+            "resolvedBy": {
+                "issuer": "urn:tracklog:api-key", "subjectId": "default", "tenant": "default",
+                "lane": "api-key", "kind": "user",
+            },
+            "x-resolvedAt": "",
+        }  # fmt: skip
     late = host.http.post(url, json={"resumeValue": {"action": "accept"}})
     assert error_of(late) == (409, "interrupt_already_resolved")
     nobody = host.http.post(f"{path_of(name)}/interrupts/nobody", json={"resumeValue": {}})
@@ -270,7 +289,10 @@ def test_a_run_is_known_by_its_bound_id_in_every_spelling_and_by_its_bare_id(hos
     assert error_of(host.http.get(f"/runs/default~7E2F{bare}")) == (404, "not_found")
     assert error_of(host.http.get("/runs/default~2")) == (400, "validation_error")
     fork = host.http.post(f"/runs/{bare}:fork", json={"mode": "replay", "fromSeq": 0}).json()
-    assert fork["sourceRunId"] == f"default/{bare}"
+    assert fork == {
+        "runId": fork["runId"], "sourceRunId": f"default/{bare}", "fromSeq": 0, "mode": "replay",
+        "status": "running", "eventsUrl": f"{path_of(fork['runId'])}/events",
+    }  # fmt: skip
     assert BOUND.fullmatch(fork["runId"])
     past = host.http.post(f"/runs/{bare}:fork", json={"mode": "replay", "fromSeq": 99})
     assert error_of(past) == (422, "fork_point_invalid")
@@ -497,8 +519,13 @@ def test_a_stream_has_the_names_and_shapes_of_version_2(host):
         stream = host.http.get(f"{path_of(name)}/events?{query}&resumable=true", headers=asked)
         assert stream.headers["openwop-version"] == "2.0"
         assert re.findall(r"(?m)^event: (.*)$", stream.text) == wanted
-        for line in re.findall(r"(?m)^data: (.*)$", stream.text):
-            assert json.loads(line)["runId"] == name
+        frames = re.findall(r"id: (\d+)\nevent: (.*)\ndata: (.*)\n\n", stream.text)
+        assert len(frames) == len(wanted)
+        for number, kind, line in frames:
+            assert json.loads(line) == events_of(host, name)[int(number)]
+            assert json.loads(line)["type"] == kind
+    behind = host.http.get(f"{path_of(name)}/events", headers={**asked, "Last-Event-ID": "99"})
+    assert (behind.status_code, behind.text) == (200, "")
     states = host.http.get(f"{path_of(name)}/events?streamMode=values", headers=asked)
     (data,) = re.findall(r"(?m)^data: (.*)$", states.text)
     assert json.loads(data)["owner"]["tenant"] == "default"
@@ -508,9 +535,19 @@ def test_bodies_are_closed_and_keys_of_retries_have_a_grammar(host):
     for body in ({"workflowId": "conformance-noop", "x": 1}, {"workflowId": "nobody"}):
         assert error_of(host.http.post("/runs", json=body)) == (400, "validation_error")
     fine = {"workflowId": "conformance-noop"}
-    for word in ("short", "x" * 129, "space in it and long enough"):
+    for word in ("short", "x" * 21, "x" * 129, "space in it and long enough", "a/b+c" * 5):
         response = host.http.post("/runs", json=fine, headers={"Idempotency-Key": word})
         assert error_of(response) == (400, "idempotency_key_invalid")
+    for word in ("a.B_1~-" + "x" * 15, "y" * 128):
+        response = host.http.post("/runs", json=fine, headers={"Idempotency-Key": word})
+        assert response.status_code == 201
+    for name, value in (("x", 1), ("tags", ["x"] * 101), ("tags", ["x" * 257])):
+        response = host.http.post("/runs", json={**fine, name: value})
+        assert error_of(response) == (400, "validation_error")
+        assert response.json()["details"] == {"field": name}
+    labels = {"tags": ["a/b c", "ä", "x" * 256], "metadata": {"a": {"b": [1, {"c": None}]}}}
+    kept = until(host, start(host, "noop", **labels), "completed")
+    assert (kept["tags"], kept["metadata"]) == (labels["tags"], labels["metadata"])
     same = {"Idempotency-Key": "a-key-that-is-long-enough"}
     first = host.http.post("/runs", json=fine, headers=same)
     again = host.http.post("/runs", json=fine, headers=same)
@@ -570,6 +607,12 @@ def test_pause_and_cancel_and_bulk_cancel(host):
     again = host.http.post(f"{path_of(name)}/cancel", json={})
     assert error_of(again) == (409, "run_terminal")
     assert again.json()["details"] == {"runStatus": "cancelled"}
+    other = start(host, "approval")
+    until(host, other, "waiting-approval")
+    done = host.http.post(f"{path_of(other)}/cancel", json={})
+    assert (done.status_code, done.json()) == (200, {"runId": other, "status": "cancelled"})
+    old = host.http.post(f"/v1/runs/{bare}/cancel", json={})  # its answer of version 1
+    assert (old.status_code, old.json()) == (200, {"runId": bare, "status": "cancelled"})
 
 
 def test_runs_are_listed_by_page_and_only_those_of_the_tenant(tmp_path):
@@ -589,6 +632,11 @@ def test_runs_are_listed_by_page_and_only_those_of_the_tenant(tmp_path):
                 break
             cursor = f"&cursor={page['nextCursor']}"
         assert found == names[::-1]
+        rows = acme.http.get("/runs?limit=100").json()
+        assert rows.keys() == {"runs"}
+        for row in rows["runs"]:
+            SNAPSHOT.validate(row)
+            assert row == acme.http.get(path_of(row["runId"])).json()
         failed = acme.http.get("/runs?status=failed").json()["runs"]
         assert [row["runId"] for row in failed] == names[3:]
         noops = acme.http.get("/runs?workflowId=conformance-noop").json()["runs"]

@@ -16,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support import sampling as samples
+from tracklog.dialects import checking
+from tracklog.dialects.schemas import schema_of
 from tracklog.dialects.tracklog import line as native_line
 from tracklog.home import registry
 from tracklog.home.home import Home
@@ -845,3 +847,30 @@ def test_a_line_of_a_file_that_is_too_long_to_hold_is_put_aside_with_its_size_an
     (kept,) = refused
     assert (kept["size"], kept["sha256"]) == (500, hashlib.sha256(text).hexdigest())
     assert intake_of(journal, cap=200).admit_lines(lines[:1])[0].verdict == "refused"
+
+
+def test_threads_that_meet_a_kind_at_the_same_time_compile_it_once(journal, monkeypatch):
+    good = [path for path in samples.of("good") if samples.dialect_of(path) == "fishbowl"]
+    lines = [line for path in good for line in samples.lines_of(path)]
+    compiled = []
+    begin = threading.Barrier(8)
+
+    def counted(shape):
+        compiled.append(shape)
+        return schema_of(shape)
+
+    def tell():
+        intake = intake_of(journal)
+        begin.wait()
+        intake.check(lines, "fishbowl")
+
+    monkeypatch.setattr(checking, "schema_of", counted)
+    checking._compiled.cache_clear()
+    checking._judge_all.cache_clear()
+    threads = [threading.Thread(target=tell) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert compiled
+    assert len(compiled) == len(set(compiled))

@@ -175,16 +175,16 @@ def test_without_the_extra_the_install_line_is_printed():
 
 def test_checkpoints_are_published_to_a_bucket(bucket, tmp_path):
     home, notes = tmp_path / "home", {}
-    for count in (3, 5):
-        assert tracklog(home, "record", given=b"\n".join(map(line, range(count)))).returncode == 0
+    for lines, count in ((3, 4), (5, 7)):  # with a note of who signed, each time
+        assert tracklog(home, "record", given=b"\n".join(map(line, range(lines)))).returncode == 0
         done = tracklog(home, "checkpoint", "--publish", bucket, "--out", tmp_path / "noted")
         assert done.returncode == 0, done.stderr
         notes[count] = (tmp_path / "noted").read_bytes()
     objects = open_objects(bucket)
-    assert objects.get("checkpoint") == notes[5]
+    assert objects.get("checkpoint") == notes[7]
     assert {f"{count:020d}": len(note) for count, note in notes.items()} == objects.sizes(
         "checkpoints"
     )
-    assert objects.get(f"checkpoints/{3:020d}") == notes[3]
-    (tmp_path / "first").write_bytes(objects.get(f"checkpoints/{3:020d}"))
+    assert objects.get(f"checkpoints/{4:020d}") == notes[4]
+    (tmp_path / "first").write_bytes(objects.get(f"checkpoints/{4:020d}"))
     assert tracklog(home, "verify", "--checkpoint", tmp_path / "first").returncode == 0

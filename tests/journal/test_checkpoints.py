@@ -32,6 +32,7 @@ from tracklog.journal.checkpoints.checkpoint import (
 from tracklog.journal.checkpoints.notes import Note, Signer, Verifier, read_note
 from tracklog.journal.checkpoints.trees import FILE, Added, Trees
 from tracklog.journal.frame import record, run_of, seq_of
+from tracklog.journal.journal import JournalEntry
 from tracklog.journal.proof import check_proof, prove, prove_all
 from tracklog.journal.storages.file import FileStorage
 from tracklog.journal.storages.memory import MemoryStorage
@@ -64,10 +65,6 @@ def stored(home, count=12):
     return storage
 
 
-def bases(text):
-    return base64.b64decode(text)
-
-
 @given(st.integers(1, 700), st.data())
 @settings(max_examples=40, deadline=None)
 @example(256, None)
@@ -84,6 +81,9 @@ def test_roots_and_proofs_are_those_of_rfc_6962(size, data):
         assert made.root(old) == tlog.mth(leaves[:old])
         path = tree.inclusion(made.records.node, index, size)
         assert path == tlog.path(index, leaves)
+        tlog.check_inclusion(index, size, leaves[index], path, made.root())
+        with pytest.raises(ValueError):
+            tlog.check_inclusion(index, size, b"another", path, made.root())
         hash = tree.leaf_hash(leaves[index])
         assert tree.root_of(hash, index, size, path) == made.root()
         assert script.tree_climb(hash, index, size, path) == made.root()
@@ -92,6 +92,10 @@ def test_roots_and_proofs_are_those_of_rfc_6962(size, data):
         proof = tree.consistency(made.records.node, old, size)
         assert proof == ([] if old == size else tlog.proof(old, leaves))
         before, after = made.root(old), made.root()
+        if old < size:
+            tlog.check_consistency(old, size, before, after, proof)
+            with pytest.raises(ValueError):
+                tlog.check_consistency(old, size, bytes(32), after, proof)
         assert tree.is_extension(old, size, before, after, proof)
         assert not tree.is_extension(old, size, bytes(32), after, proof)
         assert not tree.is_extension(old, size, before, bytes(32), proof)
@@ -176,13 +180,14 @@ def test_a_checkpoint_is_verified_by_an_implementation_of_the_format_text(url, t
         second = checkpoints.make()
         proof = checkpoints.consistency(12, 19)
         key = str(checkpoints.key)
-    origin, size, root, runs = tlog.opened(str(second), key)[0]
+    origin, size, root, (runs,) = tlog.body(tlog.opened(str(second), key)[0])
     frames = storage.store.read(0, 100)
     leaves = [script.leaf_of(frame, json.loads(frame), {}) for frame in frames]
-    assert (origin, size, bases(root)) == ("example.com/journal", "19", tlog.mth(leaves))
-    old = tlog.opened(str(first), key)[0]
-    assert bases(old[2]) == tlog.mth(leaves[:12])
+    assert (origin, size, root) == ("example.com/journal", 19, tlog.mth(leaves))
+    _, old, old_root, _ = tlog.body(tlog.opened(str(first), key)[0])
+    assert (old, old_root) == (12, tlog.mth(leaves[:12]))
     assert proof == tlog.proof(12, leaves)
+    tlog.check_consistency(12, 19, old_root, root, proof)
     states = {}
     for frame, leaf in zip(frames, leaves, strict=True):
         run = run_of(frame)
@@ -228,7 +233,9 @@ def test_what_is_pruned_stays_provable(tmp_path):
         note = checkpoints.make()
         pruned = storage.store.prune("2030", at=AT)
         assert pruned.through
-        grown(storage, 5, 21)
+        who = b'{"fact":"Noted","label":"prune","data":{"through":%d,"by":"ada"}}' % pruned.through
+        note_of_it = JournalEntry("tracklog", "tracklog", "operations", who)
+        grown(storage, 4, 21).append([note_of_it])
         compared = compare(storage, Checkpoint.of(note.text))
         assert not compared.faults
         assert compared.notes == (
@@ -311,6 +318,13 @@ def test_every_attack_on_what_was_signed_is_found(signed):
     with closing(rewritten(frames)) as same:
         assert not compare(same, stated).faults
     assert read_checkpoint(note, [key])
+
+
+def test_the_first_record_that_a_rollback_took_away_is_named(signed):
+    storage, note, _, _ = signed
+    with closing(rewritten(storage.store.read(0, 20))) as forged:
+        (fault,) = compare(forged, Checkpoint.of(note.text)).faults
+    assert str(fault) == "record 21: is gone: the checkpoint has 30 records, 20 is the last"
 
 
 def test_every_omission_from_an_exported_run_is_found(signed):

@@ -328,7 +328,7 @@ def test_what_was_set_aside_is_reported_until_it_is_accepted(tmp_path):
     states = {check.name: check for check in doctor(tmp_path, 0)}
     assert states["quarantine"].state == "warning"
     assert "doctor --accept" in states["quarantine"].remedy
-    assert len(accept(tmp_path, 0)) == 1
+    assert len(accept(tmp_path, 0, "ada")) == 1
     assert verify(tmp_path).notes == []
     assert {check.name: check.state for check in doctor(tmp_path, 0)}["quarantine"] == "ok"
     with segment_path(tmp_path / "journal", 1).open("ab") as file:

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 import tracemalloc
+from datetime import UTC, datetime
 
 import orjson
 import pytest
@@ -15,7 +16,7 @@ from support.failing import HastyDisk
 from support.forking import script
 from support.waiting import eventually
 from tracklog.journal.disk import Disk
-from tracklog.journal.frame import record, records
+from tracklog.journal.frame import record, records, stamp
 from tracklog.journal.journal import Journal, JournalEntry, Record
 from tracklog.journal.stores.file import FileStore
 from tracklog.journal.stores.memory import MemoryStore
@@ -37,6 +38,16 @@ batches = st.lists(st.lists(entries, min_size=1, max_size=6), max_size=6)
 
 def entry(number, run="r1"):
     return JournalEntry("spoken", "spoken", run, b'{"n":%d}' % number)
+
+
+@given(
+    st.floats(-1e9, 4e9)
+    | st.integers(0, 4 * 10**9)
+    | st.integers(0, 10**10).map(lambda n: n / 2000)
+)
+def test_a_time_is_written_with_milliseconds_that_are_cut_not_rounded(seconds):
+    text = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    assert stamp(seconds) == f"{text[:23]}Z"
 
 
 def test_a_frame_is_exactly_this():

@@ -4,9 +4,11 @@ import psycopg
 import pytest
 
 from support.collecting import tool
+from support.cutting import Relay
 from support.servers import postgres, store_url, tenant
+from support.waiting import eventually
 from tracklog.home.home import Home
-from tracklog.journal.postgres.connections import Address
+from tracklog.journal.postgres.connections import Address, Database
 from tracklog.journal.postgres.tenants import make_owner, quota_of, set_quota
 from tracklog.journal.storages.postgresql import PostgresStorage
 from tracklog.model.errors import BadFormat, OverQuota, StoreBroken, TracklogError
@@ -100,3 +102,46 @@ def test_a_tenant_records_what_it_may_over_all_collectors(tmp_path, opened):
     set_quota(database, schema, 0, 0)
     stores[1].append(frames_of([b"{}"] * 1000))
     assert (stores[0].last, stores[1].read(1551, 5) != []) == (1552, True)
+
+
+def test_one_connection_serves_two_tenants_each_with_its_own_role(tmp_path):
+    addresses = [address_of(store_url(tmp_path / name)) for name in ("a", "b")]
+    plain = address_of(store_url(tmp_path / "plain"))  # it has no role of its own
+    for address in addresses:
+        make_owner(address)
+    databases = [Database(each, writing=True) for each in (*addresses, plain)]
+    ask = "SELECT current_user::text, pg_backend_pid(), session_user::text"
+    rows = [database.ask(ask)[0] for _ in range(2) for database in databases]
+    users = [row[0] for row in rows]
+    assert users == [addresses[0].owner, addresses[1].owner, rows[0][2]] * 2
+    assert len({row[1] for row in rows}) == 1  # the same connection
+    with databases[0].connection() as one, databases[1].connection() as other:
+        both = [each.execute(ask).fetchone()[:2] for each in (one, other)]
+    assert [user for user, _ in both] == [addresses[0].owner, addresses[1].owner]
+    assert both[0][1] != both[1][1]  # two at once need two
+    databases[0].close()
+    databases[0].close()
+    assert databases[1].ask("SELECT 1") == [(1,)]
+    for database in databases[1:]:
+        database.close()
+    with psycopg.connect(postgres().url) as connection:
+        ended = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY(%s)"
+        pids = [pid for _, pid, *_ in (*rows, *both)]
+        assert eventually(lambda: connection.execute(ended, (pids,)).fetchone() == (0,))
+
+
+def test_a_connection_that_is_lost_is_tried_again_however_long_it_took(tmp_path):
+    """One that is slow may take as long as the patience: it is tried once more all the same."""
+    relay = Relay(postgres().port)
+    try:
+        url = store_url(tmp_path).replace(f":{postgres().port}/", f":{relay.port}/")
+        database = Database(address_of(url), writing=True)
+        relay.cut_at = b"SELECT 'tried'"
+        assert database.ask("SELECT 'tried'::text", patience=1e-9) == [("tried",)]
+        assert relay.cuts == 1
+        relay.cut_at = b"SELECT 'once'"
+        with pytest.raises(StoreBroken):
+            database.ask("SELECT 'once'::text", patience=0)
+        database.close()
+    finally:
+        relay.close()

@@ -253,6 +253,18 @@ def test_a_missing_chain_file_is_found(home):
     assert judged(home).faults[0].seq == 4
 
 
+@pytest.mark.parametrize(("line", "seq", "after"), [(1, 1, 2), (2, 2, 4), (3, 4, 7)])
+def test_a_removed_chain_line_blames_chain_lines_and_no_record(tmp_path, line, seq, after):
+    """The records of the group are passed over; those after it are in their places."""
+    home = tmp_path / "home"
+    grow(home, ((1,), (2, 3), (4, 5, 6), (7,)), segment_size=1 << 20).close()
+    change(chain_path(home / "journal", 1), lambda lines: [*lines[:line], *lines[line + 1 :]])
+    report = judged(home)
+    assert [fault.seq for fault in report.faults] == [seq, after]
+    assert all("chain line" in fault.why for fault in report.faults)
+    assert report.records == 7 - (after - seq)
+
+
 def test_a_tail_cut_with_its_chain_is_caught_by_an_anchor_only(tmp_path):
     home = tmp_path / "home"
     store = grow(home, segment_size=1 << 20)

@@ -18,6 +18,7 @@ import pytest
 from promises.command import TRACKLOG, Serving, environment, head, lines_of, run
 from promises.power import Syncs
 from support.collecting import ends, start, tool
+from support.forking import tracklog
 from support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(
@@ -346,6 +347,29 @@ def test_a_failed_sync(tmp_path, syncs):
         answer = server.post([CALLED], Idempotency_Key="k").json()
         assert (answer["accepted"], answer["last_seq"]) == (1, 2)
     assert lines_of(home, "r") == [BEGAN, CALLED]
+    assert run("verify", "--home", home).returncode == 0
+
+
+@pytest.mark.promise("The next append works again as soon as the disk does")
+def test_a_running_follow_waits_until_the_disk_works_again(tmp_path, syncs):
+    home, path = tmp_path / "home", tmp_path / "run.jsonl"
+    path.write_bytes(BEGAN + b"\n")
+    words = [TRACKLOG, "follow", path, "--home", home, "--every", "0.1"]
+    with subprocess.Popen(
+        words, env=environment(**syncs.env), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as follow:
+        try:
+            assert eventually(lambda: tracklog(home, "verify").stdout.startswith(b"1 record"))
+            syncs.fail()
+            with path.open("ab") as file:
+                file.write(CALLED + b"\n")
+            assert follow.stderr.readline().startswith(b"error: ")
+            assert follow.poll() is None
+            assert lines_of(home, "r") == [BEGAN]
+            syncs.fail(on=False)
+            assert eventually(lambda: lines_of(home, "r") == [BEGAN, CALLED])
+        finally:
+            follow.terminate()
     assert run("verify", "--home", home).returncode == 0
 
 

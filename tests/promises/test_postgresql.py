@@ -31,7 +31,7 @@ def lines_of(url: str, name: str) -> list[bytes]:
 
 
 @pytest.mark.promise(
-    "The promises above hold for a record in PostgreSQL",
+    "The promises above hold for a journal in PostgreSQL",
     "`sync` means that the database has the lines on its disk",
     "While the database cannot be reached, nothing is acknowledged",
 )
@@ -109,7 +109,7 @@ def test_every_durability_survives_a_kill_of_the_command_and_a_later_one_of_the_
         assert lines_of(url, "r") == LINES, "after a kill of the database"
 
 
-@pytest.mark.promise("The promises above hold for a record in PostgreSQL")
+@pytest.mark.promise("The promises above hold for a journal in PostgreSQL")
 def test_numbers_keys_identities_offsets_bytes_and_the_proof_are_the_same(tmp_path):
     url, path = servers.store_url(tmp_path), tmp_path / "run.jsonl"
     spaced = start("r").replace(b":", b" : ", 1)

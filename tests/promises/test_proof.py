@@ -74,7 +74,9 @@ def test_the_head_is_computed_from_the_records_alone(home):
     assert proven(home)["head"] == f"6:{chain.hex()}"
 
 
-@pytest.mark.promise("`tracklog verify` names the first record that is not as it was recorded")
+@pytest.mark.promise(
+    "`tracklog verify` names the first record that was changed since it was recorded"
+)
 @pytest.mark.parametrize("number", [1, 3, 6])
 def test_a_changed_record_is_named(home, number):
     damage(home, number)
@@ -84,7 +86,9 @@ def test_a_changed_record_is_named(home, number):
     assert (checked.returncode, f"record {number}".encode() in checked.stdout) == (1, True)
 
 
-@pytest.mark.promise("`tracklog verify` names the first record that is not as it was recorded")
+@pytest.mark.promise(
+    "`tracklog verify` names the first record that was changed since it was recorded"
+)
 @pytest.mark.parametrize("kind", ["removed", "swapped", "added", "two changed"])
 def test_the_first_bad_record_is_named(home, kind):
     lines = segment(home).read_bytes().split(b"\n")
@@ -238,15 +242,15 @@ def test_a_line_can_be_left_out_of_an_export_and_not_of_the_journal(home, tmp_pa
     assert not proven(home)["ok"]
 
 
-@pytest.mark.promise("A checkpoint is signed, and `tracklog verify --checkpoint FILE` finds every")
+@pytest.mark.promise("A checkpoint is signed, and `tracklog verify --checkpoint FILE` finds each")
 @pytest.mark.promise("If a checkpoint was made before the export, the proof also shows")
 def test_a_checkpoint_finds_a_rewritten_journal_and_a_line_left_out(home, tmp_path):
     noted = tmp_path / "checkpoint"
     made = orjson.loads(tracklog(home, "checkpoint", "--out", noted, "--json").stdout)
-    assert made["records"] == 6
+    assert made["records"] == 7  # the last one notes who signed it
     key = ("--checkpoint", noted, "--key", made["key"])
     lines, proof = export(home, "a", tmp_path)
-    assert script(lines, proof, *key).stdout.endswith(b"complete up to record 6\n")
+    assert script(lines, proof, *key).stdout.endswith(b"complete up to record 7\n")
     body = orjson.loads(proof.read_bytes())
     del body["records"][1]
     proof.write_bytes(orjson.dumps(body))
@@ -263,6 +267,37 @@ def test_a_checkpoint_finds_a_rewritten_journal_and_a_line_left_out(home, tmp_pa
             server.post(batch)
     assert proven(forged)["ok"]
     assert proven(forged, *key)["checkpoint"]["extended"] is False
+
+
+@pytest.mark.promise(
+    "`tracklog verify` names the first record that was changed since it was recorded",
+    "The verifier names erased records; that an operator erased them is shown by the journal only",
+)
+def test_a_tombstone_says_that_it_is_one_and_holds_no_event(home, tmp_path):
+    assert (
+        run("erase", "a", 2, "--home", home, "--reason", "r", "--by", "ann", "--yes").returncode
+        == 0
+    )
+    noted = tmp_path / "checkpoint"
+    key = orjson.loads(tracklog(home, "checkpoint", "--out", noted, "--json").stdout)["key"]
+    lines, proof = export(home, "a", tmp_path)
+    shown = b"without the content of erased records: 2\n"
+    done = script(home)
+    assert (done.returncode, done.stdout.endswith(shown)) == (0, True), done.stdout
+    exported = (lines, proof, "--checkpoint", noted, "--key", key)
+    done = script(*exported)  # that it was erased is only a claim of the export
+    assert (done.returncode, b"complete up to record" in done.stdout) == (3, True), done.stdout
+    assert shown in done.stdout
+    head = done.stdout.split()[-1].decode()
+    assert run("verify", "--home", home, "--anchor", head).returncode == 0
+    assert script(*exported, "--erased", "2,9").returncode == 0
+    assert script(*exported, "--erased", "9").returncode == 3
+    frames = segment(home).read_bytes()
+    forged = frames.replace(b'"event":null', b'"event":{"forged":1}', 1)
+    assert forged != frames
+    segment(home).write_bytes(forged)
+    assert not proven(home)["ok"]
+    assert script(home).returncode == 1
 
 
 # Erasure and pruning
@@ -319,7 +354,7 @@ def test_an_erased_record_is_nowhere_and_the_rest_still_verifies(tmp_path):
     assert (stone["erased"]["reason"], stone["erased"]["by"]) == ("a password", "ann")
     assert b'"erasure"' in lines_of(home, "n")[-1]
     lines, proof = export(home, "n", tmp_path)
-    assert script(lines, proof).returncode == 0, "a run with a tombstone has a proof, too"
+    assert script(lines, proof).returncode == 3, "a run with a tombstone has a proof, too"
     with Serving(home, "--durability", "os") as server:
         for each in (secret, secret.replace(b"hello", b"hullo")):
             answer = server.post([each], "tracklog")
@@ -360,6 +395,7 @@ def test_several_records_are_erased_under_a_collector_that_goes_on_to_answer(tmp
 
 @pytest.mark.promise(
     "`tracklog prune` deletes the oldest segments",
+    "A record says who pruned; without such a record, `verify` reports a fault",
 )
 def test_what_is_left_by_pruning_verifies(home):
     words = ("--older-than", "0d", "--open-too", "--json", "--home", home)
@@ -374,7 +410,28 @@ def test_what_is_left_by_pruning_verifies(home):
     report = proven(home)
     assert (report["ok"], report["first"]) == (True, 7)
     with Serving(home) as server:
-        assert [each["seq"] for each in server.get("/api/events").json()["events"]] == [7, 8, 9]
+        events = server.get("/api/events").json()["events"]
+    assert [each["seq"] for each in events] == [7, 8, 9, 10]
+    assert any("were pruned by" in each for each in report["notes"])
+    for each in events:  # without its notes
+        words = ("--reason", "x", "--yes", "--home", home)
+        assert run("erase", each["run"], each["seq"], *words).returncode == 0
+    shown = run("verify", "--home", home)
+    assert (shown.returncode, b"no record says who pruned" in shown.stdout) == (1, True)
+
+
+@pytest.mark.promise(
+    "Before a checkpoint is signed, the records that were signed before are compared with the journal"
+)
+def test_a_journal_that_was_rewritten_is_not_signed(home, tmp_path):
+    assert tracklog(home, "checkpoint", "--out", tmp_path / "noted").returncode == 0
+    before = (tmp_path / "noted").read_bytes()
+    frames = segment(home).read_bytes().splitlines(keepends=True)
+    frames[1] = frames[1].replace(b'"run":"a"', b'"run":"b"')
+    segment(home).write_bytes(b"".join(frames))
+    done = tracklog(home, "checkpoint", "--out", tmp_path / "noted")
+    assert (done.returncode, b"record 2 is not the one" in done.stderr) == (1, True), done.stderr
+    assert (tmp_path / "noted").read_bytes() == before
 
 
 # Damage of the chain
@@ -418,7 +475,9 @@ def test_damage_of_the_last_chain_line_is_reported_for_good(home, damaged, recor
     assert (b"NOT intact" in done.stdout, b": proven" in done.stdout) == (True, False)
 
 
-@pytest.mark.promise("`tracklog verify` names the first record that is not as it was recorded")
+@pytest.mark.promise(
+    "`tracklog verify` names the first record that was changed since it was recorded"
+)
 def test_a_record_is_not_called_changed_where_only_its_entry_in_the_chain_was(home):
     chain = segment(home).with_suffix(".chain")
     content = chain.read_bytes()

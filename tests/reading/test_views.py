@@ -61,6 +61,25 @@ def test_every_view_of_a_run_agrees(journal):
         assert disagreements(home) == []
 
 
+def test_calls_that_turn_out_to_be_one_are_one_in_every_view():
+    facts = [
+        {"fact": "Called", "tool": "Read", "call_id": "c2", "provider_call_id": "c2"},
+        {"fact": "Called", "tool": "Bash", "call_id": "c3"},
+        {"fact": "Called", "tool": "Bash", "call_id": "c3", "provider_call_id": "c2"},
+        {"fact": "Returned", "call_id": "c2", "ok": False},
+    ]
+    origin = {"writer": "live", "fidelity": "observed"}
+    lines = [
+        orjson.dumps({"id": str(n), "run": "one", **fact, "origin": origin})
+        for n, fact in enumerate(facts)
+    ]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        made(folder, [("line", line) for line in lines]) as home,
+    ):
+        assert disagreements(home) == []
+
+
 @settings(max_examples=4, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(journals())
 def test_every_view_over_http_agrees(journal):
@@ -203,6 +222,23 @@ def test_a_spend_of_two_runs_of_one_conversation_costs_what_either_says(
         assert total["spends"] == (2 if more else 1)
 
 
+@pytest.mark.parametrize("more", ["live", "importer"])
+def test_a_run_that_two_writers_record_costs_the_same_after_an_export(tmp_path, more):
+    """As of an agent's hooks and its log file: the one that reports more counts."""
+    spends = [("live", "a", 5), ("importer", "b", 6), (more, "c", 3)]
+    with Home(tmp_path, durability="os") as home:
+        lines = [
+            line("r", n, Spent(key=key, usage={"output_tokens": out}), mapping=mapping, clock=n)
+            for n, (writer, key, out) in enumerate(spends, 1)
+            for mapping in (["1"] if writer == "importer" else [None])
+        ]
+        home.intake.admit(lines, "tracklog")
+        assert disagreements(home) == []
+        [row] = ask(home, "costs", by="all")
+        assert row["output_tokens"] == {"live": 8, "importer": 9}[more]
+        assert b"spent-again" in b"".join(export(export_run_of(home, ("tracklog", "r")), "agui"))
+
+
 @pytest.mark.parametrize("sample", sampling.of("good"), ids=sampling.name_of)
 def test_every_view_of_a_sample_agrees(tmp_path, sample):
     with made(tmp_path, [("sample", sample)]) as home:
@@ -216,7 +252,6 @@ def test_every_view_of_a_sample_agrees(tmp_path, sample):
 def test_a_source_counts_once_however_many_mappings_read_it(tmp_path, path):
     with Home(tmp_path / "once", durability="os") as home:
         imported(home, path, "1")
-        assert disagreements(home) == []
         look = Look(home)
         once = {key: runs(look, ":".join(key)) for key in home.runs()}
         first = {key: len(convert(look, ":".join(key))) for key in home.runs()}

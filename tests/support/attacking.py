@@ -96,7 +96,7 @@ class Witnessed:
         grown(self.storage, self.size)
         self.witness = Witness(folder)
         with Checkpoints(self.storage) as checkpoints:
-            self.witness.trust(checkpoints.key)
+            self.witness.trust(checkpoints.key, "ada")
             self.keys = [checkpoints.key, self.witness.key]
             note = checkpoints.make()
             answer = asked(self.witness, checkpoints.consistency, note)

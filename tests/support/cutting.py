@@ -1,8 +1,16 @@
-"""A relay in front of a server that can cut a connection at a word of the client."""
+"""Cuts between a client and a server: a relay that cuts at a word, and a network that is cut."""
 
 import contextlib
+import ctypes
+import secrets
+import shutil
 import socket
+import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
 
 
 class Relay:
@@ -99,3 +107,72 @@ def _end(each: socket.socket) -> None:
     with contextlib.suppress(OSError):
         each.shutdown(socket.SHUT_RDWR)
     each.close()
+
+
+class CutNetwork:
+    """A network namespace with one wire to this machine, which can be cut: nobody is told.
+
+    `inside` runs a function in a thread in the namespace; what it starts is in the namespace, too.
+    """
+
+    def __init__(self) -> None:
+        for _ in range(100):  # until no other test has this name
+            number = secrets.randbelow(256)
+            self._name = f"tracklog{number}"
+            done = _ip("netns", "add", self._name, check=False)
+            if "exists" not in done.stderr:
+                break
+        if done.returncode:
+            pytest.skip(f"no network namespace can be made here: {done.stderr.strip()}")
+        self.outside, self.address = f"10.91.{number}.1", f"10.91.{number}.2"
+        self._pool = ThreadPoolExecutor(1, initializer=self._enter)
+        try:
+            _ip(
+                "link",
+                "add",
+                self._name,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "wire",
+                "netns",
+                self._name,
+            )
+            _ip("addr", "add", f"{self.outside}/30", "dev", self._name)
+            _ip("link", "set", self._name, "up")
+            _ip("-n", self._name, "addr", "add", f"{self.address}/30", "dev", "wire")
+            _ip("-n", self._name, "link", "set", "lo", "up")
+            self.heal()
+        except BaseException:
+            self.close()
+            raise
+
+    def inside(self, does, *arguments):
+        """What a function returns that runs in the namespace."""
+        return self._pool.submit(does, *arguments).result()
+
+    def cut(self) -> None:
+        _ip("-n", self._name, "link", "set", "wire", "down")
+
+    def heal(self) -> None:
+        _ip("-n", self._name, "link", "set", "wire", "up")
+
+    def close(self) -> None:
+        self._pool.shutdown()
+        _ip("netns", "del", self._name)
+
+    def _enter(self) -> None:
+        with Path(f"/run/netns/{self._name}").open() as file:
+            assert ctypes.CDLL(None, use_errno=True).setns(file.fileno(), _NETWORK) == 0
+
+
+_NETWORK = 0x40000000  # CLONE_NEWNET
+
+
+def _ip(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    command = [shutil.which("ip") or "/usr/sbin/ip", *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=check)
+    except FileNotFoundError as error:
+        return subprocess.CompletedProcess(command, 127, "", str(error))

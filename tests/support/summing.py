@@ -26,7 +26,7 @@ def indexed(states):
     folds = {fold.name: fold for fold in registry.folds()}
     indexer = Indexer(Journal(MemoryStore()), SqliteIndex(":memory:"), [], folds.values())
     indexer.catch_up()
-    rows, cells = [], defaultdict(list)
+    rows, cells = [], []
     for name, of in states.items():
         fold = folds[name]
         rows += [(name, key, 1, freeze(key, state)) for key, state in of.items()]
@@ -37,10 +37,8 @@ def indexed(states):
                     rows.append((RANKED + name, key, row[fold.ranked], orjson.dumps(row)))
         if fold.cells is not None:
             for state in of.values():
-                for cell, amounts in changed_cells(Cells(), fold.cells(state)):
-                    cells[cell].append(amounts)
-    added = {cell: [sum(each) for each in zip(*of, strict=True)] for cell, of in cells.items()}
-    indexer.index.apply(0, rows, cells=with_sums(added).items())
+                cells += changed_cells(Cells(), fold.cells(state))
+    indexer.index.apply(0, rows, cells=with_sums(cells))
     return indexer
 
 

@@ -1,7 +1,8 @@
 """Checkpoints verified by the text of their formats alone: nothing of tracklog is imported.
 
 Written from C2SP signed-note, tlog-checkpoint and tlog-cosignature, and from RFC 6962, section 2.1,
-whose recursive definitions are repeated here as they stand.
+whose recursive definitions are repeated here as they stand. Proofs are verified by the steps of
+RFC 9162, sections 2.1.3.2 and 2.1.4.2.
 """
 
 import base64
@@ -56,6 +57,53 @@ def subproof(m, d, *, complete):
     if m <= k:
         return [*subproof(m, d[:k], complete=complete), mth(d[k:])]
     return [*subproof(m - k, d[k:], complete=False), mth(d[:k])]
+
+
+def _joined(fn, sn, hashes, left, right):
+    """The steps that both verifications share: the hashes of the smaller and of the larger tree."""
+    for each in hashes:
+        if sn == 0:
+            raise ValueError("the proof is too long")
+        if fn & 1 or fn == sn:
+            left, right = sha256(b"\x01" + each + left), sha256(b"\x01" + each + right)
+            while not fn & 1 and fn:
+                fn, sn = fn >> 1, sn >> 1
+        else:
+            right = sha256(b"\x01" + right + each)
+        fn, sn = fn >> 1, sn >> 1
+    if sn:
+        raise ValueError("the proof is too short")
+    return left, right
+
+
+def check_inclusion(index, size, data, hashes, root):
+    """An error unless the path proves that the tree of this root has this entry at this index."""
+    leaf = sha256(b"\x00" + data)
+    if index >= size or _joined(index, size - 1, hashes, leaf, leaf)[1] != root:
+        raise ValueError("inclusion")
+
+
+def check_consistency(first, second, first_root, second_root, hashes):
+    """An error unless the path proves that the second tree begins with the first, of 0 < first < second."""
+    if not hashes:
+        raise ValueError("consistency")
+    path = hashes if first & (first - 1) else [first_root, *hashes]
+    fn, sn = first - 1, second - 1
+    while fn & 1:
+        fn, sn = fn >> 1, sn >> 1
+    if _joined(fn, sn, path[1:], path[0], path[0]) != (first_root, second_root):
+        raise ValueError("consistency")
+
+
+def body(lines):
+    """The origin, the size and the root of a checkpoint, and its extension lines."""
+    origin, size, root, *extensions = lines
+    if not origin or not all(extensions) or str(int(size)) != size or int(size) < 0:
+        raise ValueError("checkpoint")
+    decoded = base64.b64decode(root, validate=True)
+    if len(decoded) != 32 or base64.b64encode(decoded).decode() != root:
+        raise ValueError("root")
+    return origin, int(size), decoded, extensions
 
 
 def opened(note, vkey):

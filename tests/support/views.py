@@ -36,6 +36,7 @@ from tracklog.formats.live import live_of
 from tracklog.formats.loss import LossReport
 from tracklog.home import registry
 from tracklog.home.home import Home
+from tracklog.journal.frame import stamp
 
 Said = Mapping[str, Any]
 SUMMARY = {
@@ -95,6 +96,12 @@ class Look:
         """What the list of runs says of each."""
         rows = ask(self.home, "runs", now=self.now, limit=None)
         return {f"{row['family']}:{row['run']}": summary(row) for row in rows}
+
+    @cached_property
+    def end(self) -> str:
+        """A moment behind everything that happened, and that was received."""
+        told = [self.now, *(row[name] for row in self.rows.values() for name in ("first", "last"))]
+        return stamp(max(epoch_ms(at) or 0 for at in told) / 1000 + 1)
 
     def run(self, key: str) -> tuple[str, str]:
         family, _, run = key.partition(":")
@@ -695,7 +702,7 @@ def _over_time(
 
 
 def _series(look: Look, metric: str, by: str) -> dict[str | None, float]:
-    given = {"since": "all", "until": "2100-01-01", "bucket": "1mo", "tz": "UTC", "top": 100}
+    given = {"since": "all", "until": look.end, "bucket": "1mo", "tz": "UTC", "top": 100}
     answer = ask(look.home, "series", metric=[metric], by=by, now=look.now, **given)
     keys = {each["key"]: each["sum"] or 0 for each in answer["keys"]}
     for each in answer["keys"]:

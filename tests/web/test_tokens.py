@@ -1,6 +1,7 @@
 """Tokens with a role, TLS, and a proxy that names the user: who may do what, and what is on record."""
 
 import contextlib
+import re
 import ssl
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -165,6 +166,9 @@ def test_a_token_ends_when_it_is_revoked_or_expires(server, home):
     assert text not in (home / FILE).read_text()
     assert (home / FILE).stat().st_mode & 0o777 == 0o600
     assert tracklog(home, "token", "revoke", row["id"]).returncode == 0
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    told = server.http.post("/login", content=f"token={text}", headers=form).text
+    assert re.search(r"This token was revoked on \d{4}-\d\d-\d\d\.", told)
     assert server.get("/api/runs", headers=bearer(text)).status_code == 401
     assert tracklog(home, "token", "revoke", "missing").returncode == 2
     clock = [1_700_000_000.0]
@@ -252,9 +256,53 @@ def test_who_may_only_write_cannot_write_down_an_act_of_an_operator(server, toke
     for token in ("write", "bound-write"):
         sent = server.post([report, ACTS[act]], "tracklog", headers=bearer(tokens[token]))
         assert (sent.status_code, "nothing was stored" in sent.text) == (403, True)
+        assert token != "write" or sent.json()["code"] == "reserved"
     good = server.post([report], "tracklog", headers=bearer(tokens["write"]))
     assert good.json()["accepted"] == 1
-    assert server.post([ACTS[act]], "tracklog", headers=bearer(tokens["admin"])).status_code == 200
+
+
+def test_an_agent_that_waits_gets_no_answer_that_another_program_reports(server, tokens):
+    head, ops = bearer(tokens["write"]), bearer(tokens["operate"])
+    session = str(uuid4())
+    asked = [
+        native("Asked", name, question_id=f"q-{name}", text="Delete it?", call_id=f"c-{name}")
+        for name in ("a", "b", session)
+    ]
+    assert server.post(asked, "tracklog", headers=head).status_code == 200
+    forged = native("Answered", "a", question_id="q-a", answer="yes")
+    assert server.post([forged], "tracklog", headers=head).status_code == 200
+    waiting = server.get("/api/inbox/q-a/answer?run=a&wait=5", headers=head)
+    assert (waiting.status_code, "no operator" in waiting.text) == (410, True)
+    assert "yes" not in waiting.text
+    hooks = {"writer": "hooks", "fidelity": "reported"}
+    asked = native(
+        "Asked", session, question_id=f"q-{session}", call_id=f"c-{session}", origin=hooks
+    )
+    assert server.post([asked], "tracklog", headers=head).status_code == 200
+    done = {"session_id": session, "hook_event_name": "PostToolUse"}
+    done |= {
+        "tool_use_id": f"c-{session}",
+        "tool_name": "Bash",
+        "tool_input": {},
+        "tool_response": {},
+    }
+    assert server.http.post("/api/hooks/claude", json=done, headers=head).status_code == 200
+    (line,) = [
+        each["event"]
+        for each in server.get(f"/api/events?run=tracklog:{session}", headers=ops).json()["events"]
+        if each["event"]["fact"] == "Answered"
+    ]
+    assert line["by"] == "terminal"
+    assert (
+        server.get(f"/api/inbox/q-{session}/answer?run={session}", headers=head).status_code == 410
+    )
+    answer = server.http.post("/api/inbox/q-b/answer?run=b", json={"answer": "no"}, headers=ops)
+    assert answer.status_code == 200
+    given = server.get("/api/inbox/q-b/answer?run=b", headers=head).json()
+    assert (given["answer"], given["by"]) == ("no", "the-operate")
+    late = native("Answered", "b", question_id="q-b", answer="yes")  # the first answer counts
+    server.post([late], "tracklog", headers=head)
+    assert server.get("/api/inbox/q-b/answer?run=b", headers=head).json()["answer"] == "no"
 
 
 def test_an_act_is_recorded_under_the_name_of_its_token():
@@ -281,6 +329,7 @@ def test_a_browser_logs_in_with_a_token_that_may_read(server, tokens):
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     refused = server.http.post("/login", content=f"token={tokens['write']}", headers=form)
     assert refused.status_code == 401
+    assert "may send events, but not read" in refused.text
     entered = server.http.post("/login", content=f"token={tokens['read']}", headers=form)
     assert entered.status_code == 303
     cookie = entered.cookies["tracklog"]

@@ -2,7 +2,7 @@
 
 import { type ReactNode, useMemo, useState } from "react";
 import { inert } from "../lib/text";
-import { Text } from "../parts/bits";
+import { Model, Text } from "../parts/bits";
 
 export interface Entry {
   readonly name: string;
@@ -108,7 +108,7 @@ export function Legend({ entries, alone = null, onAlone }: LegendProps) {
         const words = (
           <>
             <i className={dashed ? "dashed" : ""} style={{ background: `var(${colour})` }} />
-            <Text>{name}</Text>
+            {name.startsWith("claude-") ? <Model name={name} /> : <Text>{name}</Text>}
             {sum && <span className="num"> {sum}</span>}
           </>
         );

@@ -1,18 +1,14 @@
 /** Against what a run was verified, and whether the collector still has the journal that this browser saw before. */
 
 import { isExtended } from "@tracklog/contracts/extension";
+import type { RunCheckpoint } from "./answers";
 import { sha256 } from "./sha256";
 
-export interface RunCheckpoint {
-  readonly origin: string;
-  readonly records: number;
-  readonly root: string;
-  readonly witnesses: readonly { readonly name: string; readonly at: string }[];
-  readonly proof?: readonly string[];
-}
-
 /** The badge of a verified run, and what it means. */
-export function verifiedBy(records: number, checkpoint: RunCheckpoint | null): { badge: string; title: string } {
+export function verifiedBy(
+  records: number,
+  checkpoint: RunCheckpoint | null,
+): { badge: string; by?: string; title: string } {
   const chained = `Each of its ${records} records is in the hash chain, unchanged.`;
   if (!checkpoint)
     return {
@@ -28,7 +24,11 @@ export function verifiedBy(records: number, checkpoint: RunCheckpoint | null): {
     };
   const signed = checkpoint.witnesses.map((each) => `${each.name} at ${each.at}`).join(", ");
   const more = others.length ? ` and ${others.length} more` : "";
-  return { badge: `Witnessed by ${first.name}${more}`, title: `${chained} ${upTo} Signed by ${signed}.` };
+  return {
+    badge: `Proven to #${checkpoint.records}`,
+    by: `against ${first.name}${more}`,
+    title: `${chained} ${upTo} Signed by ${signed}.`,
+  };
 }
 
 /** A checkpoint that this browser saw. */

@@ -21,12 +21,13 @@ export function hidesMoves(runRecords: RunRecords): boolean {
   return said.length + tools.length > 0;
 }
 
-/** The places of the rows; `moves` brings back those that only move between states. */
+/** The places of the rows, without those that only say what was spent; `moves` brings back those that only move between states. */
 export function rowsOf(runRecords: RunRecords, shown: Shown, moves: boolean): readonly number[] {
   const { kinds } = runRecords;
   if (shown === "all") {
-    if (moves || !kinds.moves.length || !hidesMoves(runRecords)) return runRecords.rows;
-    const gone = new Set(kinds.moves);
+    if (!hidesMoves(runRecords)) return runRecords.rows;
+    const gone = new Set(moves ? runRecords.spends : [...kinds.moves, ...runRecords.spends]);
+    if (!gone.size) return runRecords.rows;
     return runRecords.rows.filter((place) => !gone.has(place));
   }
   // A result stands with its call.
@@ -39,6 +40,7 @@ export function rowsOf(runRecords: RunRecords, shown: Shown, moves: boolean): re
 /** How many records of a kind there are before a place; of all, the rows that are shown. */
 export function countOf(runRecords: RunRecords, shown: Shown, until: number): number {
   if (shown !== "all") return lowerBound(runRecords.kinds[shown], until);
-  const hidden = hidesMoves(runRecords) ? lowerBound(runRecords.kinds.moves, until) : 0;
+  const { kinds, spends } = runRecords;
+  const hidden = hidesMoves(runRecords) ? lowerBound(kinds.moves, until) + lowerBound(spends, until) : 0;
   return lowerBound(runRecords.rows, until) - hidden;
 }

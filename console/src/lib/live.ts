@@ -40,24 +40,24 @@ export class Live {
   private readonly listeners = new Set<Listener>();
 
   start(open: (failed: () => void) => MessagePort | Worker): void {
-    let [worker, heard] = [null as MessagePort | Worker | null, 0];
+    let [worker, lastMessageAt] = [null as MessagePort | Worker | null, 0];
     const begin = () => {
       if (worker && "terminate" in worker) worker.terminate();
       else worker?.close();
-      heard = Date.now();
+      lastMessageAt = Date.now();
       worker = open(() => {
         this.take({ connection: "away" });
-        heard = 0; // it is opened again at the next look
+        lastMessageAt = 0; // it is opened again at the next look
       });
       worker.onmessage = ({ data }: MessageEvent<News>) => {
-        heard = Date.now();
+        lastMessageAt = Date.now();
         this.take(data);
       };
     };
     begin();
     const look = () => {
       if (document.hidden) return;
-      if (Date.now() - heard > SILENT) begin();
+      if (Date.now() - lastMessageAt > SILENT) begin();
       worker?.postMessage("look");
     };
     setInterval(look, LOOK);

@@ -8,7 +8,7 @@ import { type Kind, kindsOf, moment, RunStructure } from "./run-structure";
 
 const FIRST = 200; // records before the first screen is drawn
 const PAGE = 250;
-const READ = 2000; // records per request after the first
+const READ = 1000; // records per request after the first; more hold up the page while they are read
 const PAGES = 24; // pages whose content stays in memory; the others are requested when they come into view
 const LEAST = 250; // milliseconds between two readings of a run that grows
 const AGAIN = 5_000; // milliseconds until a failed request is repeated
@@ -34,6 +34,8 @@ export class RunRecords {
   /** The places that have a row of their own: all but results, which are shown with their call. */
   readonly rows: number[] = [];
   readonly staged: Staged = { said: [], scenes: [], verdicts: [], cast: new Map() };
+  /** The places of the records that only say what was spent: the head of their turn says it, too. */
+  readonly spends: number[] = [];
   readonly structure = new RunStructure();
   /** The places of the records of each kind. */
   readonly kinds: Record<Kind, number[]> = { said: [], thinking: [], tools: [], failed: [], waits: [], moves: [] };
@@ -56,6 +58,7 @@ export class RunRecords {
       if (call === null) this.rows.push(place);
       else this.beside.set(record.seq, call);
       for (const kind of kindsOf(record)) this.kinds[kind].push(place);
+      if (record.facts.length && record.facts.every((fact) => fact.fact === "Spent")) this.spends.push(place);
       this.stage(record, place);
       this.page(Math.floor(place / PAGE))[place % PAGE] = record;
     }

@@ -25,8 +25,7 @@ export const KINDS = ["said", "thinking", "tools", "failed", "waits", "moves"] a
 export type Kind = (typeof KINDS)[number];
 
 const isThinking = (fact: StoryFact): boolean =>
-  fact.role === "thought" ||
-  (fact.blocks as { type?: unknown }[] | undefined)?.some((each) => each.type === "thinking") === true;
+  fact.role === "thought" || fact.blocks?.some((each) => each.type === "thinking") === true;
 
 /** What a record is, for the chips of a transcript. */
 export function kindsOf(record: StoryRecord): Kind[] {

@@ -16,7 +16,7 @@ let heardAt = 0;
 /** Where to go on: the id of the last event, and how many records there are up to it. */
 let cursor: { id: string; count: number } | null = null;
 
-/** A number; of a record with several shards one for each, as `0.118,3.97`. */
+/** A number; of a store with several shards one for each, as `0.118,3.97`. */
 function at(id: string): { id: string; count: number } {
   const ends = id.split(",").map((end) => Number(end.split(".").pop()));
   return { id, count: ends.reduce((sum, end) => sum + end, 0) };

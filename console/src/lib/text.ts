@@ -22,3 +22,22 @@ export function inert(text: string): string {
 export function start(text: string, most: number): string {
   return text.length <= most ? text : `${[...text.slice(0, most + 1)].slice(0, most - 1).join("")}…`;
 }
+
+/** The argument that says most of a call, by the names that tools have for it. */
+export const TELLING = [
+  "file_path",
+  "path",
+  "command",
+  "cmd",
+  "pattern",
+  "query",
+  "url",
+  "description",
+  "prompt",
+] as const;
+const TOLD = new RegExp(`"(?:${TELLING.join("|")})":"((?:[^"\\\\]|\\\\.)*)`);
+
+/** Of an input that was told as JSON, perhaps cut: the argument that says most, or the text. */
+export function telling(input: string): string {
+  return TOLD.exec(input)?.[1]?.replace(/\\n/g, " ").replace(/\\(.)/g, "$1") ?? input;
+}

@@ -14,14 +14,17 @@ export function duration(seconds: number | null | undefined): string {
   return `${Math.floor(hours / 24)} days`;
 }
 
-/** One unit only: `2 s`, `41 min`, `5 h`, `29 days`. */
+/** One unit only: `2 s`, `41 min`, `5 h`, `29 days`, `3 years`. */
 export function briefly(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
   if (seconds < 60) return `${Math.max(Math.floor(seconds), 0)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
   if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)} h`;
-  return `${Math.floor(seconds / 86400)} days`;
+  const days = Math.floor(seconds / 86400);
+  return days < YEARS ? `${days} days` : `${Math.floor(days / 365.25)} years`;
 }
+
+const YEARS = 731; // days from which years are counted
 
 export function ago(moment: string | null | undefined, now: number): string {
   const at = moment ? Date.parse(moment) : NaN;
@@ -48,6 +51,20 @@ export function exact(moment: string | null | undefined): string {
   const zone = `${east < 0 ? "-" : "+"}${two(hours)}:${two(minutes)}`;
   const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
   return `${day} ${time(at)}.${String(at.getMilliseconds()).padStart(3, "0")} ${zone}`;
+}
+
+const DAY = 86_400_000;
+
+/** The day of a moment: `today`, `yesterday`, `Fri 13`, or `13 Nov` where that is more than a week ago. */
+export function day(moment: string | null | undefined, now: number): string {
+  const at = parsed(moment);
+  if (!at) return "–";
+  const midnight = new Date(at).setHours(0, 0, 0, 0);
+  const days = Math.round((new Date(now).setHours(0, 0, 0, 0) - midnight) / DAY);
+  if (days <= 0) return "today";
+  if (days === 1) return "yesterday";
+  const [weekday = "", month = "", date = ""] = at.toDateString().split(" ");
+  return days < 7 ? `${weekday} ${Number(date)}` : `${Number(date)} ${month}`;
 }
 
 export function clock(moment: string | null | undefined): string {

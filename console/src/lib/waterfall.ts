@@ -6,6 +6,8 @@ export interface Row extends SpanRow {
   /** Milliseconds since 1970. */
   readonly begin: number;
   readonly end: number;
+  /** How many rows it stands for, where they were merged. */
+  readonly times?: number;
 }
 
 export function timed(rows: readonly SpanRow[]): Row[] {
@@ -13,6 +15,32 @@ export function timed(rows: readonly SpanRow[]): Row[] {
     const begin = Date.parse(row.start);
     return { ...row, begin, end: begin + row.seconds * 1000 };
   });
+}
+
+/** Siblings of one kind that begin in the same pixel, as one row; what holds rows that are shown stays. */
+export function merged(rows: readonly Row[], pixel: (at: number) => number): Row[] {
+  const found: Row[] = [];
+  rows.forEach((row, n) => {
+    const last = found.at(-1);
+    const holds = (rows[n + 1]?.depth ?? 0) > row.depth;
+    const same =
+      last?.parent === row.parent &&
+      last.kind === row.kind &&
+      last.depth === row.depth &&
+      last.failed === row.failed &&
+      pixel(last.begin) === pixel(row.begin) &&
+      pixel(last.end) - pixel(last.begin) <= 1;
+    if (!last || !same || holds) found.push(row);
+    else
+      found[found.length - 1] = {
+        ...last,
+        times: (last.times ?? 1) + 1,
+        end: Math.max(last.end, row.end),
+        seconds: last.seconds + row.seconds,
+        on_path: last.on_path || row.on_path,
+      };
+  });
+  return found;
 }
 
 /** What only holds other rows together. */
@@ -27,4 +55,14 @@ export function unfolded<R extends Pick<SpanRow, "depth">>(rows: readonly R[], i
     closed = isOpen(row) ? Infinity : row.depth;
     return true;
   });
+}
+
+/** The rows above those of a record, so that a link to it finds them open. */
+export function aboveOf(rows: readonly Pick<SpanRow, "id" | "parent" | "seq">[], seq: number): ReadonlySet<string> {
+  const parents = new Map(rows.map((row) => [row.id, row.parent]));
+  const above = new Set<string>();
+  for (const row of rows)
+    for (let up = seq && row.seq === seq ? row.parent : null; up && !above.has(up); up = parents.get(up) ?? null)
+      above.add(up);
+  return above;
 }

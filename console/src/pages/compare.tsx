@@ -6,11 +6,11 @@ import { address } from "../lib/api";
 import { figuresOf, hasFailed, linesOf, moreFigures } from "../lib/compared";
 import { go, href, runHref, setQuery, useRoute } from "../lib/route";
 import { inert, start } from "../lib/text";
-import { count, exact } from "../lib/time";
-import { useAnswer, useKeys } from "../lib/use";
+import { clock, count, day } from "../lib/time";
+import { useAnswer, useKeys, useNow } from "../lib/use";
 import { Empty, ErrorCard, outcomeOf, placeOf, Text } from "../parts/bits";
 import { plain } from "../parts/blocks";
-import { Icon, StatusGlyph } from "../parts/icons";
+import { Icon, StatusGlyph, toolIcon } from "../parts/icons";
 import { RunPicker } from "../parts/run-picker";
 import { Segmented, Tools } from "../parts/tools";
 
@@ -32,6 +32,7 @@ export default function Compare() {
   const to = (first: string, second: string) => go(href(second ? ["compare", first, second] : ["compare", first]));
   const [picking, pick] = useState<"a" | "b" | null>(null);
   const { data, trouble, again } = useAnswer(a && b ? address("/api/diff", { a, b }) : null, "never");
+  const other = useRun((picking === "a" ? b : a) || a);
   const swap = () => a && b && to(b, a);
   useKeys({ x: swap });
   return (
@@ -52,6 +53,7 @@ export default function Compare() {
       {picking && (
         <RunPicker
           title={`Choose run ${picking.toUpperCase()}`}
+          like={other}
           close={() => pick(null)}
           choose={(run) => {
             const key = `${run.family}:${run.run}`;
@@ -85,6 +87,8 @@ function useRun(key: string): ShowAnswer | undefined {
 function Side({ name, run: key, change }: { name: "A" | "B"; run: string; change: () => void }) {
   const run = useRun(key);
   const [family, id] = partsOf(key);
+  const now = useNow(60_000);
+  const began = run && (run.first_at ?? run.first_received);
   return (
     <section className={`side-card ${name.toLowerCase()}`} aria-label={`Run ${name}`}>
       <strong>{name}</strong>
@@ -97,12 +101,8 @@ function Side({ name, run: key, change }: { name: "A" | "B"; run: string; change
           <span className="soft">no run chosen</span>
         )}
         {run && (
-          <p className="soft cut">
-            <Text>
-              {[run.title ? run.run : "", ...placeOf(run), exact(run.first_at ?? run.first_received).slice(0, 16)]
-                .filter(Boolean)
-                .join(" · ")}
-            </Text>
+          <p className="soft cut" title={inert(run.run)}>
+            <Text>{[...placeOf(run), `${day(began, now)} ${clock(began).slice(0, 5)}`].join(" · ")}</Text>
           </p>
         )}
       </div>
@@ -135,8 +135,11 @@ function Figures({ data, a, b }: { data: DiffAnswer; a: string; b: string }) {
           {first && second && (
             <tr>
               <th scope="row">Outcome</th>
-              <td className={`num ${first.status}`}>{inert(outcomeOf(first).replace("–", first.status))}</td>
-              <td className={`num ${second.status}`}>{inert(outcomeOf(second).replace("–", second.status))}</td>
+              {[first, second].map((run, n) => (
+                <td key={n} className={`num ${run.status}`}>
+                  <StatusGlyph status={run.status} /> {inert(outcomeOf(run).replace("–", run.status))}
+                </td>
+              ))}
               <td />
               <td />
             </tr>
@@ -268,11 +271,13 @@ function Steps({ data, only }: { data: DiffAnswer; only: Only }) {
           <col className="how" />
           <col />
         </colgroup>
-        <thead className="unseen">
+        <thead>
           <tr>
-            <th>A</th>
-            <th>how</th>
-            <th>B</th>
+            <th>A, {count(data.failures_a.steps)} steps</th>
+            <th>
+              <span className="unseen">how</span>
+            </th>
+            <th>B, {count(data.failures_b.steps)} steps</th>
           </tr>
         </thead>
         <tbody>
@@ -357,17 +362,38 @@ function fragment(change: DiffRow["changes"][number] | undefined): string {
 function Words({ side, of }: { side: DiffStep | null; of: string }) {
   if (!side) return <span className="unseen">nothing</span>;
   const [family, run] = partsOf(of);
+  const { tool, words } = calledOf(side);
   return (
-    <>
-      <a className="small num" href={runHref(family, run, { seq: side.seq })}>
-        {side.seq}
-      </a>{" "}
-      {side.failed && (
-        <>
-          <StatusGlyph status="failed" />{" "}
-        </>
-      )}
-      <Text>{side.words}</Text>
-    </>
+    <a
+      className={`step${side.failed ? " failed" : ""}`}
+      href={runHref(family, run, { seq: side.seq })}
+      title={`record ${side.seq}`}
+    >
+      <Icon name={tool ? toolIcon(tool) : (ICONS[side.fact] ?? "right")} size={13} />
+      {tool && <span className="mono">{inert(tool)}</span>}
+      <span className="words grow">
+        <Text>{words}</Text>
+      </span>
+      {side.failed && <StatusGlyph status="failed" />}
+    </a>
   );
+}
+
+const ICONS: Record<string, "reply" | "shield" | "person" | "flag" | "sub" | "robot"> = {
+  Said: "reply",
+  Decided: "shield",
+  Asked: "person",
+  Answered: "person",
+  Noted: "flag",
+  Linked: "sub",
+  Began: "robot",
+  Ended: "robot",
+};
+
+/** The tool of a call or a result, and the rest of the words: `Bash(command=ls)` is `Bash` and `command=ls`. */
+function calledOf({ fact, words }: DiffStep): { tool: string; words: string } {
+  const [, tool = "", given] = (fact === "Called" && /^([\w.-]+)\((.*)\)$/s.exec(words)) || [];
+  if (given !== undefined) return { tool, words: given };
+  const [, name = "", rest] = (fact === "Returned" && /^([\w.-]+) ((?:returned|failed)\b.*)$/s.exec(words)) || [];
+  return rest === undefined ? { tool: "", words } : { tool: name, words: rest };
 }

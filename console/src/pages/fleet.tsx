@@ -203,7 +203,7 @@ function Board({ board, path, view, look, close, loading, again }: BoardProps) {
               {label} <Icon name="close" size={10} />
             </button>
           ))}
-          {filters.length > 0 && (
+          {filters.length > 1 && (
             <button className="link" onClick={() => setQuery(NO_FILTER)}>
               Show all
             </button>

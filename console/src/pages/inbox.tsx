@@ -1,6 +1,6 @@
 /** Who waits for a person, the longest first; one question at a time with what led to it, and those of before. */
 
-import { useContext, useState } from "react";
+import { useContext, useRef, useState } from "react";
 import type { InboxRow, StoryFact } from "../lib/answers";
 import { address } from "../lib/api";
 import { InboxContext, isOpen, keyOf, useLooked } from "../lib/inbox";
@@ -8,8 +8,8 @@ import { go, href, runHref, setQuery, useRoute } from "../lib/route";
 import { start } from "../lib/text";
 import { clock, cost, count, duration, exact } from "../lib/time";
 import { useAnswer, useKeys, useNow } from "../lib/use";
-import { Empty, ErrorCard, Pairs, Text } from "../parts/bits";
-import { type Block, Blocks } from "../parts/blocks";
+import { Coded, Empty, ErrorCard, Pairs, Text } from "../parts/bits";
+import { Blocks } from "../parts/blocks";
 import { StatusGlyph } from "../parts/icons";
 import { NotifyMe } from "../parts/notify";
 import { Asked, inWords, lapse, useWaiting } from "../parts/question";
@@ -34,10 +34,14 @@ export default function Inbox() {
     .toSorted((a, b) => (b.answered_seq ?? b.asked_seq ?? 0) - (a.answered_seq ?? a.asked_seq ?? 0));
   const waiting = looked.toSorted((a, b) => later.indexOf(keyOf(a)) - later.indexOf(keyOf(b)));
   const list = shown === "waiting" ? [...waiting, ...past.slice(0, LISTED)] : past.slice(0, LISTED);
-  const chosen = list.find((question) => keyOf(question) === parts[1]) ?? (shown === "waiting" ? waiting[0] : list[0]);
+  const chosen =
+    list.find((question) => [keyOf(question), question.question_id].includes(parts[1] ?? "")) ??
+    (shown === "waiting" ? waiting[0] : list[0]);
   const show = (question: InboxRow | undefined) =>
     question && go(href(["inbox", keyOf(question)], { state: shown === "waiting" ? "" : shown }));
+  const stepped = useRef(false); // who goes through the list goes on with its keys
   const step = (by: number) => {
+    stepped.current = true;
     const here = chosen ? list.indexOf(chosen) : -1;
     show(list[Math.min(Math.max(here + by, 0), list.length - 1)]);
   };
@@ -99,7 +103,7 @@ export default function Inbox() {
       </section>
       <section className="inbox-detail" aria-label="The chosen question">
         {chosen ? (
-          <Asked key={keyOf(chosen)} question={chosen} focus context>
+          <Asked key={keyOf(chosen)} question={chosen} focus={!stepped.current && !chosen.options.length} context>
             <Stopped question={chosen} />
             <SaidLast question={chosen} />
           </Asked>
@@ -129,7 +133,7 @@ function Item({ question }: { question: InboxRow }) {
         {open && <span className="waiting">{waited}</span>}
         {!open && (
           <b className="cut">
-            <Text>{question.text ?? question.question_id}</Text>
+            <Coded>{question.text ?? question.question_id}</Coded>
           </b>
         )}
         <span className="grow" />
@@ -137,7 +141,7 @@ function Item({ question }: { question: InboxRow }) {
       </span>
       {open && (
         <b>
-          <Text>{question.text ?? question.question_id}</Text>
+          <Coded>{question.text ?? question.question_id}</Coded>
         </b>
       )}
       <span className="soft small cut">
@@ -212,7 +216,7 @@ function SaidLast({ question }: { question: InboxRow }) {
         What <Text>{agent ?? record.agent ?? "the agent"}</Text> said last
       </h3>
       <div>
-        <Blocks blocks={(said.blocks ?? []) as Block[]} />
+        <Blocks blocks={said.blocks ?? []} />
         <p className="row small">
           <span className="soft grow">
             {clock(record.at ?? record.received)}, #{record.seq}

@@ -17,7 +17,7 @@ import { Lifecycle } from "../parts/lifecycle";
 import { Downloads } from "../parts/proof";
 import { Asked } from "../parts/question";
 import { Records } from "../parts/records";
-import { RunCrumbs, RunHeader } from "../parts/run-header";
+import { MoreAbout, RunCrumbs, RunHeader } from "../parts/run-header";
 import { Scrubber } from "../parts/scrubber";
 import { Stage } from "../parts/stage";
 import { Timeline } from "../parts/timeline";
@@ -36,6 +36,7 @@ const OLDER: Record<string, View> = { timeline: "waterfall", tree: "topology" };
 const SCRUBBED: readonly View[] = ["transcript", "topology", "lifecycle", "stage"];
 const ILLEGAL = "illegal-transition";
 const PATIENCE = 2500; // milliseconds
+const PHONE = "(max-width: 44rem)";
 const STAGED = ["world", "belief", "note"]; // what is said on a stage, and nowhere else
 
 const choose = (seq: number) => setQuery({ seq: seq ? String(seq) : "" });
@@ -58,22 +59,27 @@ export default function RunPage() {
     address("/api/runs/{family}/{run}", { family, run, ...then }),
     at ? "never" : { family, run },
   );
-  const found = useAnswer(address("/api/findings", { limit: 10_000, run: key }), { family, run });
+  const shown = useLast(summary.data);
+  const [later, setLater] = useState(false); // what takes long is asked for when the first records are there
+  const asked = { family, run };
+  const found = useAnswer(shown ? address("/api/findings", { limit: 10_000, run: key }) : null, asked);
   const turns =
     useLast(
-      useAnswer(address("/api/runs/{family}/{run}/turns", { family, run, limit: 1, ...then }), { family, run }).data,
+      useAnswer(later ? address("/api/runs/{family}/{run}/turns", { family, run, limit: 1, ...then }) : null, asked)
+        .data,
     )?.turns ?? 0;
-  const tree = useAnswer(address("/api/runs/{family}/{run}/tree", { family, run }), { family, run }).data;
+  const tree = useAnswer(shown ? address("/api/runs/{family}/{run}/tree", asked) : null, asked).data;
   const findings = useMemo(() => (found.data ?? []).filter((each) => !at || each.seq <= at), [found.data, at]);
-  const shown = useLast(summary.data);
   // What goes on is opened at its end, what is over at its beginning, a link at its record.
   const opened = useRef<number | null>(seq ? 0 : null);
   const patient = usePatience();
   if (shown || !patient) opened.current ??= !shown || shown.ended || at ? 0 : shown.last_seq;
   const read = useRunRecords(family, run, opened.current === null ? null : seq || at || opened.current);
   const { runRecords, version, reading, trouble } = read;
+  const begun = runRecords.seqs.length > 0 || !patient;
+  useEffect(() => setLater(begun), [begun]);
   const place = useRef<number | null>(null);
-  const asked = useLooked().filter((each) => !at && each.family === family && each.run === run);
+  const questions = useLooked().filter((each) => !at && each.family === family && each.run === run);
   const told = read.glimpse ?? runRecords;
   const where = useMemo(() => ({ family, run, runRecords: told, choose }), [family, run, told]);
   const moves = runRecords.kinds.moves.length > 0 || runRecords.structure.moves(new Set()).length > 0;
@@ -100,15 +106,17 @@ export default function RunPage() {
     [family, run, query],
   );
   const lanes = query.get("rows") === "agents" || query.get("view") === "timeline";
-  // The waterfall shows what is chosen below it; why it came about only if one asks.
-  const explains = seq > 0 && (view !== "waterfall" || lanes || query.get("why") === "1");
-  const close = () => (view === "waterfall" && !lanes ? setQuery({ why: "" }) : choose(0));
+  // The waterfall shows what is chosen below it, the topology beside it, and a phone has room for one thing:
+  // why it came about only if one asks.
+  const beside = (view === "waterfall" && !lanes) || view === "topology" || matchMedia(PHONE).matches;
+  const explains = seq > 0 && (!beside || query.get("why") === "1");
+  const close = () => (beside ? setQuery({ why: "" }) : choose(0));
   const why = () => {
     if (explains) close();
     else
       setQuery({
         seq: String(seq || (failures.at(-1) ?? runRecords.seqs.at(-1) ?? "")),
-        why: view === "waterfall" ? "1" : "",
+        why: beside ? "1" : "",
       });
   };
   const compare = href(["compare", key]);
@@ -152,10 +160,9 @@ export default function RunPage() {
         </a>
         <CopyLink />
         <Downloads family={family} run={run} />
+        {shown && <MoreAbout run={shown} />}
       </Tools>
-      {asked.map((question) => (
-        <Asked key={keyOf(question)} question={question} />
-      ))}
+      {view === "transcript" && questions.map((question) => <Asked key={keyOf(question)} question={question} />)}
       {shown && <RunCrumbs run={shown} />}
       {shown && (
         <RunHeader
@@ -164,19 +171,21 @@ export default function RunPage() {
           records={reading ? null : runRecords.seqs.length}
           turns={turns}
           subRuns={subRuns}
+          fail={fail}
         />
       )}
       <div className="tabs">
         <Tabs views={views} view={view} counts={counts} show={show} />
-        <span className="soft small records-read" role="status">
+        <span className={reading ? "soft small records-read" : "unseen"} role="status">
           {count(runRecords.seqs.length)} {runRecords.seqs.length === 1 ? "record" : "records"}
           {reading ? ", loading …" : ""}
         </span>
-        {failures.length > 0 && (
-          <button className="link small failed" onClick={fail} title="go to the next failure  .">
-            {count(failures.length)} failed
-          </button>
-        )}
+        <span className="hints soft" aria-hidden="true">
+          <kbd>1</kbd>–<kbd>{views.length}</kbd> tabs
+        </span>
+        <span className="hints soft" aria-hidden="true">
+          <kbd>[</kbd> <kbd>]</kbd> step
+        </span>
         <button className="why" aria-pressed={explains} onClick={why}>
           Why? <kbd>W</kbd>
         </button>
@@ -191,6 +200,7 @@ export default function RunPage() {
         seq={seq}
         choose={choose}
         drawn={SCRUBBED.includes(view)}
+        ready={later}
       />
       {trouble instanceof Trouble && <ErrorCard trouble={trouble} />}
       <div className={explains ? "view split" : "view"}>

@@ -9,10 +9,10 @@ import { rangeOf } from "../lib/range";
 import { go, runHref, setQuery, useRoute } from "../lib/route";
 import { sums } from "../lib/series";
 import { inert, start } from "../lib/text";
-import { ago, clock, cost, count, exact } from "../lib/time";
+import { clock, cost, count, day, exact } from "../lib/time";
 import { useAnswer, useKeys, useLast, useNow } from "../lib/use";
 import { Empty, ErrorCard, Model, Text } from "../parts/bits";
-import { Icon, StatusGlyph } from "../parts/icons";
+import { Icon, StatusGlyph, toolIcon } from "../parts/icons";
 import { RangePicker } from "../parts/range-picker";
 import { SaveView } from "../parts/saved-views";
 import { Segmented, Tools } from "../parts/tools";
@@ -88,6 +88,7 @@ export default function Search() {
   const answer = useLast(data);
   const now = useNow(10_000);
   const hits = (asks && answer?.hits) || [];
+  const loose = grouped ? hits.filter((hit) => !answer?.runs.some((each) => keyOf(each.run) === keyOf(hit))) : hits;
   const [here, setHere] = useState(0);
   const step = (by: number) => setHere((old) => Math.min(Math.max(old + by, 0), hits.length - 1));
   useKeys({
@@ -138,8 +139,8 @@ export default function Search() {
                 </button>
               ),
           )}
+          <Syntax />
         </span>
-        <Syntax />
         <Segmented
           label="Order"
           value={grouped ? "run" : "time"}
@@ -178,15 +179,15 @@ export default function Search() {
                 run={'tracklog search "begin*"   # beginnings, and "whole phrases"'}
               />
             )}
-            {grouped ? (
+            {grouped &&
               answer?.runs.map((each) => (
                 <RunHits key={keyOf(each.run)} {...each} scope={scope} question={question} marked={marked} now={now}>
                   {hits.filter((hit) => keyOf(hit) === keyOf(each.run))}
                 </RunHits>
-              ))
-            ) : (
+              ))}
+            {loose.length > 0 && (
               <ol className="hits">
-                {hits.map((hit) => (
+                {loose.map((hit) => (
                   <Hit
                     key={hit.seq}
                     hit={hit}
@@ -367,14 +368,14 @@ function RunHits({ run, hits, scope, question, marked, now, children }: RunHitsP
             )}
           </a>
         </h2>
-        <span className="soft cut">
+        <span className="soft cut branch">
           <Text>{run.branch}</Text>
         </span>
         <span className="grow" />
         <span className="soft about">{run.model ? <Model name={run.model} /> : "no model"}</span>
         <span className="num about">{cost(run)}</span>
         <time className="soft" title={exact(run.last_activity)}>
-          {ago(run.last_activity, now)}
+          {day(run.last_activity, now)}
         </time>
         <strong className="num">
           {count(hits)} {hits === 1 ? "hit" : "hits"}
@@ -414,7 +415,7 @@ function Hit(props: { hit: HitRow; question: string; marked: boolean; title?: st
       <a href={runHref(hit.family, hit.run, { seq: hit.seq })}>
         <time title={exact(hit.at)}>{clock(hit.at)}</time>
         <span className={hit.failed ? "failed" : "soft"}>
-          <Icon name={ICONS[hit.kind]} size={14} />
+          <Icon name={hit.tool ? toolIcon(hit.tool) : ICONS[hit.kind]} size={14} />
           <span className="unseen">{KINDS[hit.kind]}</span>
         </span>
         <span className="cut mono who">{inert(title ?? hit.tool ?? hit.agent ?? KINDS[hit.kind])}</span>

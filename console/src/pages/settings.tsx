@@ -28,15 +28,18 @@ export default function Settings({ theme, turn }: Props) {
   return (
     <div className="settings">
       <h1 className="unseen">Settings</h1>
-      <AboutPage>kept with the record, each change is on record</AboutPage>
+      <AboutPage>stored with the journal; each change is recorded</AboutPage>
       <Tools>
-        <input
-          type="search"
-          aria-label="Find a setting"
-          placeholder="Find a setting"
-          value={text}
-          onChange={(event) => setText(event.target.value)}
-        />
+        <span className="field">
+          <Icon name="search" size={14} />
+          <input
+            type="search"
+            aria-label="Find a setting"
+            placeholder="Find a setting"
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+          />
+        </span>
       </Tools>
       <nav className="settings-parts" aria-label="Parts of the settings">
         {SETTINGS.filter(([key]) => found.includes(key)).map(([key, label, , icon]) => (

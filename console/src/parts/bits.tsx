@@ -50,6 +50,12 @@ export function Text({ children }: { children: string | null | undefined }) {
   return <bdi>{inert(children ?? "")}</bdi>;
 }
 
+/** Text in which words between backticks are code. */
+export function Coded({ children }: { children: string | null | undefined }) {
+  const parts = (children ?? "").split(/`([^`\n]+)`/);
+  return <bdi>{parts.map((part, n) => (n % 2 ? <code key={n}>{inert(part)}</code> : inert(part)))}</bdi>;
+}
+
 export function ErrorCard({ trouble, again }: { trouble: Trouble | Error; again?: (() => void) | undefined }) {
   const hint = "hint" in trouble ? trouble.hint : "";
   return (

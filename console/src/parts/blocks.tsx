@@ -3,10 +3,9 @@
 import { Fragment, memo, useDeferredValue } from "react";
 import Markdown from "react-markdown";
 import gfm from "remark-gfm";
+import type { StoryBlock } from "../lib/answers";
 import { inert, start } from "../lib/text";
 import { count } from "../lib/time";
-
-export type Block = Record<string, unknown>;
 
 interface Blob {
   sha256: string;
@@ -17,7 +16,7 @@ interface Blob {
 
 const LONG = 20_000; // a longer text is shown as it is: drawing it as Markdown would hold up the page
 
-export function Blocks({ blocks }: { blocks: readonly Block[] }) {
+export function Blocks({ blocks }: { blocks: readonly StoryBlock[] }) {
   return (
     <>
       {blocks.map((block, n) => (
@@ -31,7 +30,7 @@ export function Blocks({ blocks }: { blocks: readonly Block[] }) {
 }
 
 /** What is said of a block besides what it holds. */
-function Marks({ of }: { of: Block }) {
+function Marks({ of }: { of: StoryBlock }) {
   const marks = [
     of.part === "system_prompt" && "system prompt",
     of.refusal && "refusal",
@@ -43,7 +42,7 @@ function Marks({ of }: { of: Block }) {
   return <p className="line soft small">{marks.join(" · ")}</p>;
 }
 
-function One({ block }: { block: Block }) {
+function One({ block }: { block: StoryBlock }) {
   const fidelity = typeof block.fidelity === "string" ? block.fidelity : "";
   switch (block.type) {
     case "text":

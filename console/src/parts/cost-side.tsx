@@ -3,6 +3,7 @@
 import type { CostRow, Series, ShowAnswer, SpendRow } from "../lib/answers";
 import { href } from "../lib/route";
 import { isPriced, type Point, rewritten } from "../lib/run-cost";
+import { telling } from "../lib/text";
 import { cost, count, money, percent, short, spentBy } from "../lib/time";
 import { Text } from "./bits";
 import { Segmented } from "./tools";
@@ -10,7 +11,7 @@ import { Segmented } from "./tools";
 const COLOURS = ["--c1", "--c2", "--c4", "--c3", "--c5"];
 /** Kinds of token, in the order of a stack; a cost that was reported has none. */
 export const KINDS: Record<string, string> = {
-  "cache read": "--c3",
+  "cache read": "--c5",
   input: "--c1",
   "cache write": "--c4",
   output: "--c2",
@@ -174,7 +175,7 @@ export function NoGain({ points, kinds, loops, byTurn }: NoGainProps) {
             <span aria-hidden="true">⚠</span>
             <span className="grow">
               <code>
-                <Text>{`${loop.tool}(${loop.input ?? ""})`}</Text>
+                <Text>{`${loop.tool}(${telling(loop.input ?? "")})`}</Text>
               </code>{" "}
               {loop.times} times, same input
             </span>

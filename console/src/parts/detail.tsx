@@ -1,14 +1,15 @@
 /** One record, from all sides: its bytes, what led to it, and what came of it. */
 
 import { useEffect, useState } from "react";
-import type { StoryFact, StoryRecord, WhyAnswer, WhyStep } from "../lib/answers";
+import type { StoryFact, StoryRecord, WhyAnswer } from "../lib/answers";
 import { address, fetched } from "../lib/api";
-import { href, runHref } from "../lib/route";
+import { href } from "../lib/route";
 import { inert } from "../lib/text";
 import { count, duration, exact, size } from "../lib/time";
 import { useAnswer } from "../lib/use";
 import { ErrorCard, Pairs } from "./bits";
 import { Icon } from "./icons";
+import { telling, WhySteps } from "./why-steps";
 
 const MOST = 100_000; // characters that are shown; copying takes all of them
 const STEPS = 30; // of a way that are shown
@@ -49,6 +50,7 @@ export function Detail({ family, run, seq, record, close }: Props) {
   const raw = useRaw(key, seq);
   const why = useAnswer(address("/api/why", { run: key, seq, limit: STEPS }), "never");
   const [copied, setCopied] = useState(false);
+  const [shown, show] = useState(false);
   useEffect(() => setCopied(false), [seq]);
   const copy = async () => {
     await navigator.clipboard.writeText(raw?.text ?? "");
@@ -59,45 +61,48 @@ export function Detail({ family, run, seq, record, close }: Props) {
       <header>
         <h2>Why did this happen?</h2>
         <span className="soft grow">#{seq}</span>
+        <kbd>W</kbd>
         <button className="quiet" onClick={close} aria-label="Close the record">
           <Icon name="close" size={12} />
         </button>
       </header>
-      {why.data && <p className="soft small">{exact(why.data.record.at ?? why.data.record.received)}</p>}
       {why.trouble && <ErrorCard trouble={why.trouble} again={why.again} />}
       {why.data && (
         <>
-          <Chain title="Causes" steps={[...why.data.back].reverse()} left={why.data.left_out.back ?? 0} />
+          <Causes key={seq} why={why.data} />
           {why.data.unseen.map((each) => (
             <p key={each.seq} className="waiting small">
               {inert(each.message)}
             </p>
           ))}
-          <Chain title="It led to" steps={why.data.forward} left={why.data.left_out.forward ?? 0} />
+          <Effects key={-seq} why={why.data} />
           <section className="record-facts" aria-label="Facts of the record">
             <Pairs pairs={factsOf(why.data, record)} />
           </section>
         </>
       )}
-      <div className="row">
-        <h3 className="grow">Raw record</h3>
+      {shown &&
+        (raw?.trouble ? (
+          <ErrorCard trouble={raw.trouble} />
+        ) : (
+          <pre className="code raw" data-testid="raw" tabIndex={0}>
+            {raw === null ? "…" : inert(raw.text.length > MOST ? `${raw.text.slice(0, MOST)}…` : raw.text)}
+          </pre>
+        ))}
+      <footer>
+        <button aria-expanded={shown} onClick={() => show(!shown)}>
+          Raw record
+        </button>
         <a className="button" href={href(["run", family, run, "waterfall"], { seq: String(seq) })}>
           In waterfall
         </a>
         {/* A browser lends its clipboard only to pages of this machine, or with a certificate. */}
         {isSecureContext && (
-          <button onClick={() => void copy()} disabled={!raw?.text}>
-            {copied ? "Copied" : "Copy"}
+          <button className="copy-link" onClick={() => void copy()} disabled={!raw?.text}>
+            <Icon name="link" size={13} /> {copied ? "Copied" : "Copy"}
           </button>
         )}
-      </div>
-      {raw?.trouble ? (
-        <ErrorCard trouble={raw.trouble} />
-      ) : (
-        <pre className="code raw" data-testid="raw" tabIndex={0}>
-          {raw === null ? "…" : inert(raw.text.length > MOST ? `${raw.text.slice(0, MOST)}…` : raw.text)}
-        </pre>
-      )}
+      </footer>
     </aside>
   );
 }
@@ -110,10 +115,13 @@ function factsOf({ record: step, seen_before: calls }: WhyAnswer, record: StoryR
   const ok = of("ok");
   const facts: [string, string][] = [
     ["Record", `#${step.seq}${record ? `, ${size(record.bytes)}` : ""}`],
+    ["At", exact(step.at ?? step.received)],
     ["Event", `${step.kind}${record ? `, ${record.dialect}` : ""}`],
     ["Agent", step.agent ?? ""],
     ["Tool", String(of("tool") ?? "")],
     ["Result", typeof ok === "boolean" ? (ok ? "ok" : "failed") : ""],
+    ["Exit code", String(of("exit_code") ?? "")],
+    ["Known by", String(of("fidelity") ?? "")],
     ["Took", typeof seconds === "number" ? duration(seconds) : ""],
     ...calls.map((call): [string, string] => [
       "Seen before",
@@ -123,29 +131,51 @@ function factsOf({ record: step, seen_before: calls }: WhyAnswer, record: StoryR
   return facts.filter(([, value]) => value).map(([name, value]) => [name, inert(value)]);
 }
 
-function Chain({ title, steps, left }: { title: string; steps: readonly WhyStep[]; left: number }) {
+const FEW = 7; // causes that are shown at first
+const NEXT = 3; // effects that are shown at first
+
+/** What led to the record: what explains it, or all of it. */
+function Causes({ why }: { why: WhyAnswer }) {
+  const [all, setAll] = useState(false);
+  const steps = [...why.back].reverse();
+  const told = telling(steps);
+  const short = told.length > FEW ? [...told.slice(0, 1), ...told.slice(1 - FEW)] : told;
+  const hidden = steps.length + (why.left_out.back ?? 0) - short.length;
   if (!steps.length) return null;
-  const shown = left ? [...steps.slice(0, STEPS / 2), null, ...steps.slice(STEPS / 2)] : steps;
   return (
-    <section>
-      <h3>{title}</h3>
-      <ol className="chain small">
-        {shown.map((step, n) =>
-          step ? (
-            <li key={step.seq}>
-              <a href={runHref(step.family, step.run, { seq: step.seq })}>
-                {step.prompt ? "prompt" : inert(step.kind)} {step.seq}
-              </a>{" "}
-              <span className="soft">{step.how === "order" ? "by order" : step.how}</span>{" "}
-              <span className="cut">{inert(step.words)}</span>
-            </li>
-          ) : (
-            <li key={`gap-${n}`} className="soft">
-              {left} more
-            </li>
-          ),
-        )}
-      </ol>
+    <section aria-label="Causes">
+      <h3 className="unseen">Causes</h3>
+      <WhySteps
+        steps={all ? steps : [...short, why.record]}
+        label="What led to it"
+        left={all ? (why.left_out.back ?? 0) : 0}
+        after={STEPS / 2}
+      />
+      {!all && hidden > 0 && (
+        <button className="link small" onClick={() => setAll(true)}>
+          {count(hidden)} more on the way
+        </button>
+      )}
+    </section>
+  );
+}
+
+/** What came of the record. */
+function Effects({ why }: { why: WhyAnswer }) {
+  const [all, setAll] = useState(false);
+  const told = all ? why.forward : telling(why.forward).slice(0, NEXT);
+  const steps = told.length ? told : why.forward.slice(0, NEXT);
+  const hidden = why.forward.length + (why.left_out.forward ?? 0) - steps.length;
+  if (!steps.length) return null;
+  return (
+    <section className="led-to">
+      <h3>It led to</h3>
+      <WhySteps steps={steps} label="What came of it" left={all ? (why.left_out.forward ?? 0) : 0} after={STEPS / 2} />
+      {!all && hidden > 0 && (
+        <button className="link small" onClick={() => setAll(true)}>
+          and {count(hidden)} more {hidden === 1 ? "record" : "records"}
+        </button>
+      )}
     </section>
   );
 }

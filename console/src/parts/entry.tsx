@@ -6,14 +6,14 @@ import { address } from "../lib/api";
 import { runHref } from "../lib/route";
 import type { RunRecords } from "../lib/run-records";
 import { type Call, kindsOf } from "../lib/run-structure";
-import { inert } from "../lib/text";
+import { inert, TELLING, telling } from "../lib/text";
 import { clock, duration, exact } from "../lib/time";
 import { costOf, tokensOf } from "../lib/turns";
 import { useAnswer } from "../lib/use";
 import { Model, Text } from "./bits";
-import { type Block, Blocks, plain, Value } from "./blocks";
-import { Icon, StatusGlyph } from "./icons";
-import { Preview } from "./preview";
+import { Blocks, plain, Value } from "./blocks";
+import { Icon, StatusGlyph, toolIcon } from "./icons";
+import { Preview, resultOf } from "./preview";
 
 /** The run of a record, and the set of records that holds it. */
 export interface Where {
@@ -61,7 +61,7 @@ export const Entry = memo(function Entry(props: Props) {
         title={exact(record.at ?? record.received)}
       >
         {begins && turn && <b>Turn {turn.turn}</b>}
-        {clock(record.at ?? record.received)} <span className="soft">{record.seq}</span>
+        {clock(record.at ?? record.received)} <span className="unseen">{record.seq}</span>
       </button>
       <i className="rail" title={record.facts.map((fact) => fact.fact).join(", ")} />
       <div className="grow bubble">
@@ -199,24 +199,19 @@ function Saying({ fact, agent }: { fact: StoryFact; agent: string }) {
         ))}
         {fact.copied === true && <span className="soft small"> · repeated</span>}
       </div>
-      <Blocks blocks={(fact.blocks ?? []) as Block[]} />
+      <Blocks blocks={fact.blocks ?? []} />
     </section>
   );
 }
 
 /** How directly the content was observed, where the event says so: of the whole, else of its blocks. */
 function fidelities(fact: StoryFact): string[] {
-  const blocks = (fact.blocks ?? []) as { fidelity?: unknown }[];
-  const all = typeof fact.fidelity === "string" ? [fact.fidelity] : blocks.map((block) => block.fidelity);
+  const all = fact.fidelity ? [fact.fidelity] : (fact.blocks ?? []).map((block) => block.fidelity);
   return [...new Set(all.filter((each) => typeof each === "string"))];
 }
 
 function Fidelity({ word }: { word: string }) {
-  return (
-    <span className="chip" title="how directly this was observed">
-      {inert(word.replace("_", " "))}
-    </span>
-  );
+  return <span className="unseen"> {inert(word.replace("_", " "))}</span>;
 }
 
 export function Line({ mark, fact, className = "" }: { mark: string; fact: StoryFact; className?: string }) {
@@ -246,11 +241,21 @@ function LinkLine({ fact, family }: { fact: StoryFact; family: string }) {
   );
 }
 
-/** What a call was given: its only argument, else what its words say in brackets. */
+/** What a call was given: its only argument, or the one that says most; else what its words say in brackets. */
 export function argumentOf(fact: StoryFact): string {
   const given = typeof fact.input === "object" && fact.input !== null ? Object.values(fact.input) : [];
   const [only, ...more] = given;
   if (typeof only === "string" && !more.length) return only;
+  const named = (fact.input ?? {}) as Record<string, unknown>;
+  const most = TELLING.map((name) => named[name]).find((each) => typeof each === "string" && each);
+  if (typeof most === "string") return most;
+  if (Array.isArray(only) && !more.length && only.every((each) => typeof each === "string")) return only.join(", ");
+  const list = more.length ? [] : only;
+  if (Array.isArray(list) && list.length === 1) {
+    const told = JSON.stringify(list);
+    const inside = telling(told);
+    if (inside !== told) return inside;
+  }
   const [words, tool] = [String(fact.words ?? ""), String(fact.tool ?? "")];
   return words.startsWith(`${tool}(`) && words.endsWith(")") ? words.slice(tool.length + 1, -1) : "";
 }
@@ -270,6 +275,8 @@ function CallView({
   const call = where.runRecords.structure.call(fact, record.seq);
   const failed = call?.ok === false;
   const result = call?.returned === undefined ? undefined : where.runRecords.held(call.returned);
+  const returned = result?.facts.find((each) => each.call_id === fact.call_id);
+  const summary = inert(resultOf(fact, returned));
   return (
     <>
       <details
@@ -278,7 +285,7 @@ function CallView({
         onToggle={(event) => setOpen(event.currentTarget.open)}
       >
         <summary>
-          <Icon name="tool" size={13} />
+          <Icon name={toolIcon(String(fact.tool))} size={13} />
           <span className="mono cut">
             <b>
               <Text>{String(fact.tool ?? fact.words)}</Text>
@@ -289,10 +296,13 @@ function CallView({
             {typeof fact.fidelity === "string" && <Fidelity word={fact.fidelity} />}
             {call && call.returned === undefined && "no result yet"}
             {!call && "repeated"}
-            {failed && (
+            {failed ? (
               <span className="failed">
-                <StatusGlyph status="failed" /> failed
+                <StatusGlyph status="failed" /> {summary || "failed"}
+                {summary && <span className="unseen"> failed</span>}
               </span>
+            ) : (
+              summary && <span>{summary}</span>
             )}
             {call?.seconds !== undefined && <span className="num">{duration(call.seconds)}</span>}
             {agent && (
@@ -306,14 +316,7 @@ function CallView({
         {open && fact.input !== undefined && <pre className="code">{plain(fact.input)}</pre>}
         {open && call?.returned !== undefined && <Result call={call} fact={fact} record={record} where={where} />}
       </details>
-      {!open && (
-        <Preview
-          call={fact}
-          result={result?.facts.find((each) => each.call_id === fact.call_id)}
-          failed={failed}
-          open={() => setOpen(true)}
-        />
-      )}
+      {!open && <Preview call={fact} result={returned} failed={failed} open={() => setOpen(true)} />}
     </>
   );
 }

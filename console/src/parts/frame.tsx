@@ -91,8 +91,9 @@ function Witnessed({ last }: { last: number }) {
     ? `${inert(names.join(", "))} vouches for records 1 to ${data?.records}; ${Math.max(last - (data?.records ?? 0), 0)} are newer.`
     : "No witness outside this collector vouches for the chain of hashes.";
   return (
-    <a className={names.length ? "" : "soft"} href={href(["settings", "witnesses"])} title={title}>
-      <Icon name="shield" size={13} /> {names.length ? `witnessed to #${count(data?.records ?? 0)}` : "no witness"}
+    <a className={names.length ? "done" : "soft"} href={href(["settings", "witnesses"])} title={title}>
+      <Icon name="shield" size={13} /> {names.length ? "chain whole" : "no witness"}
+      {names.length > 0 && <span className="unseen"> witnessed to #{count(data?.records ?? 0)}</span>}
     </a>
   );
 }

@@ -37,6 +37,9 @@ const PATHS = {
     "M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12ZM10 6.200A2.200 1.600 0 0 0 8 5.200c-2.700 0-2.700 2.800 0 2.800s2.700 2.800 0 2.800a2.200 1.600 0 0 1-2-1M8 4.200v7.600",
   disk: "M2.500 9.500h11v3.500h-11zM2.500 9.500l2-6h7l2 6M11 11.300h.01",
   tick: "m3 8.500 3.200 3.200L13 5",
+  file: "M4 2h5l3 3v9H4zM9 2v3h3",
+  branch:
+    "M5 2.5v8M5 13.500a1.500 1.500 0 1 0 0-3 1.500 1.500 0 0 0 0 3ZM11 6a1.500 1.500 0 1 0 0-3 1.500 1.500 0 0 0 0 3ZM11 6c0 3-6 2-6 4.500",
   flag: "M4 14V2.500h8l-2 3 2 3H4",
 } as const;
 
@@ -46,6 +49,14 @@ export function Icon({ name, size = 16 }: { name: keyof typeof PATHS; size?: num
       <path d={PATHS[name]} />
     </svg>
   );
+}
+
+/** A picture for a tool, by what its name says. */
+export function toolIcon(tool: string): "file" | "search" | "sub" | "link" | "tool" {
+  if (/read|edit|write|file|patch/i.test(tool)) return "file";
+  if (/grep|search|glob|find/i.test(tool)) return "search";
+  if (/task|agent|delegate/i.test(tool)) return "sub";
+  return /fetch|http|web/i.test(tool) ? "link" : "tool";
 }
 
 export function Logo() {

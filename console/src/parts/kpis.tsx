@@ -146,8 +146,10 @@ export function KpiStrip({ view }: { view: FleetView }) {
           <span className="kpi-name">{kpi.label}</span>
           <Figure text={plain ? kpi.value : "…"} />
           <Spark {...kpi.spark} />
-          <span className="kpi-more soft cut">{kpi.beside}</span>
-          <Delta series={kpi.series} />
+          <span className="kpi-foot">
+            <span className="kpi-more soft cut">{kpi.beside}</span>
+            <Delta series={kpi.series} />
+          </span>
         </a>
       ))}
     </nav>

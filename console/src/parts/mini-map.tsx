@@ -6,8 +6,10 @@ import type { Axis } from "../lib/axis";
 import type { Row } from "../lib/waterfall";
 
 const WIDE = 600;
-const [TIMES, EDGE] = [9, 3]; // times, and percent at each end without one
+const [TIMES, EDGE, APART] = [9, 3, 8]; // times, percent at each end without one, and between two
 const LANE: Partial<Record<Row["kind"], number>> = { model: 4, tool: 11, "sub-run": 18, wait: 4 };
+
+const HATCHED = { fill: "url(#mini-hatch)" };
 
 interface Props {
   readonly rows: readonly Row[];
@@ -21,7 +23,12 @@ interface Props {
 export function timesIn(axis: Axis, low: number, high: number) {
   const ticks = timeTicks(axis.time(low) / 1000, axis.time(high) / 1000, TIMES);
   const placed = ticks.map((each) => ({ ...each, x: ((axis.x(each.at * 1000) - low) / (high - low)) * 100 }));
-  return placed.filter(({ x }) => x > EDGE && x < 100 - EDGE);
+  let last = -Infinity; // where time was cut, round times stand close to each other
+  return placed.filter(({ x }) => {
+    if (x <= EDGE || x >= 100 - EDGE || x - last < APART) return false;
+    last = x;
+    return true;
+  });
 }
 
 export function MiniMap({ rows, axis, low, high, onWindow }: Props) {
@@ -64,8 +71,11 @@ export function MiniMap({ rows, axis, low, high, onWindow }: Props) {
         onDoubleClick={() => onWindow(0, 1)}
       >
         <svg viewBox={`0 0 ${WIDE} 30`} preserveAspectRatio="none" aria-hidden="true">
+          <pattern id="mini-hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+            <path className="k wait" d="M0 0h3v6H0z" />
+          </pattern>
           {paths.map(([kind, path]) => (
-            <path key={kind} className={`k ${kind}`} d={path} />
+            <path key={kind} className={`k ${kind}`} d={path} {...(kind === "wait" ? { style: HATCHED } : {})} />
           ))}
         </svg>
         <i className="mini-window" style={{ left: `${low * 100}%`, width: `${(high - low) * 100}%` }} />

@@ -20,6 +20,7 @@ export function Nothing() {
   return (
     <div className="page nothing">
       <svg className="pulse-line" viewBox="0 0 560 60" aria-hidden="true">
+        <path className="rail" d="M0 10H560M0 50H560" />
         <path className="rest" d="M0 30H560" />
         <path className="beat" d="M250 30h22l10-22 14 42 8-20h14" />
         <circle cx="320" cy="30" r="4" />

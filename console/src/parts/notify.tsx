@@ -16,7 +16,7 @@ const wanted = (of: Subject): boolean =>
 const CHANGED = "tracklog.notify"; // an event: somebody asked for messages, or for none
 
 /** Asks the browser for the permission, or takes it back. */
-export function NotifyMe({ of = "questions", label = "Notify me" }: { of?: Subject; label?: string }) {
+export function NotifyMe({ of = "questions" }: { of?: Subject }) {
   const [on, setOn] = useState(() => wanted(of));
   if (!known) return null;
   const turn = async () => {
@@ -27,7 +27,8 @@ export function NotifyMe({ of = "questions", label = "Notify me" }: { of?: Subje
   };
   return (
     <button className="notify" aria-pressed={on} onClick={() => void turn()}>
-      <Icon name="bell" size={13} /> {label}
+      <Icon name="bell" size={13} />
+      <span>Notify me{of === "failures" && <span className="unseen"> of failures</span>}</span>
     </button>
   );
 }

@@ -30,6 +30,17 @@ const PLACES: readonly (readonly [string, string, string])[] = [
   ["Settings", "#/settings", "G S"],
   ...SETTINGS.map(([part, label]) => [`Settings: ${label}`, `#/settings/${part}`, ""] as const),
 ];
+/** The picture of a place: that of its page, or of its part of the settings. */
+function iconOf(
+  name: string,
+  hash: string,
+): (typeof SETTINGS)[number][3] | "fleet" | "insights" | "search" | "compare" | "settings" {
+  const part = SETTINGS.find(([key]) => hash === `#/settings/${key}`);
+  if (part) return part[3];
+  const page = (["Fleet", "Inbox", "Insights", "Search", "Compare"] as const).find((each) => name.startsWith(each));
+  return page ? (page.toLowerCase() as Lowercase<typeof page>) : "settings";
+}
+
 /** The pages that show a range of time, by the first part of their address. */
 const RANGED: readonly (string | undefined)[] = [undefined, "", "insights", "search"];
 
@@ -41,6 +52,8 @@ interface Props {
 export default function Palette({ close, turn }: Props) {
   const box = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
+  const [marked, mark] = useState("");
+  const moved = useRef(false); // the first is marked until somebody moves the mark
   const { parts } = useRoute();
   const now = useNow(10_000);
   useEffect(() => {
@@ -54,8 +67,17 @@ export default function Palette({ close, turn }: Props) {
   const firing = useAnswer(sign === "" ? address("/api/alerts") : null, "never").data?.incidents ?? [];
   const run = (act: () => void) => {
     box.current?.close();
+    close(); // now: its event comes later, and would close a palette that was opened again meanwhile
     act();
   };
+  useEffect(() => {
+    const look = () => {
+      const first = box.current?.querySelector("[cmdk-item]")?.getAttribute("data-value");
+      if (!moved.current && first) mark(first);
+    };
+    const timer = setTimeout(look); // what was found is drawn by then
+    return () => clearTimeout(timer);
+  }, [text, answer, agents.length]);
   const [page, family = "", id = ""] = parts;
   const onRun: readonly Deed[] =
     page === "run"
@@ -86,10 +108,26 @@ export default function Palette({ close, turn }: Props) {
       onClose={close}
       onClick={(event) => event.target === box.current && box.current?.close()}
     >
-      <Command label="Command palette" shouldFilter={sign !== "#" && sign !== ":"} filter={contains}>
+      <Command
+        label="Command palette"
+        shouldFilter={sign !== "#" && sign !== ":"}
+        filter={contains}
+        value={marked}
+        onValueChange={mark}
+        onKeyDown={(event) => {
+          if (event.key.startsWith("Arrow")) moved.current = true;
+        }}
+      >
         <div className="palette-top">
           <Icon name="search" size={16} />
-          <Command.Input value={text} onValueChange={setText} placeholder="A command, a run, a place" />
+          <Command.Input
+            value={text}
+            onValueChange={(next) => {
+              moved.current = false;
+              setText(next);
+            }}
+            placeholder="A command, a run, a place"
+          />
           <kbd>esc</kbd>
         </div>
         <Command.List>
@@ -171,7 +209,7 @@ export default function Palette({ close, turn }: Props) {
             <Command.Group heading="Go to">
               {PLACES.map(([name, hash, keys]) => (
                 <Command.Item key={name} value={name} onSelect={() => run(() => go(hash))}>
-                  <Icon name="right" /> <span className="grow">{name}</span>
+                  <Icon name={iconOf(name, hash)} /> <span className="grow">{name}</span>
                   {keys
                     .split(" ")
                     .filter(Boolean)

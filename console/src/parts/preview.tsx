@@ -46,6 +46,28 @@ export function previewOf(
   };
 }
 
+const [LONG, FIGURES] = [2, /\d+ (?:failed|passed|errors?|matches|tests)\b[^\n]{0,60}/i];
+
+/** What came of a call in a few words: lines of an edit, counts of a test run, the exit code, how long the output is. */
+export function resultOf(call: StoryFact, result: StoryFact | undefined): string {
+  const input = (call.input ?? {}) as Record<string, unknown>;
+  const [old, fresh] = [input.old_string ?? input.old_str, input.new_string ?? input.new_str];
+  if (typeof old === "string" && typeof fresh === "string" && result?.ok !== false) {
+    const [before, after] = [old.split("\n"), fresh.split("\n")];
+    const added = after.filter((each) => !before.includes(each)).length;
+    const removed = before.filter((each) => !after.includes(each)).length;
+    return `+${added} −${removed}`;
+  }
+  if (!result) return "";
+  const value = result.error ?? result.output;
+  const text = typeof value === "string" ? value : "";
+  const counted = FIGURES.exec(text.slice(-400))?.[0]?.replace(/ in [\d.]+ ?m?s.*$/, "");
+  if (counted) return counted;
+  if (typeof result.exit_code === "number" && result.exit_code !== 0) return `exit code ${result.exit_code}`;
+  const lines = text.split("\n").length;
+  return result.ok !== false && lines > LONG ? `${lines} lines` : "";
+}
+
 interface Props {
   readonly call: StoryFact;
   readonly result: StoryFact | undefined;

@@ -1,10 +1,14 @@
 /** Whether the records of a run are those that were recorded, and the formats in which it can be taken along. */
 
 import { useEffect, useRef, useState } from "react";
+import type { RunCheckpoint } from "../lib/answers";
 import { address, filled } from "../lib/api";
-import { conflictOf, isSame, lastSeen, type RunCheckpoint, remember, type Seen, verifiedBy } from "../lib/checkpoint";
+import { conflictOf, isSame, lastSeen, remember, type Seen, verifiedBy } from "../lib/checkpoint";
+import { useLive } from "../lib/live";
 import { inert } from "../lib/text";
-import { useAnswer } from "../lib/use";
+import { ago, count } from "../lib/time";
+import { useAnswer, useNow } from "../lib/use";
+import { Text, When } from "./bits";
 import { Icon } from "./icons";
 
 const LONG = 5_000; // records
@@ -32,11 +36,50 @@ export function Proof({ family, run, records }: { family: string; run: string; r
         ✗ {inert(conflict)}; <code>tracklog verify --checkpoint FILE</code> says more
       </span>
     );
-  const { badge, title } = verifiedBy(data.records, data.checkpoint);
+  const { badge, by, title } = verifiedBy(data.records, data.checkpoint);
+  if (!by || !data.checkpoint)
+    return (
+      <span className="proof soft" title={inert(title)}>
+        <Icon name="shield" size={13} /> {inert(badge)} <span className="soft verified">✓ verified</span>
+      </span>
+    );
+  return <Proven badge={badge} by={by} title={title} checkpoint={data.checkpoint} />;
+}
+
+interface ProvenProps {
+  readonly badge: string;
+  readonly by: string;
+  readonly title: string;
+  readonly checkpoint: RunCheckpoint;
+}
+
+/** A run that a witness vouches for; behind the badge each witness, and how many records it has not signed yet. */
+function Proven({ badge, by, title, checkpoint }: ProvenProps) {
+  const now = useNow();
+  const { last } = useLive();
+  const newer = Math.max(last - checkpoint.records, 0);
   return (
-    <span className="proof soft" title={inert(title)}>
-      <Icon name="shield" size={13} /> {inert(badge)} <span className="soft">✓ verified</span>
-    </span>
+    <details className="menu proof-menu">
+      <summary className="proof done" title={inert(title)}>
+        <Icon name="shield" size={13} /> {inert(badge.replace(/\d+/, (digits) => count(Number(digits))))}{" "}
+        <span className="soft">
+          {inert(by)}, {ago(checkpoint.witnesses[0]?.at, now)}
+        </span>
+      </summary>
+      <div className="sheet">
+        <ul aria-label="Witnesses">
+          {checkpoint.witnesses.map((each) => (
+            <li key={each.name}>
+              <Text>{each.name}</Text> agrees up to #{count(checkpoint.records)}, <When at={each.at} now={now} />
+            </li>
+          ))}
+        </ul>
+        <p>
+          {newer ? `${count(newer)} newer ${newer === 1 ? "record is" : "records are"}` : "No newer record is"} not
+          witnessed yet.
+        </p>
+      </div>
+    </details>
   );
 }
 

@@ -1,7 +1,7 @@
 /** One open question, and the box in which a person answers it. */
 
-import { type FormEvent, type ReactNode, useId, useMemo, useState } from "react";
-import type { InboxRow, WhyStep } from "../lib/answers";
+import { type FormEvent, type ReactNode, useEffect, useId, useMemo, useRef, useState } from "react";
+import type { InboxRow } from "../lib/answers";
 import { address } from "../lib/api";
 import { keyOf } from "../lib/inbox";
 import { operator, remember } from "../lib/operator";
@@ -9,9 +9,12 @@ import { answerSoon, usePending } from "../lib/pending";
 import { runHref } from "../lib/route";
 import { inert } from "../lib/text";
 import { briefly, clock, duration } from "../lib/time";
-import { useAnswer, useNow } from "../lib/use";
-import { Text } from "./bits";
-import { Icon, StatusGlyph } from "./icons";
+import { useAnswer, useKeys, useNow } from "../lib/use";
+import { Coded, Text } from "./bits";
+import { StatusGlyph } from "./icons";
+import { WhySteps } from "./why-steps";
+
+const CAUSES = 6; // steps back in which the cause of a question is looked for
 
 /** What led to a question, so that nobody answers blindly. */
 function Before({ question }: { question: InboxRow }) {
@@ -19,35 +22,22 @@ function Before({ question }: { question: InboxRow }) {
   const { data } = useAnswer(seq === null ? null : address("/api/why", { run: `${family}:${run}`, seq }), "never");
   const steps = (data?.back ?? []).filter((step) => step.words && step.seq !== question.asked_seq);
   if (!steps.length) return <p className="soft small">Nothing before it was recorded.</p>;
-  return (
-    <ol className="before small" aria-label="What led to it">
-      {steps
-        .slice(0, 5)
-        .reverse()
-        .map((step) => (
-          <li key={step.seq}>
-            <Icon name={iconOf(step)} size={14} />
-            <a className="soft num" href={runHref(question.family, question.run, { seq: step.seq })}>
-              {clock(step.at ?? step.received)}
-              <span className="unseen"> record {step.seq}</span>
-            </a>{" "}
-            <span className="soft">
-              <Text>{step.agent}</Text>
-            </span>
-            <div className="cut">
-              <Text>{step.words}</Text>
-            </div>
-          </li>
-        ))}
-    </ol>
-  );
+  return <WhySteps steps={steps.slice(0, 5).reverse()} label="What led to it" />;
 }
 
-/** What kind of step it is: a person's, a call, or what an agent said. */
-function iconOf(step: WhyStep): "person" | "tool" | "reply" | "right" {
-  if (step.prompt) return "person";
-  if (/tool|call/i.test(step.kind)) return "tool";
-  return /said|message|turn/i.test(step.kind) ? "reply" : "right";
+/** What the agent did or said last before it asked, in words; empty until that is known. */
+export function useCause({ family, run, asked_seq: seq }: InboxRow): string {
+  // A page that nobody sees asks for nothing; when it is seen, the times on it make it draw again.
+  const unseen = seq === null || document.hidden;
+  const asked = unseen ? null : address("/api/why", { run: `${family}:${run}`, seq, limit: CAUSES });
+  const { data } = useAnswer(asked, "never");
+  const step = (data?.back ?? []).find((each) => each.words && each.seq !== seq && !/^(Moved|Spent)/.test(each.kind));
+  const words = step?.words ?? "";
+  return words.replace(/^\S+ returned: /, "");
+}
+
+function Cause({ question }: { question: InboxRow }) {
+  return <Text>{useCause(question)}</Text>;
 }
 
 /** How long somebody waits, counting on; briefly, or to the second. */
@@ -153,13 +143,34 @@ interface AskedProps {
   readonly children?: ReactNode;
 }
 
+function Digit({ n }: { n: number }) {
+  if (n > 9) return null;
+  return (
+    <span aria-hidden="true">
+      <kbd>{n}</kbd>
+    </span>
+  );
+}
+
 export function Asked({ question, focus = false, context = false, children }: AskedProps) {
   const key = keyOf(question);
   const [text, setText] = useDraft(key);
   const [by, setBy] = useState(operator);
+  const [replying, setReplying] = useState(text !== "" || !question.options.length);
+  const asked = useRef(false);
+  const reply = () => {
+    asked.current = true;
+    setReplying(true);
+    box.current?.focus();
+  };
+  const box = useRef<HTMLTextAreaElement>(null);
   const pending = usePending().get(key);
   const id = useId();
   const { family, run, question_id: name } = question;
+  useKeys(context ? {} : { r: reply });
+  useEffect(() => {
+    if (replying && asked.current) box.current?.focus();
+  }, [replying]);
 
   const send = (answer: unknown) => {
     remember(by);
@@ -181,9 +192,7 @@ export function Asked({ question, focus = false, context = false, children }: As
         ) : (
           <span className={`status ${question.state === "answered" ? "done" : "lost"}`}>{question.state}</span>
         )}
-        <span className="grow cut">
-          <AgentInRun question={question} />
-        </span>
+        <span className="grow cut">{context ? <AgentInRun question={question} /> : <Cause question={question} />}</span>
         <span className="soft">
           {[question.what && inert(question.what), question.asked_seq && `#${question.asked_seq}`]
             .filter(Boolean)
@@ -191,7 +200,8 @@ export function Asked({ question, focus = false, context = false, children }: As
         </span>
       </div>
       <h2 id={id}>
-        <Text>{question.text ?? name}</Text>
+        {!context && <StatusGlyph status="waiting" />}
+        <Coded>{question.text ?? name}</Coded>
       </h2>
       {context && (
         <div className="reasons">
@@ -222,20 +232,23 @@ export function Asked({ question, focus = false, context = false, children }: As
           </p>
         )
       ) : (
-        <form onSubmit={submit}>
+        <form onSubmit={submit} className={context || replying ? "" : "brief"}>
           {question.options.length > 0 && (
             <div className="options">
               {question.options.map((option, n) => (
                 <button key={n} type="button" data-choice={n + 1} disabled={busy} onClick={() => send(option)}>
-                  {context && n < 9 && (
-                    <span aria-hidden="true">
-                      <kbd>{n + 1}</kbd>
-                    </span>
-                  )}{" "}
-                  <Text>{inWords(option)}</Text>
+                  {context && <Digit n={n + 1} />} <Text>{inWords(option)}</Text> {!context && <Digit n={n + 1} />}
                 </button>
               ))}
             </div>
+          )}
+          {!context && !replying && (
+            <button type="button" className="reply" onClick={reply}>
+              Reply{" "}
+              <span aria-hidden="true">
+                <kbd>R</kbd>
+              </span>
+            </button>
           )}
           <label className="unseen" htmlFor={`${id}-text`}>
             Your answer
@@ -243,8 +256,9 @@ export function Asked({ question, focus = false, context = false, children }: As
           <textarea
             id={`${id}-text`}
             value={text}
-            // biome-ignore lint/a11y/noAutofocus: only in a form that the person has just opened
+            // biome-ignore lint/a11y/noAutofocus: only where a person came to answer in words
             autoFocus={focus}
+            ref={box}
             placeholder={
               context
                 ? `${question.options.length ? "Or say" : "Say"} it in words. The agent reads it as your answer.`

@@ -1,11 +1,11 @@
-/** What a run is, above its tabs: how it stands, what it took and cost, whether its record is unchanged. */
+/** What a run is, above its tabs: how it stands, what it took and cost, whether its records are unchanged. */
 
 import type { RunMarks, ShowAnswer } from "../lib/answers";
 import { href, runHref } from "../lib/route";
-import { inert } from "../lib/text";
-import { cost, count, duration, exact, percent, short } from "../lib/time";
+import { inert, telling } from "../lib/text";
+import { ago, cost, count, duration, exact, percent, short } from "../lib/time";
 import { useNow } from "../lib/use";
-import { Model, outcomeOf, Text, When } from "./bits";
+import { Model, outcomeOf, Pairs, Text } from "./bits";
 import { Controls } from "./hosts";
 import { Icon, StatusGlyph } from "./icons";
 import { Proof } from "./proof";
@@ -21,9 +21,11 @@ interface Props {
   readonly records: number | null;
   readonly turns: number;
   readonly subRuns: number;
+  /** Goes to the next failure. */
+  readonly fail: () => void;
 }
 
-export function RunHeader({ run, at, records, turns, subRuns }: Props) {
+export function RunHeader({ run, at, records, turns, subRuns, fail }: Props) {
   const now = useNow();
   const spent = run.cost_with_sub_runs ?? run;
   const counted = run.cost_with_sub_runs?.runs ?? 1;
@@ -33,7 +35,9 @@ export function RunHeader({ run, at, records, turns, subRuns }: Props) {
   const input = (run.tokens_in ?? 0) + 0;
   const cached = run.tokens_cached && input ? `${percent(Math.min(run.tokens_cached / input, 1))} cached` : "";
   const waits = run.asks.map((each) => each.waiting_seconds ?? 0);
-  const told = spent.cost_usd !== null && spent.computed_usd !== null ? `$${spent.cost_usd.toFixed(2)} reported` : "";
+  const reported =
+    spent.cost_usd !== null && spent.computed_usd !== null ? `$${spent.cost_usd.toFixed(2)} reported` : "";
+  const waited = run.waited_seconds ? `${duration(Math.floor(run.waited_seconds))} waiting` : "";
   const facts: { name: string; value: string | null; beside?: string; title?: string; failed?: string }[] = [
     { name: "outcome", value: run.outcome || Object.keys(run.outcomes).length ? outcomeOf(run) : null },
     {
@@ -42,8 +46,8 @@ export function RunHeader({ run, at, records, turns, subRuns }: Props) {
       title: String(run.score),
     },
     run.seconds === null
-      ? { name: "so far", value: sofar !== null && sofar >= 0 ? duration(Math.floor(sofar)) : null }
-      : { name: "took", value: duration(run.seconds) },
+      ? { name: "so far", value: sofar !== null && sofar >= 0 ? duration(Math.floor(sofar)) : null, beside: waited }
+      : { name: "took", value: duration(run.seconds), beside: waited },
     { name: "turns", value: turns ? count(turns) : null },
     {
       name: "tool calls",
@@ -55,11 +59,9 @@ export function RunHeader({ run, at, records, turns, subRuns }: Props) {
     {
       name: counted > 1 ? `cost of ${counted} runs` : "cost",
       value: spent.cost_usd === null && spent.computed_usd === null ? null : cost(spent),
-      beside: told,
+      beside: reported,
     },
   ];
-  const more = run.agents.length - AGENTS;
-  const agents = run.agents.slice(0, AGENTS).join(", ") + (more > 0 ? ` and ${more} more` : "");
   return (
     <section className="run-head" aria-label="Summary">
       <div className="run-title">
@@ -70,9 +72,11 @@ export function RunHeader({ run, at, records, turns, subRuns }: Props) {
         <h1 title={inert(run.title ?? run.run)}>
           <Text>{run.title ?? run.run}</Text>
         </h1>
+        <span className="unseen">
+          <Text>{`${run.family}:${run.run}`}</Text>
+        </span>
         {at > 0 && <span className="as-of">as it was at record {at}</span>}
         <span className="grow" />
-        <When at={run.last_activity} now={now} />
         <Proof family={run.family} run={run.run} records={records} />
       </div>
       <div className="run-figures">
@@ -85,10 +89,14 @@ export function RunHeader({ run, at, records, turns, subRuns }: Props) {
                 <dd title={title}>
                   <Text>{value}</Text>
                   {failed && (
-                    <span className="failed">
+                    <button
+                      className="link"
+                      onClick={fail}
+                      aria-label={`${count(run.tool_failures)} failed`}
+                      title="go to the next failure  ."
+                    >
                       {failed}
-                      <span className="unseen"> failed</span>
-                    </span>
+                    </button>
                   )}
                   {beside && <small className="soft"> {beside}</small>}
                 </dd>
@@ -104,38 +112,62 @@ export function RunHeader({ run, at, records, turns, subRuns }: Props) {
           )}
           {run.project && (
             <li title={inert(run.project)}>
-              <Text>{run.project.split(/[\\/]/).filter(Boolean).pop()}</Text>
+              <Icon name="file" size={12} /> <Text>{run.project.split(/[\\/]/).filter(Boolean).pop()}</Text>
             </li>
           )}
           {run.branch && (
             <li>
-              <Icon name="sub" size={12} /> <Text>{run.branch}</Text>
-            </li>
-          )}
-          <li className="mono" title={`${inert(run.run)}, began ${exact(began)}`}>
-            <span className="cut">
-              <Text>{`${run.family}:${run.run}`}</Text>
-            </span>
-          </li>
-          {agents && (
-            <li className="cut" title={inert(`${run.dialects.join(", ")}: ${agents}`)}>
-              <Text>{agents}</Text>
+              <Icon name="branch" size={12} /> <Text>{run.branch}</Text>
             </li>
           )}
         </ul>
       </div>
-      {(run.loops ?? []).slice(0, 3).map((loop) => (
-        <p key={`${loop.first_seq}/${loop.tool}`} className="warn small finding">
-          <span aria-hidden="true">⟳ </span>
-          <a href={runHref(run.family, run.run, { seq: loop.last_seq })}>
-            <Text>{`${loop.tool}(${loop.input ?? ""})`}</Text>
-          </a>{" "}
-          was called {loop.times} times with the same input
-        </p>
-      ))}
+      <Loops run={run} />
       <Marks marks={run.marks} />
       {!run.ended && !at && <Controls family={run.family} run={run.run} />}
     </section>
+  );
+}
+
+/** Calls that were repeated with the same input: the first, and how many more the tab of costs lists. */
+function Loops({ run: { family, run, loops } }: { run: ShowAnswer }) {
+  const [first, ...more] = loops ?? [];
+  if (!first) return null;
+  return (
+    <p className="warn small finding">
+      <span aria-hidden="true">⟳</span>
+      <a className="cut" href={runHref(family, run, { seq: first.last_seq })}>
+        <Text>{`${first.tool}(${telling(first.input ?? "")})`}</Text>
+      </a>
+      <span>was called {count(first.times)} times with the same input</span>
+      {more.length > 0 && (
+        <a className="more" href={href(["run", family, run, "cost"])}>
+          {count(more.length)} more
+        </a>
+      )}
+    </p>
+  );
+}
+
+/** Behind three dots: what a run is called, who took part, and when. */
+export function MoreAbout({ run }: { run: ShowAnswer }) {
+  const now = useNow();
+  const unnamed = run.agents.length - AGENTS;
+  const pairs: [string, string][] = [
+    ["Run", `${run.family}:${run.run}`],
+    ["Agents", run.agents.slice(0, AGENTS).join(", ") + (unnamed > 0 ? ` and ${unnamed} more` : "")],
+    ["Sources", run.dialects.join(", ")],
+    ["Began", exact(run.first_at ?? run.first_received)],
+    ["Last event", `${ago(run.last_activity, now)}, ${exact(run.last_activity)}`],
+    ["Folder", run.project ?? ""],
+  ];
+  return (
+    <details className="menu more-about">
+      <summary aria-label="More about this run">⋯</summary>
+      <div className="sheet">
+        <Pairs pairs={pairs} />
+      </div>
+    </details>
   );
 }
 

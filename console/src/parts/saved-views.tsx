@@ -9,11 +9,15 @@ import { useAnswer } from "../lib/use";
 import { dropView, type SavedView, saveView, useViews } from "../lib/views";
 import { Icon } from "./icons";
 
+const KEPT = ["", "insights", "search"]; // the pages that can be saved
+
 export function SavedViews() {
   const views = useViews();
+  const { parts } = useRoute();
   return (
     <section className="views" aria-labelledby="saved-views">
       <h2 id="saved-views">Saved views</h2>
+      {KEPT.includes(parts[0] ?? "") && <SaveView label="+" about="Save this view" />}
       {!views.length && <p className="soft">Save a filter, and it is here.</p>}
       <ul>
         {views.map((view) => (
@@ -42,7 +46,7 @@ function View({ view: { name, page, query } }: { view: SavedView }) {
 }
 
 /** Saves the page with its filters, order and groups under a name. */
-export function SaveView({ label = "Save view" }: { label?: string }) {
+export function SaveView({ label = "Save view", about }: { label?: string; about?: string }) {
   const { parts, query } = useRoute();
   const [open, setOpen] = useState(false);
   const submit = (event: FormEvent<HTMLFormElement>) => {
@@ -54,13 +58,17 @@ export function SaveView({ label = "Save view" }: { label?: string }) {
   };
   return (
     <details className="menu save-view" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>{label}</summary>
-      <form className="sheet" onSubmit={submit}>
-        <label>
-          Name <input name="name" maxLength={40} required />
-        </label>
-        <button className="first">Save</button>
-      </form>
+      <summary aria-label={about} title={about}>
+        {label}
+      </summary>
+      {open && (
+        <form className="sheet" onSubmit={submit}>
+          <label>
+            Name <input name="name" maxLength={40} required />
+          </label>
+          <button className="first">Save</button>
+        </form>
+      )}
     </details>
   );
 }

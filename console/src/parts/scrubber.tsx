@@ -33,6 +33,8 @@ interface Props {
   readonly choose: (seq: number) => void;
   /** Whether it is to be seen; its keys act without it, too. */
   readonly drawn: boolean;
+  /** Whether what happened over time may be asked for: of a long run that takes a while. */
+  readonly ready: boolean;
 }
 
 /** The bars of one kind as a path; `below` is what they stand upon. */
@@ -61,7 +63,8 @@ function pictureOf(density: DensityAnswer | undefined, axis: Axis) {
 
 const NOTHING = { at: [], model: [], tool: [], failed: [], failed_steps: [] };
 
-export function Scrubber({ family, run, runRecords, shown, reading, at, seq, choose, drawn: seen }: Props) {
+export function Scrubber(props: Props) {
+  const { family, run, runRecords, shown, reading, at, seq, choose, drawn: seen, ready } = props;
   const [first = 0] = runRecords.seqs;
   const end = reading ? (shown?.last_seq ?? 0) : 0;
   const loading = end > (runRecords.seqs.at(-1) ?? 0);
@@ -78,7 +81,7 @@ export function Scrubber({ family, run, runRecords, shown, reading, at, seq, cho
     Date.parse(shown?.last_at ?? shown?.last_received ?? "") || (runRecords.moments.at(-1) ?? 1),
   ];
   const density = useLast(
-    useAnswer(seen ? address("/api/runs/{family}/{run}/density", { family, run, slices: SLICES }) : null, {
+    useAnswer(seen && ready ? address("/api/runs/{family}/{run}/density", { family, run, slices: SLICES }) : null, {
       family,
       run,
     }).data,

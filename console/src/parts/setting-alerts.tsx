@@ -57,7 +57,7 @@ export function AlertSettings({ whole }: { whole: boolean }) {
       </p>
       <p className="row">
         <span className="grow">A run fails, or is lost, while this page is not looked at.</span>
-        <NotifyMe of="failures" label="Notify me of failures" />
+        <NotifyMe of="failures" />
       </p>
       {trouble && <ErrorCard trouble={trouble} again={again} />}
       {(firing.length > 0 || pending.length > 0) && (
@@ -185,9 +185,7 @@ export function AlertSettings({ whole }: { whole: boolean }) {
                 <td className={each.state === "resolved" ? "done" : ""}>{each.state}</td>
                 <td>
                   <Text>{each.summary}</Text>
-                  <span className="soft">
-                    {each.silenced ? ", silenced" : each.to.length ? ` to ${each.to.join(", ")}` : ""}
-                  </span>
+                  <span className="soft">{each.silenced ? ", silenced" : reached(each)}</span>
                 </td>
                 <td className="num">{ago(each.at, now)}</td>
               </tr>
@@ -201,5 +199,13 @@ export function AlertSettings({ whole }: { whole: boolean }) {
         </Command>
       )}
     </SettingCard>
+  );
+}
+
+/** Whom a message reached, and whom it did not. */
+function reached({ to, sent }: { to: readonly string[]; sent: readonly string[] }): string {
+  const missed = to.filter((name) => !sent.includes(name));
+  return [sent.length ? ` to ${sent.join(", ")}` : "", missed.length ? ` not sent to ${missed.join(", ")}` : ""].join(
+    "",
   );
 }

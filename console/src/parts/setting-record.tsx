@@ -1,4 +1,4 @@
-/** What the settings say about the record itself: its storage, its checkpoints, its sources. */
+/** What the settings say about the journal itself: its storage, its checkpoints, its sources. */
 
 import { useState } from "react";
 import { address, explained, post } from "../lib/api";
@@ -60,21 +60,21 @@ export function StorageSettings() {
 export function CheckpointSettings() {
   const now = useNow(30_000);
   const { data, again } = useAnswer(address("/api/settings/checkpoints"), "seldom");
-  const [said, say] = useState("");
+  const [message, setMessage] = useState("");
   const make = async () => {
     try {
       await post("/api/settings/checkpoints", {}, {});
-      say("");
+      setMessage("");
       again();
     } catch (error) {
-      say(explained(error));
+      setMessage(explained(error));
     }
   };
   return (
     <SettingCard
       id="witnesses"
       title="Checkpoints"
-      about="what others remember of this record"
+      about="what others remember of this journal"
       action={<button onClick={() => void make()}>Checkpoint now</button>}
     >
       {data?.origin ? (
@@ -107,16 +107,16 @@ export function CheckpointSettings() {
           </p>
         </>
       ) : (
-        <p className="soft">Not set up: nobody outside this collector remembers the record.</p>
+        <p className="soft">Not set up: nobody outside this collector remembers the journal.</p>
       )}
-      {said && (
+      {message && (
         <p className="failed" role="alert">
-          {inert(said)}
+          {inert(message)}
         </p>
       )}
       {data?.witnesses.length === 0 && (
         <Command command={"tracklog checkpoint --out FILE\ntracklog serve --witness http://witness.example:4319"}>
-          A checkpoint that is stored elsewhere, or that a witness signed, shows if the record was rewritten since.
+          A checkpoint that is stored elsewhere, or that a witness signed, shows if the journal was rewritten since.
         </Command>
       )}
     </SettingCard>

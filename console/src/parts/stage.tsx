@@ -6,7 +6,7 @@ import type { ShowAnswer, StoryFact, StoryRecord } from "../lib/answers";
 import { lowerBound, type Reading } from "../lib/run-records";
 import { inert } from "../lib/text";
 import { Text } from "./bits";
-import { type Block, Blocks } from "./blocks";
+import { Blocks } from "./blocks";
 import { Line } from "./entry";
 
 const ROLES: Record<string, string> = {
@@ -52,13 +52,13 @@ export function Stage({ read, shown, at, choose }: Props) {
   const last = latest(said.slice(0, length));
   const speaker = last && (last.facts.find(isShown)?.agent ?? last.agent);
   const players = shown?.summary?.cast ?? {};
-  const heard = [...cast].filter(([, first]) => first < end).map(([name]) => name);
-  const names = [...new Set([...Object.keys(players), ...heard])];
+  const speakers = [...cast].filter(([, first]) => first < end).map(([name]) => name);
+  const names = [...new Set([...Object.keys(players), ...speakers])];
   return (
     <div className="stack stage">
       {(scene || shown?.stage?.scene || shown?.stage?.goal) && (
         <section className="card scene" aria-label="Scene">
-          {scene ? <Blocks blocks={(scene.blocks ?? []) as Block[]} /> : <Text>{shown?.stage?.scene}</Text>}
+          {scene ? <Blocks blocks={scene.blocks ?? []} /> : <Text>{shown?.stage?.scene}</Text>}
           {shown?.stage?.goal && (
             <p className="soft small line">
               goal: <Text>{shown.stage.goal}</Text>
@@ -124,7 +124,7 @@ function Spoken({ fact, record, choose }: { fact: StoryFact; record: StoryRecord
           </button>{" "}
           <span className="soft small">{inert(ROLES[role] ?? role)}</span>
         </h2>
-        {fact.fact === "Decided" ? <Line mark="◆" fact={fact} /> : <Blocks blocks={(fact.blocks ?? []) as Block[]} />}
+        {fact.fact === "Decided" ? <Line mark="◆" fact={fact} /> : <Blocks blocks={fact.blocks ?? []} />}
       </div>
     </article>
   );
@@ -132,7 +132,7 @@ function Spoken({ fact, record, choose }: { fact: StoryFact; record: StoryRecord
 
 /** What a verdict says besides its words, where it does. */
 function Ruling({ fact }: { fact: StoryFact }) {
-  const scores = Object.entries((fact.scores ?? {}) as Record<string, unknown>);
+  const scores = Object.entries(fact.scores ?? {});
   const rows: [string, unknown][] = [
     ["winner", fact.no_contest === true ? "no contest" : fact.winner],
     ["accused", fact.accused],

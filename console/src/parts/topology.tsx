@@ -20,9 +20,9 @@ import { useMemo } from "react";
 import type { GraphEdge } from "../lib/answers";
 import { address } from "../lib/api";
 import { type Drawn, grouped, widthOf } from "../lib/graph";
-import { runHref, setQuery, useRoute } from "../lib/route";
+import { href, runHref, setQuery, useRoute } from "../lib/route";
 import { inert } from "../lib/text";
-import { briefly, cost, count, duration, percent, short } from "../lib/time";
+import { briefly, clock, cost, count, duration, percent, short, spentBy } from "../lib/time";
 import { useAnswer, useKeys, useLast } from "../lib/use";
 import { ErrorCard, Model, Pairs, Text } from "./bits";
 import { Icon, StatusGlyph } from "./icons";
@@ -30,7 +30,7 @@ import { Segmented } from "./tools";
 import { Tree } from "./tree";
 
 const [WIDE, HIGH] = [184, 92];
-const MAPPED = 8; // of more nodes there is a map
+const MAPPED = 6; // of more nodes there is a map
 
 type RunNode = Node<Drawn & { readonly here: boolean; [key: string]: unknown }, "node">;
 
@@ -38,6 +38,16 @@ const nameOf = (node: Drawn): string => (node.kind === "person" ? "You" : (node.
 const DASHED: readonly GraphEdge["kind"][] = ["resume", "question"];
 const MARKER: Partial<Record<GraphEdge["kind"], string>> = { question: "var(--signal-fill)" };
 const VERBS: Partial<Record<GraphEdge["kind"], string>> = { acts: "", question: "asks" };
+
+/** The parts of a label, one below the other. */
+function Lines({ words }: { words: string }) {
+  return words.split(" / ").map((line, n, { length }) => (
+    <tspan key={line} x="0" dy={n ? "1.25em" : `${-0.62 * (length - 1)}em`}>
+      {line}
+      {n < length - 1 && <tspan fontSize="0"> / </tspan>}
+    </tspan>
+  ));
+}
 
 /** What passed along an edge, how often, and the tokens there and back. */
 function labelOf({ kind, count: times, tokens_there, tokens_back }: GraphEdge): string {
@@ -52,10 +62,10 @@ function labelOf({ kind, count: times, tokens_there, tokens_back }: GraphEdge): 
 /** Left to right, without crossings where possible. */
 function placed(nodes: readonly Drawn[], edges: readonly GraphEdge[]): Map<string, { x: number; y: number }> {
   const graph = new dagre.graphlib.Graph();
-  graph.setGraph({ rankdir: "LR", nodesep: 26, ranksep: 170 });
+  graph.setGraph({ rankdir: "LR", nodesep: 26, ranksep: 132 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const node of nodes) graph.setNode(node.id, { width: WIDE, height: HIGH });
-  for (const edge of edges) graph.setEdge(edge.source, edge.target);
+  for (const edge of edges.toReversed()) graph.setEdge(edge.source, edge.target);
   dagre.layout(graph);
   return new Map(
     nodes.map(({ id }) => {
@@ -102,6 +112,14 @@ function aboutOf({ kind, status }: Drawn): string {
   return kind === "agent" ? "no model" : status === null ? "not recorded" : "a run, no model";
 }
 
+const MAP = { width: 118, height: 76 };
+
+/** The colour of a node on the map: who waits, and what failed. */
+function colourOf({ data }: RunNode): string {
+  const { status } = data;
+  return status === "waiting" ? "var(--waiting-fill)" : status === "failed" ? "var(--failed-fill)" : "var(--c6)";
+}
+
 const TYPES = { node: NodeCard };
 
 export default function Topology({ family, run }: { family: string; run: string }) {
@@ -136,13 +154,15 @@ export default function Topology({ family, run }: { family: string; run: string 
           id: `${edge.source} ${edge.kind} ${edge.target}`,
           source: edge.source,
           target: edge.target,
-          label: labelOf(edge),
+          label: <Lines words={labelOf(edge)} />,
+          data: { words: labelOf(edge) },
           labelBgPadding: [6, 3],
           labelBgBorderRadius: 4,
           markerEnd: {
             type: MarkerType.ArrowClosed,
-            width: 14,
-            height: 14,
+            width: 18,
+            height: 18,
+            markerUnits: "userSpaceOnUse",
             strokeWidth: 0,
             color: MARKER[edge.kind] ?? "var(--ink-3)",
           },
@@ -190,7 +210,9 @@ export default function Topology({ family, run }: { family: string; run: string 
             >
               <Background gap={22} />
               <Controls showInteractive={false} position="bottom-right" />
-              {drawn.nodes.length > MAPPED && <MiniMap pannable zoomable ariaLabel="Map of the graph" />}
+              {drawn.nodes.length > MAPPED && (
+                <MiniMap pannable zoomable style={MAP} nodeColor={colourOf} ariaLabel="Map of the graph" />
+              )}
               <Panel position="bottom-left">
                 <ul className="chart-legend graph-legend">
                   <li>
@@ -247,9 +269,9 @@ function About({ node, nodes, edges }: AboutProps) {
               return (
                 target && (
                   <li key={edge.id}>
-                    {target.status && <StatusGlyph status={target.status} />}
+                    {target.status ? <StatusGlyph status={target.status} /> : <i className="blank" />}
                     <span className="cut">
-                      <Text>{nameOf(target)}</Text> <span className="soft">{edge.label}</span>
+                      <Text>{nameOf(target)}</Text> <span className="soft">{String(edge.data?.words ?? "")}</span>
                     </span>
                     <span className="num">{target.kind === "person" ? "" : cost(target)}</span>
                   </li>
@@ -259,6 +281,62 @@ function About({ node, nodes, edges }: AboutProps) {
           </ul>
         </section>
       )}
+      {node.kind === "run" && node.times === 1 && <Within family={family} run={rest.join(":")} />}
     </aside>
+  );
+}
+
+const [FEW, WHOLE] = [4, 5_000]; // rows of a list; rows that are looked through, or none
+
+/** The turns of a run that cost most, and what failed in it. */
+function Within({ family, run }: { family: string; run: string }) {
+  const { data } = useAnswer(address("/api/runs/{family}/{run}/spans", { family, run, limit: WHOLE }), { family, run });
+  if (!data || data.cut) return null;
+  const turns = data.rows
+    .filter((row) => row.kind === "turn" && spentBy(row) > 0)
+    .sort((a, b) => spentBy(b) - spentBy(a))
+    .slice(0, FEW);
+  const failed = data.rows.filter((row) => row.kind === "tool" && row.failed);
+  const to = (seq: number) => runHref(family, run, { seq });
+  return (
+    <>
+      {turns.length > 0 && (
+        <section>
+          <h2>Most expensive turns</h2>
+          <ul>
+            {turns.map((row) => (
+              <li key={row.id}>
+                <a className="turn-of" href={to(row.seq)}>
+                  <Text>{row.name?.replace(/^t/, "T")}</Text>
+                </a>
+                <span className="share grow" aria-hidden="true">
+                  <i style={{ width: `${(spentBy(row) / spentBy(turns[0] ?? row)) * 100}%` }} />
+                </span>
+                <span className="num">{cost(row)}</span>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {failed.length > 0 && (
+        <section>
+          <h2>Failures</h2>
+          <ul>
+            {failed.slice(0, FEW).map((row) => (
+              <li key={row.id}>
+                <StatusGlyph status="failed" />
+                <a className="cut mono" href={to(row.seq)}>
+                  <Text>{row.name}</Text>
+                </a>
+                <span className="soft num">{clock(row.start)}</span>
+              </li>
+            ))}
+          </ul>
+          {failed.length > FEW && (
+            <a href={href(["run", family, run], { kind: "failed" })}>{count(failed.length - FEW)} more</a>
+          )}
+        </section>
+      )}
+    </>
   );
 }

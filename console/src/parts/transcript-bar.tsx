@@ -7,7 +7,7 @@ import { setQuery, useRoute } from "../lib/route";
 import { count } from "../lib/time";
 import { useAnswer, useKeys } from "../lib/use";
 import type { Where } from "./entry";
-import { Icon } from "./icons";
+import { Icon, StatusGlyph } from "./icons";
 
 const MOST = 1000; // hits that one goes through
 const STEADY = 250; // milliseconds without a key
@@ -42,6 +42,7 @@ export function TranscriptBar({ where, kind, withMoves, at, seq }: Props) {
               )
             }
           >
+            {each === "failed" && <StatusGlyph status="failed" />}
             {LABELS[each]} <span className="num">{count(countOf(runRecords, each, until))}</span>
           </button>
         );

@@ -3,6 +3,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type RefObject, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { FindingRow } from "../lib/answers";
+import { useHighlight } from "../lib/highlight";
 import { CHIPS, rowsOf, type Shown as ShownKind } from "../lib/kinds";
 import { reads } from "../lib/reading";
 import { useRoute } from "../lib/route";
@@ -69,6 +70,7 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
 
   // A link leads to its record, once; who comes back to this view is where they were.
   const shownFor = useRef(0);
+  const pinned = useRef<{ seq: number; align: "start" | "end" | "auto" | "center" } | null>(null);
   const [came] = useState<"end" | "start">(place.current === null ? "end" : "start");
   const arrived = useRef(place.current ?? opened);
   useEffect(() => {
@@ -79,8 +81,19 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
     if (!to) return;
     const row = rowOf(to);
     const there = list.getVirtualItems().some((item) => item.index === row);
-    list.scrollToIndex(row, { align: !seq ? came : there ? "auto" : "center" });
+    const align = !seq ? came : there ? "auto" : "center";
+    pinned.current = seq ? { seq, align } : null;
+    list.scrollToIndex(row, { align });
   }, [seq, version, runRecords, list, came, rowOf]);
+  // What was chosen keeps its place while what is above it grows; who scrolls is free of it.
+  const size = list.getTotalSize();
+  useLayoutEffect(() => {
+    if (pinned.current && pinned.current.seq === seq && size)
+      list.scrollToIndex(rowOf(seq), { align: pinned.current.align });
+  }, [size, seq, list, rowOf]);
+  const free = () => {
+    pinned.current = null;
+  };
 
   // Who moves the playhead reads what happened there.
   const shownAt = useRef(seq || place.current !== null ? at : 0);
@@ -92,14 +105,16 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
     if (at) list.scrollToIndex(length - 1, { align: "end" });
   }, [at, length, version, runRecords, list]);
 
-  // When all was read, what stood before the eyes stays there.
-  const eyes = useRef({ runRecords, seq: 0, above: 0 });
+  // When all was read, or more came, what stood before the eyes stays there: rows that were never drawn are guessed anew.
+  const eyes = useRef({ runRecords, length, seq: 0, above: 0 });
   useLayoutEffect(() => {
-    if (eyes.current.runRecords === runRecords) return;
-    eyes.current.runRecords = runRecords;
-    const row = list.measurementsCache[rowOf(eyes.current.seq)];
-    if (eyes.current.seq && row) list.scrollToOffset(row.start + eyes.current.above);
-  }, [runRecords, list, rowOf]);
+    const before = eyes.current;
+    if (before.runRecords === runRecords && before.length === length) return;
+    eyes.current = { ...before, runRecords, length };
+    const row = list.measurementsCache[rowOf(before.seq)];
+    const to = (row?.start ?? 0) + before.above;
+    if (before.seq && row && Math.abs(to - (list.scrollOffset ?? 0)) >= 1) list.scrollToOffset(to);
+  }, [runRecords, length, list, rowOf]);
 
   const step = (by: number) => {
     // Who has chosen nothing begins with what is seen first.
@@ -123,7 +138,7 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
     const [item] = inView;
     if (!item) return;
     place.current = runRecords.seqs[first] ?? 0;
-    eyes.current = { runRecords, seq: place.current, above: top - item.start };
+    eyes.current = { runRecords, length, seq: place.current, above: top - item.start };
     reads({ from: runRecords.moments[first] ?? 0, to: runRecords.moments[placeOf(inView.at(-1)?.index)] ?? 0 });
   });
   useEffect(() => () => reads(null), []);
@@ -137,6 +152,7 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
     const record = rows[row] === undefined ? undefined : runRecords.held(runRecords.seqs[rows[row]] ?? 0);
     return record && turnOf(turns, record);
   };
+  useHighlight(box, query.get("find") ?? "");
   const chosen = seq ? rowOf(seq) : -1;
   if (!runRecords.seqs.length)
     return reading ? <p className="soft">Loading …</p> : <Empty title="Nothing yet." run="" />;
@@ -151,6 +167,10 @@ export function Transcript({ where, read, findings, seq, at, opened, place }: Pr
         aria-label="Transcript"
         aria-busy={reading}
         onScroll={fresh.look}
+        onWheel={free}
+        onPointerDown={free}
+        onTouchMove={free}
+        onKeyDown={free}
       >
         <div style={{ height: list.getTotalSize(), position: "relative" }}>
           {shown.map((item) => {

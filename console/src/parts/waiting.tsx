@@ -4,11 +4,10 @@ import { type FormEvent, useId, useState } from "react";
 import type { InboxRow } from "../lib/answers";
 import { isOpen, keyOf } from "../lib/inbox";
 import { answerSoon, usePending } from "../lib/pending";
-import { inert } from "../lib/text";
 import { useToasts } from "../lib/toasts";
-import { Text } from "./bits";
+import { Coded, Text } from "./bits";
 import { Icon, StatusGlyph } from "./icons";
-import { AgentInRun, InTerminal, inWords, Settled, useDraft, useWaiting } from "./question";
+import { AgentInRun, InTerminal, inWords, Settled, useCause, useDraft, useWaiting } from "./question";
 
 const SHOWN = 3;
 
@@ -40,6 +39,7 @@ function WaitRow({ question, pending }: { question: InboxRow; pending: boolean }
   const [text, setText] = useDraft(key);
   const [asked, ask] = useState(text !== "");
   const waited = useWaiting(question.waiting_seconds, true);
+  const cause = useCause(question) || question.what;
   const id = useId();
   const { family, run, question_id: name } = question;
   const send = (answer: unknown) => {
@@ -55,10 +55,12 @@ function WaitRow({ question, pending }: { question: InboxRow; pending: boolean }
   return (
     <article className="wait-row" aria-labelledby={id}>
       <h2 id={id}>
-        <Text>{question.text ?? name}</Text>
+        <Coded>{question.text ?? name}</Coded>
       </h2>
       <span className="since waiting">{waited}</span>
-      <span className="cause soft cut">{question.what && inert(question.what)}</span>
+      <span className="cause soft cut">
+        <Text>{cause}</Text>
+      </span>
       <span className="who cut">
         <AgentInRun question={question} />
       </span>

@@ -1,7 +1,7 @@
 /** A run as rows over time: turns, model calls, tool calls, waits and sub-runs. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type CSSProperties, type ReactNode, useMemo, useRef, useState } from "react";
+import { type CSSProperties, type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import type { Shares, ShowAnswer, TurnRow } from "../lib/answers";
 import { address } from "../lib/api";
 import { type Axis, axisOf, gapsOf } from "../lib/axis";
@@ -11,16 +11,18 @@ import { inert } from "../lib/text";
 import { clock, cost, duration, percent } from "../lib/time";
 import { tokensOf, useTurns } from "../lib/turns";
 import { useAnswer, useKeys, useLast } from "../lib/use";
-import { isFrame, type Row, timed, unfolded } from "../lib/waterfall";
-import { Text } from "./bits";
+import { aboveOf, isFrame, merged, type Row, timed, unfolded } from "../lib/waterfall";
+import { Model, Text } from "./bits";
 import { argumentOf } from "./entry";
-import { Icon } from "./icons";
+import { Icon, StatusGlyph, toolIcon } from "./icons";
 import { MiniMap, timesIn } from "./mini-map";
 import { RowDock } from "./row-dock";
 
 const HIGH = 23;
 const FEW = 40; // turns that are open at first
 const MOST = 20_000; // rows that are asked for at once
+const MANY = 2_000; // rows in view; of more, those that begin in one pixel are one
+const PIXELS = 640; // of the bars
 
 interface Props {
   readonly family: string;
@@ -74,7 +76,13 @@ export function Waterfall({ family, run, runRecords, shown, seq, at, choose, row
   };
   const parents = useMemo(() => new Set(rows.map((row) => row.parent)), [rows]);
   const closedAtFirst = rows.filter((row) => row.kind === "turn").length > FEW;
-  const isOpen = (row: Row) => row.kind === "run" || !parents.has(row.id) || toggled.has(row.id) !== !closedAtFirst;
+  // A result stands in the row of its call. What a link names is open at first; it can be closed.
+  const ofRow = runRecords.seqs[runRecords.rows[runRecords.row(seq)] ?? -1] ?? seq;
+  const linked = useRef(seq);
+  const opened = runRecords.seqs[runRecords.rows[runRecords.row(linked.current)] ?? -1] ?? linked.current;
+  const above = useMemo(() => aboveOf(rows, opened), [rows, opened]);
+  const isOpen = (row: Row) =>
+    row.kind === "run" || !parents.has(row.id) || toggled.has(row.id) !== (!closedAtFirst || above.has(row.id));
   /** What is behind the name of a row: of a turn, what was said in it; of a call, its argument. */
   const detailOf = (row: Row): string => {
     const record = runRecords.held(row.seq);
@@ -94,9 +102,11 @@ export function Waterfall({ family, run, runRecords, shown, seq, at, choose, row
     ? rows.filter((row) => row.kind === "run" || (wanted(row) && (!isFrame(row) || (row.kind === "step" && !onPath))))
     : unfolded(rows, isOpen);
   const before = visible.filter((row) => row.depth > 0 && axis.x(row.end) < low).length;
-  const inWindow = visible.filter((row) => row.depth === 0 || (axis.x(row.end) >= low && axis.x(row.begin) <= high));
-  const behind = visible.length - inWindow.length - before;
   const box = useRef<HTMLDivElement>(null);
+  const within = visible.filter((row) => row.depth === 0 || (axis.x(row.end) >= low && axis.x(row.begin) <= high));
+  const behind = visible.length - within.length - before;
+  const inWindow =
+    within.length > MANY ? merged(within, (at) => Math.floor(((axis.x(at) - low) / (high - low)) * PIXELS)) : within;
   const list = useVirtualizer({
     count: inWindow.length,
     getScrollElement: () => box.current,
@@ -116,7 +126,7 @@ export function Waterfall({ family, run, runRecords, shown, seq, at, choose, row
   };
   // A turn and its first call have one record: the row that was pressed counts, else the call.
   const [pressed, setPressed] = useState("");
-  const isHere = (row: Row) => row.seq === seq && row.kind !== "run";
+  const isHere = (row: Row) => seq > 0 && row.seq === ofRow && row.kind !== "run";
   const exact = inWindow.findIndex((row) => row.id === pressed && isHere(row));
   const here = exact < 0 ? inWindow.findLastIndex(isHere) : exact;
   const press = (row: Row) => {
@@ -129,6 +139,33 @@ export function Waterfall({ family, run, runRecords, shown, seq, at, choose, row
     press(next);
     list.scrollToIndex(inWindow.indexOf(next));
   };
+  // Over the bars the wheel zooms, and a drag moves the window; over the names the list scrolls.
+  const held = useRef<number | null>(null);
+  const shareOf = ({ clientX }: { readonly clientX: number }): number | null => {
+    const area = box.current?.querySelector(".wf-track")?.getBoundingClientRect();
+    return area && clientX >= area.left ? (clientX - area.left) / area.width : null;
+  };
+  const wheel = useRef<(event: WheelEvent) => void>(() => undefined);
+  wheel.current = (event) => {
+    const share = shareOf(event);
+    if (share === null || !event.deltaY) return;
+    event.preventDefault();
+    zoom(event.deltaY > 0 ? 1.25 : 0.8, low + share * (high - low));
+  };
+  const there = spans !== undefined;
+  useEffect(() => {
+    const on = (event: WheelEvent) => wheel.current(event);
+    const of = box.current;
+    of?.addEventListener("wheel", on, { passive: false });
+    return () => of?.removeEventListener("wheel", on);
+  }, [there]);
+  // A link leads to its row, once.
+  const shownFor = useRef(0);
+  useEffect(() => {
+    if (here < 0 || shownFor.current === seq) return;
+    shownFor.current = seq;
+    if (!pressed) list.scrollToIndex(here, { align: "center" });
+  }, [here, seq, pressed, list]);
   const toggle = ({ id }: Row) =>
     setQuery({ open: toggled.has(id) ? [...toggled].filter((each) => each !== id) : [...toggled, id] });
   useKeys({
@@ -169,21 +206,21 @@ export function Waterfall({ family, run, runRecords, shown, seq, at, choose, row
         </span>
         {rowsBy}
         <button className={onPath ? "chip on" : "chip"} aria-pressed={onPath} onClick={() => setOnPath(!onPath)}>
-          Critical path {duration(spans.path_seconds)}
+          <i className="path-mark" aria-hidden="true" /> Critical path {duration(spans.path_seconds)}
         </button>
         {(
           [
-            ["failed", `Failed ${failed}`],
-            ["waits", `Waits ${waits}`],
+            ["failed", `Failed ${failed}`, "failed"],
+            ["waits", `Waits ${waits}`, "waiting"],
           ] as const
-        ).map(([key, words]) => (
+        ).map(([key, words, status]) => (
           <button
             key={key}
             className={filter === key ? "chip on" : "chip"}
             aria-pressed={filter === key}
             onClick={() => setFilter(filter === key ? "all" : key)}
           >
-            {words}
+            <StatusGlyph status={status} /> {words}
           </button>
         ))}
         <span className="grow" />
@@ -222,11 +259,14 @@ export function Waterfall({ family, run, runRecords, shown, seq, at, choose, row
         aria-rowcount={inWindow.length}
         tabIndex={0}
         style={{ "--wf-grid": gridOf(timesIn(axis, low, high)) } as CSSProperties}
-        onWheel={(event) => {
-          if (!event.ctrlKey && !event.metaKey) return;
-          const area = event.currentTarget.getBoundingClientRect();
-          const share = (event.clientX - area.left) / area.width;
-          zoom(event.deltaY > 0 ? 1.25 : 0.8, low + share * (high - low));
+        onPointerDown={(event) => {
+          held.current = event.button === 0 ? shareOf(event) : null;
+        }}
+        onPointerMove={(event) => {
+          const share = event.buttons === 1 ? shareOf(event) : null;
+          if (held.current === null || share === null || Math.abs(share - held.current) < 0.02) return;
+          pan(held.current - share);
+          held.current = share;
         }}
       >
         {before > 0 && (
@@ -365,11 +405,9 @@ function RowView({
         ) : (
           <i className="wf-pad" />
         )}
-        <Icon name={ICONS[row.kind]} size={13} />
+        <Icon name={row.kind === "tool" ? toolIcon(name) : ICONS[row.kind]} size={13} />
         <button className="quiet cut" title={inert(`${name} ${detail}`)} onClick={() => choose(row)}>
-          <b>
-            <Text>{name}</Text>
-          </b>{" "}
+          <b>{row.kind === "model" ? <Model name={name} /> : <Text>{name}</Text>}</b>{" "}
           <span className="soft">
             <Text>{detail}</Text>
           </span>
@@ -389,6 +427,7 @@ function RowView({
         >
           {row.failed && <b className="failed">✕ </b>}
           {row.kind !== "run" && took}
+          {row.times && ` ×${row.times}`}
         </small>
       </span>
     </div>

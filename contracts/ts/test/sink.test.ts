@@ -530,6 +530,7 @@ describe("a process", () => {
     expect(await ended).toEqual({ code: 0, signal: null });
     expect(err().match(/100 lines were lost/g)).toHaveLength(1);
     expect(err().match(/kept in memory/g)).toHaveLength(1);
+    expect(err()).not.toMatch(/lines are kept in/);
   });
 
   test("ends at once where nobody answers, and says so once", async () => {

@@ -21,6 +21,8 @@ WINDOWS: Mapping[str, float | None] = {"1h": 3600, "24h": 86_400, "7d": 604_800,
 """How far back a question looks, in seconds."""
 JsonValue = object
 """Any JSON, as its emitter wrote it."""
+Arguments = Mapping[str, Any]
+"""The values of a question's parameters by name; each has the kind that its `Param` declares."""
 NO_RUN = "There is no such run."
 
 
@@ -81,7 +83,7 @@ def after(rows: str) -> Param:
 def newest(default: int) -> Param:
     return integer(
         "newest",
-        "Look only at this many runs, those that were recorded last.",
+        "Choose only from this many runs, those that were recorded last.",
         least=1,
         default=default,
     )
@@ -145,6 +147,8 @@ def since(home: "Home", window: str | None, now: str | None = None) -> str | Non
 
 def key_of(home: "Home", run: str) -> str:
     """The key of a run that the index knows; else `NoSuchRun`."""
+    if ":" in run and home.index.state("runs", run).run:
+        return run  # the complete name: the journal need not be read
     key = ":".join(home.run(run))
     if not home.index.state("runs", key).run:
         raise NoSuchRun(f"there is no run {key!r} here", "`tracklog runs` lists what is there")

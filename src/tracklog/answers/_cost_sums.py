@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from operator import add
 
-from tracklog.answers._series_query import bands_of
+from tracklog.answers._series_query import tiers_of
 from tracklog.answers._series_spends import by_price, listed_cost
 from tracklog.answers.buckets import minute_of
 from tracklog.answers.prices import Prices
@@ -55,7 +55,7 @@ class CostSum:
         self.known |= row.part
         if row.part & series_fold.COST:
             self.priced += count
-        elif (cost := listed_cost(prices, bands_of(prices), model or None, day, row)) is not None:
+        elif (cost := listed_cost(prices, tiers_of(prices), model or None, day, row)) is not None:
             self.priced += count
             self.computed += cost.amount
             self.is_lower |= not cost.complete
@@ -67,7 +67,7 @@ class CostSum:
         is_known = self.known >> series_fold.KNOWN.index(name) & 1
         return self.amounts[_COLUMN[name]] if is_known else None
 
-    def row(self) -> dict[str, object]:
+    def row(self) -> dict[str, float | list[str] | None]:
         """It as a row of costs."""
         cost = self.amount("cost")
         return {
@@ -108,7 +108,7 @@ def cost_sums(
     sums: dict[Group, CostSum] = defaultdict(CostSum)
     parts, days, places = by_price(spans, prices)
     for row in net(
-        totals(index, "spends", parts, ",".join([*fields, "model"]), bands=bands_of(prices))
+        totals(index, "spends", parts, ",".join([*fields, "model"]), tiers=tiers_of(prices))
     ):
         if in_time and row.part & series_fold.LATE:
             continue

@@ -71,15 +71,15 @@ class SeriesQuery:
         return by if by in LABELS else ""
 
     @property
-    def bands(self) -> tuple[int, ...] | None:
+    def tiers(self) -> tuple[int, ...] | None:
         """The classes of input that are priced apart, where a home's own prices have others."""
-        return bands_of(self.prices) if self.metric == "cost" else None
+        return tiers_of(self.prices) if self.metric == "cost" else None
 
 
-def bands_of(prices: Prices) -> tuple[int, ...] | None:
+def tiers_of(prices: Prices) -> tuple[int, ...] | None:
     """The classes of input that are priced apart; None where they are those of the index."""
     thresholds = prices.thresholds
-    return None if thresholds.issubset(series_fold.BANDS) else tuple(sorted(thresholds))
+    return None if thresholds.issubset(series_fold.TIERS) else tuple(sorted(thresholds))
 
 
 class CellSum:

@@ -37,14 +37,14 @@ def _by_model(
     """The rows of each model, under the names that are asked for."""
     if query.metric != "cost" or by == "model":
         every: dict[str, list[Total]] = defaultdict(list)
-        for row in net(totals(query.index, "spends", spans, by, where, query.bands)):
+        for row in net(totals(query.index, "spends", spans, by, where, query.tiers)):
             every[row.name if by == "model" else ""].append(row)
         yield from every.items()
         return
     models = {row.name for row in totals(query.index, "spends", [_hull(spans)], "model", where)}
     for model in models:
         one = {**where, "model": [model]}
-        yield model, net(totals(query.index, "spends", spans, by, one, query.bands))
+        yield model, net(totals(query.index, "spends", spans, by, one, query.tiers))
 
 
 def _hull(spans: Spans) -> tuple[int, int]:
@@ -76,7 +76,7 @@ def _price(each: CellSum, query: SeriesQuery, model: str | None, day: str, row: 
     if flags & series_fold.COST:
         each.priced = True
         return
-    cost = listed_cost(query.prices, query.bands, model, day, row)
+    cost = listed_cost(query.prices, query.tiers, model, day, row)
     if cost is None:
         each.bounded = True
         return
@@ -85,15 +85,15 @@ def _price(each: CellSum, query: SeriesQuery, model: str | None, day: str, row: 
 
 
 def listed_cost(
-    prices: Prices, bands: Sequence[int] | None, model: str | None, day: str, row: Total
+    prices: Prices, tiers: Sequence[int] | None, model: str | None, day: str, row: Total
 ) -> Cost | None:
     """What spends without a reported cost come to by the list; None where it has no price."""
     amounts, flags = row.amounts, row.part
     price = prices.at(model, day)
     if price is None or not flags & (series_fold.INPUT | series_fold.OUTPUT):
         return None
-    number = flags >> series_fold.BAND
-    if price.above and (series_fold.band(price.above[0] + 1, bands or series_fold.BANDS) <= number):
+    number = flags >> series_fold.TIER
+    if price.above and (series_fold.tier(price.above[0] + 1, tiers or series_fold.TIERS) <= number):
         price = price.above[1]
     return total(
         price,

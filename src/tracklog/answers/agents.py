@@ -1,7 +1,7 @@
 """Agents: how each did over all its runs."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -60,7 +60,7 @@ def agents_over_all(index: Indexer, limit: int) -> list[AgentRow]:
     return sorted(rows, key=lambda row: (-row.run_count, row.agent))
 
 
-def _lives(index: Indexer, agent: str, left: Mapping[str, object]) -> Iterator[str]:
+def _lives(index: Indexer, agent: str, left: Collection[str]) -> Iterator[str]:
     """The keys of the lives that it ended last, and of the last one that it has not ended."""
     for ended, most in ((True, RECENT), (False, 1)):
         prefix, found = agents_fold.lives_key(agent, ended=ended), 0

@@ -109,7 +109,7 @@ def _row(index: Indexer, name: str, counts: Counter[str], bounds: tuple[int, int
 
 question = Question(
     name="audits",
-    about="List the audit checkpoints, the most flaky first.",
+    about="List the audit checkpoints (checks of agents that pass or fail), the most flaky first.",
     ask=audits,
     params=(
         one_of(

@@ -35,7 +35,7 @@ class CostRow:
     """What one run, project, agent, model or provider spent."""
 
     begin: str | None
-    """The begin of the day, week or month, if costs are added up by one of these."""
+    """The beginning of the day, week or month, if costs are added up by one of these."""
     of: str | None
     """Its name; a run as `family:run`, a project as its folder. Null for the sum of all, or where no name is known."""
     also_of: str | None
@@ -218,7 +218,7 @@ question = Question(
     params=(
         one_of(
             "by",
-            "What to add up by; `day,model,project` is by all three.",
+            "Add up the costs by this; with `day,model,project`, by all three.",
             BY,
             many=True,
             default=("run",),

@@ -18,7 +18,7 @@ GAP = 600_000
 
 @dataclass(frozen=True, slots=True)
 class DensityWait:
-    """A time in which a person was waited for."""
+    """A time in which the run waited for a person."""
 
     question_id: str
     begin: str

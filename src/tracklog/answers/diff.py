@@ -136,9 +136,10 @@ def _diff(home: Home, a: str, b: str, now: str, *, exact: bool) -> DiffAnswer:
         only_b=kinds.count("only_b"),
     )
     spent = own_spends(home.index, {a, b})
-    sizes = [
+    rows_of_runs = [
         runs_fold.row(home.index.state("runs", key), now) | spent[key].reported() for key in (a, b)
     ]
+    sizes = [{name: row[name] for name in SIZES} for row in rows_of_runs]
     deltas = _deltas(*sizes)
     first = rows[0] if rows else None
     failures = (_failures(one), _failures(two))
@@ -215,7 +216,7 @@ def _token(key: Any) -> str:
     return str(key).replace("~", "~0").replace("/", "~1")
 
 
-def _at(values: Sequence[Any], n: int) -> Any:
+def _at(values: Sequence[JsonValue], n: int) -> JsonValue:
     return values[n] if n < len(values) else ABSENT
 
 
@@ -247,12 +248,12 @@ def _place(step: RunStep) -> tuple[int, int]:
     return step.seq, step.nth
 
 
-def _raw(a: Any, b: Any, change: DiffChange) -> tuple[Any, Any]:
+def _raw(a: JsonValue, b: JsonValue, change: DiffChange) -> tuple[JsonValue, JsonValue]:
     """The value at the position before ids and times were removed."""
     return _look(a, change.pointer, change.a), _look(b, change.pointer, change.b)
 
 
-def _look(value: Any, pointer: str, otherwise: Any) -> Any:
+def _look(value: Any, pointer: str, otherwise: JsonValue) -> JsonValue:
     try:
         for token in pointer.split("/")[1:]:
             key = token.replace("~1", "/").replace("~0", "~")
@@ -270,7 +271,7 @@ def _step(steps: Sequence[RunStep], place: int | None, inside: _Looked) -> DiffS
     return DiffStep(place + 1, step.seq, step.fact, step.agent, words, step.failed)
 
 
-def _deltas(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, DiffDelta]:
+def _deltas(a: Mapping[str, float | None], b: Mapping[str, float | None]) -> dict[str, DiffDelta]:
     deltas = {}
     for name in SIZES:
         one, two = a[name], b[name]

@@ -1,6 +1,5 @@
-"""Examine a record: what is wrong with it, and the command that repairs it."""
+"""Examine a journal: what is wrong with it, and the command that repairs it."""
 
-import getpass
 import os
 import platform
 import shutil
@@ -33,9 +32,9 @@ class Check:
 
 
 def doctor(place: Path | str, now: float, folders: Path | None = None) -> Iterator[Check]:
-    """Every check of a record, in a folder or at a URL, in order.
+    """Every check of a journal, in a folder or at a URL, in order.
 
-    A folder without a record is no error. `folders` is where the folders of databases are.
+    A folder without a journal is not an error. `folders` is where the folders of databases are.
     """
     yield Check("version", "ok", f"tracklog {__version__}, Python {platform.python_version()}")
     if isinstance(place, Path):
@@ -91,11 +90,14 @@ def _unreadable(error: OSError, place: Path | str) -> Check:
     return Check("chain", "error", message, f"chmod -R u+rwX {quote(str(place))}")
 
 
-def accept(home: Path, now: float) -> list[Path]:
-    """Accept the data that recovery moved to quarantine, and record that; returns the new files."""
+def accept(home: Path, now: float, by: str) -> list[Path]:
+    """Accept the data that recovery moved to quarantine; returns the new files.
+
+    The file `accepted` of the home says who did it, also where the journal cannot be written.
+    """
     pieces = quarantine.pieces(home)
     if pieces:
-        quarantine.accept(home, pieces, by=getpass.getuser(), at=stamp(now))
+        quarantine.accept(home, pieces, by=by, at=stamp(now))
     return pieces
 
 
@@ -114,7 +116,7 @@ def _restore(place: Path | str) -> str:
 
 
 def _option(place: Path | str) -> str:
-    """The option of a command that names this record; a URL may hold a password."""
+    """The option of a command that names this journal; a URL may hold a password."""
     return f"--home {quote(str(place))}" if isinstance(place, Path) else "--store URL"
 
 

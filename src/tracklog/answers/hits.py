@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal, NamedTuple, get_args
@@ -11,7 +11,7 @@ from tracklog.answers import Question, integer, limit, now_of, one_of, text
 from tracklog.answers.ranges import ABOUT, point
 from tracklog.answers.run_filter import Chosen, FacetValue, chosen
 from tracklog.answers.run_list import RunList, RunRow
-from tracklog.folds import Position, epoch_ms, name_text, row_key
+from tracklog.folds import OWN_KEYS, Position, epoch_ms, name_text, row_key
 from tracklog.folds._calls import call_name
 from tracklog.home.home import Home
 from tracklog.index.indexer import Hit
@@ -89,7 +89,7 @@ class HitsAnswer:
     runs: list[HitRun]
     """The run with the newest hit first."""
     hits: list[HitRow]
-    """The newest first; by run, those of the first run first."""
+    """The newest first; by run, those of the first run first, and at the end those of no run."""
     facets: list[HitFacet]
 
 
@@ -132,7 +132,7 @@ def found(
     run: str | None = None,
     *,
     now: str,
-) -> tuple[list[Found], "_Filter", bool]:
+) -> tuple[list[Found], "_HitFilter", bool]:
     """The hits in a range of time, the filter of a query, and whether there may be older hits."""
     words, typed = parsed(query)
     wanted = {
@@ -151,7 +151,7 @@ def found(
         and (end is None or each.at_ms <= end)
         and (run is None or run in (f"{each.row.family}:{each.row.run}", each.row.run))
     ]
-    return inside, _Filter(wanted), is_cut
+    return inside, _HitFilter(wanted), is_cut
 
 
 def _check(name: FacetName, wanted: Mapping[FacetName, Chosen], options: Collection[str]) -> None:
@@ -161,7 +161,7 @@ def _check(name: FacetName, wanted: Mapping[FacetName, Chosen], options: Collect
             raise UnknownName(f"{name} cannot be {value!r}", f"give one of {', '.join(options)}")
 
 
-class _Filter(NamedTuple):
+class _HitFilter(NamedTuple):
     """Which hits are wanted."""
 
     facets: Mapping[FacetName, Chosen]
@@ -206,20 +206,22 @@ def hits(
     by_run: dict[str, list[HitRow]] = {}
     for hit in passing:
         by_run.setdefault(f"{hit.row.family}:{hit.row.run}", []).append(hit.row)
+    notes = [key for key in by_run if key in OWN_KEYS]  # notes of tracklog, part of no run
+    runs = [key for key in by_run if key not in OWN_KEYS]
     if group == "time":
         shown = [hit.row for hit in sorted(passing, key=lambda hit: -hit.at_ms)[:limit]]
-        keys: Iterable[str] = dict.fromkeys(f"{row.family}:{row.run}" for row in shown)
+        listed = {f"{row.family}:{row.run}": None for row in shown}
     else:
-        keys = list(by_run)[:limit]
-        shown = [row for key in keys for row in by_run[key][:each]]
-    keys = list(keys)
-    rows = home.cache(RunList).rows((home.index.state("runs", key) for key in keys), at)
+        listed = dict.fromkeys(runs[:limit])
+        shown = [row for key in [*listed, *notes] for row in by_run[key][:each]]
+    states = home.index.load("runs", listed)
+    rows = home.cache(RunList).rows([states[key] for key in listed if key in states], at)
     return HitsAnswer(
         total=len(passing),
         cut=is_cut,
-        of_runs=len(by_run),
+        of_runs=len(runs),
         first_at=min(passing, key=lambda hit: hit.at_ms).row.at if passing else None,
-        runs=[HitRun(row, len(by_run[key])) for key, row in zip(keys, rows, strict=True)],
+        runs=[HitRun(row, len(by_run[row.key])) for row in rows],
         hits=shown,
         facets=[
             HitFacet(name, [FacetValue(*pair) for pair in _ranked(name, counts)])
@@ -331,7 +333,7 @@ def _kind(
 
 question = Question(
     name="hits",
-    about="Search, and list the hits of each run, and how many hits each filter would leave. A query "
+    about="Search: list the hits of each run, and how many hits each value of a filter has. A query "
     "may contain filters: `tool:Bash failed:yes timeout`. A query without words filters the records "
     "that were recorded last.",
     ask=hits,

@@ -24,6 +24,10 @@ HINT = (
 )
 
 _CACHE = 10_000  # prices by model and day that are held at most
+_HOSTED = re.compile(
+    r"(?:(?:[a-z]+\.)?anthropic\.)?(claude-[a-z0-9-]+?)(?:-v[0-9]+)?(?::[0-9]+|@(?:[0-9]{8}|default))?"
+)
+"""A model of Anthropic under the name of a cloud: with its region and version, or with a date."""
 _DATE = re.compile(r"-(?:20[0-9]{2}-?[01][0-9]-?[0-3][0-9]|latest)$")
 
 
@@ -127,7 +131,7 @@ class Prices:
         return held[-1] if held else None
 
 
-class _Tokens(TypedDict):
+class _PricedTokens(TypedDict):
     """The tokens of a spend that are priced apart."""
 
     fresh: int
@@ -138,7 +142,7 @@ class _Tokens(TypedDict):
     output: int
 
 
-def _tokens(amounts: Mapping[str, int]) -> _Tokens:
+def _tokens(amounts: Mapping[str, int]) -> _PricedTokens:
     given = amounts.get("input_tokens", 0)
     read, written = amounts.get("cached_tokens", 0), amounts.get("cache_write_tokens", 0)
     return {
@@ -206,7 +210,8 @@ def names(model: str | None) -> list[str]:
     if not model:
         return []
     last = model.lower().partition("?")[0].rpartition("/")[2]
-    plain = _DATE.sub("", last)
+    hosted = _HOSTED.fullmatch(last)
+    plain = _DATE.sub("", hosted[1] if hosted else last)
     return list(dict.fromkeys((last, plain, last.replace(".", "-"), plain.replace(".", "-"))))
 
 

@@ -28,7 +28,7 @@ def query(home: Home, sql: str, limit: int = 1000, seconds: float = 10) -> Query
 
 question = Question(
     name="query",
-    about="Run an SQL query on the index, which has tables such as runs, tools and findings. "
+    about="Run an SQL query on the index, which has tables such as runs, calls and findings. "
     "The query must be one SELECT; it can change nothing.",
     ask=query,
     params=(
@@ -46,7 +46,7 @@ question = Question(
     examples=(
         'query "SELECT run, outcome FROM runs WHERE passed = 0"',
         'query "SELECT name, count(*) AS n FROM findings GROUP BY name ORDER BY n DESC"',
-        """query "SELECT name FROM sqlite_schema WHERE type = 'view'"     (what can be asked)""",
-        'query "SELECT * FROM tools" --json | jq',
+        """query "SELECT name FROM sqlite_schema WHERE type = 'view'"     (lists the tables)""",
+        'query "SELECT * FROM calls" --json | jq',
     ),
 )

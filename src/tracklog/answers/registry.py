@@ -6,7 +6,7 @@ from tracklog.home.plugs import Registry
 MACHINERY = (
     "alignment", "buckets", "causality", "doctor", "duplicates", "phrases", "prices", "ranges",
     "registry", "related", "run_filter", "run_list", "run_marks", "run_params", "run_steps",
-    "run_turns", "spends", "totals",
+    "run_turns", "spends", "status", "totals",
 )  # fmt: skip  # one row
 """The files of `answers` that are no question."""
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from tracklog.answers import JsonValue
 from tracklog.folds import Position, text_in, text_of
 from tracklog.folds._calls import call_name
 from tracklog.model.fact import (
@@ -56,10 +57,10 @@ class RunStep(NamedTuple):
 
 def steps(records: Records, dialects: Dialects, *, exact: bool = False) -> list[RunStep]:
     """The steps of a run, in order; a call or message that two records report is one step."""
-    return accumulate(records, dialects, lambda: _Steps(exact=exact), _Steps.add).found
+    return accumulate(records, dialects, lambda: _StepReader(exact=exact), _StepReader.add).found
 
 
-class _Steps:
+class _StepReader:
     """The steps of a run, as its records are read."""
 
     def __init__(self, *, exact: bool) -> None:
@@ -117,7 +118,7 @@ def _sort(fact: Fact) -> tuple[Any, ...]:
     return ()
 
 
-def value_of(fact: Fact) -> Any:
+def value_of(fact: Fact) -> JsonValue:
     """The content of a step as JSON; None for a fact that is no step."""
     match fact:
         case Said():
@@ -145,7 +146,7 @@ def value_of(fact: Fact) -> Any:
     return None
 
 
-def without_names(value: Any, run: str = "") -> Any:
+def without_names(value: JsonValue, run: str = "") -> JsonValue:
     """A JSON value in which times, ids that a machine made and the run's own name are the same."""
     if isinstance(value, str):
         return _unnamed(value, run)

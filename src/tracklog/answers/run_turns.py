@@ -188,7 +188,7 @@ def _until(timed: Iterable[Timed], seq: int) -> list[Timed]:
     ]
 
 
-class _Held(NamedTuple):
+class _CachedTurns(NamedTuple):
     last_seq: int
     prices: Prices
     parts: _Parts
@@ -200,7 +200,7 @@ class _Times:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _CachedTurns] = {}
 
     def of(self, key: str, at: int | None) -> RunTimes:
         state, prices = self._home.index.state("runs", key), load(self._home.path)
@@ -208,7 +208,9 @@ class _Times:
         with gc_paused():
             if held is None or held.last_seq != state.last_seq or held.prices is not prices:
                 parts = _read(self._home, key)
-                held = _Held(state.last_seq, prices, parts, _times(key, state, parts, prices))
+                held = _CachedTurns(
+                    state.last_seq, prices, parts, _times(key, state, parts, prices)
+                )
             self._held = {**dict(list(self._held.items())[1 - MOST_HELD :]), key: held}
             if at is None or at >= state.last_seq:
                 return held.times

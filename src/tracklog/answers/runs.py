@@ -15,7 +15,7 @@ def runs(home: Home, **asked: Unpack[RunsAsked]) -> list[RunRow]:
 
 question = Question(
     name="runs",
-    about="List the runs, the latest active first: status, outcome, agents, tools, cost.",
+    about="List the runs, the most recently active first: status, outcome, agents, tools, cost.",
     ask=runs,
     params=params("activity", 50),
     examples=(

@@ -16,7 +16,7 @@ LOOKED_AT = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRow:
-    """A record in which all the words stand."""
+    """A record that contains all the words."""
 
     seq: int
     received: str

@@ -98,7 +98,7 @@ class Series:
     partial_last: bool
     """The last bucket is not over."""
     head: str
-    """Up to where the record was read."""
+    """The last record that the answer includes."""
 
 
 def series(

@@ -22,9 +22,9 @@ from tracklog.answers.spends import (
     spent_by,
 )
 from tracklog.folds import costs as costs_fold
+from tracklog.folds import epoch_ms, rows_of, run_of
 from tracklog.folds import inbox as inbox_fold
 from tracklog.folds import leaderboard as leaderboard_fold
-from tracklog.folds import rows_of, run_of
 from tracklog.folds import runs as runs_fold
 from tracklog.folds import stage as stage_fold
 from tracklog.folds import steps as steps_fold
@@ -92,6 +92,8 @@ class ShowAnswer(RunRow):
     """Its names in other systems, as `system: name`."""
     asks: list[InboxRow] = field(default_factory=list)
     """Its open questions."""
+    waited_seconds: float | None = None
+    """How long it waited for people so far; null as of an earlier record."""
     loops: list[LoopRow] = field(default_factory=list)
     cost_with_sub_runs: CostRow | None = None
     """Null as of an earlier record."""
@@ -116,7 +118,7 @@ def show(
     rows = rows_of(*run_of(key))
     named = (state for _, state in index.states("aliases", rows))
     often = (each for each, row in index.sums("loops", prefix=rows) if row["times"] >= LOOP)
-    asked = (state for _, state in index.states("inbox", rows))
+    asked = _questions((state for _, state in index.states("inbox", rows)), now)
     contest = index.state("leaderboard", key)
     return row_of(
         ShowAnswer,
@@ -126,7 +128,8 @@ def show(
         counted,
         marks_in(home, key),
         aliases=sorted(f"{each.system}: {each.alias}" for each in named),
-        asks=_open(asked, now),
+        asks=_open(asked),
+        waited_seconds=_waited(asked),
         loops=loop_rows(index, often, LOOP),
         cost_with_sub_runs=spent,
         summary=_summary(index.state("steps", key), contest),
@@ -183,7 +186,7 @@ def _show_at(home: Home, key: str, seq: int) -> ShowAnswer:
     if own.asking:  # it may have asked long before: all of its records are read
         every = home.journal.records(run=run, through=seq)
         asked = replay(registry.fold("inbox"), every, home.dialects, until=seq)
-        asks = _open(asked.values(), now)
+        asks = _open(_questions(asked.values(), now))
     return row_of(
         ShowAnswer,
         own,
@@ -209,9 +212,27 @@ def _spent_then(home: Home, key: str, seq: int) -> OwnSpend | None:
     return spent_by(spends, {key})[key]
 
 
-def _open(states: Iterable[inbox_fold.State], now: str) -> list[InboxRow]:
-    rows = inbox_fold.answer(states, now)
-    return [InboxRow(**row) for row in rows if row["state"] == "open"]
+def _questions(states: Iterable[inbox_fold.State], now: str) -> list[InboxRow]:
+    return [InboxRow(**row) for row in inbox_fold.answer(states, now)]
+
+
+def _open(rows: Iterable[InboxRow]) -> list[InboxRow]:
+    return [row for row in rows if row.state == "open"]
+
+
+def _waited(rows: Iterable[InboxRow]) -> float:
+    """Seconds in which at least one question was open: questions may overlap."""
+    spans = [
+        (asked, asked + round(row.waiting_seconds * 1000))
+        for row in rows
+        if row.state in ("open", "answered") and row.waiting_seconds is not None
+        if (asked := epoch_ms(row.asked_at)) is not None
+    ]
+    total = last = 0
+    for begin, end in sorted(spans):
+        total += max(0, end - max(begin, last))
+        last = max(last, end)
+    return total / 1000
 
 
 question = Question(

@@ -61,7 +61,7 @@ class Shares:
     tools: float
     model: float
     nothing: float
-    """Nothing that was recorded."""
+    """Nothing was under way, as far as it was recorded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from typing import Any, Literal, NamedTuple, Required, cast
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
-from tracklog.answers import Question, flag, integer, run_param
+from tracklog.answers import JsonValue, Question, flag, integer, run_param
 from tracklog.answers import limit as limit_param
 from tracklog.answers.phrases import phrase, summary
 from tracklog.folds._calls import Call, call_name, is_settled, original_call
 from tracklog.home.home import Home
 from tracklog.journal.frame import Record, Run
-from tracklog.model.fact import NATIVE_FACTS, Called, Fact, Returned, Said
+from tracklog.model.fact import NATIVE_FACTS, Called, Fact, Fidelity, Phase, Returned, Said
 from tracklog.reading.record import Dialects
 from tracklog.reading.walk import read_alone
 
@@ -29,25 +29,122 @@ FactName = Literal[
 
 
 @with_config(ConfigDict(extra="allow"))
-class StoryFact(TypedDict, total=False):
-    """A fact: its name, in words, and those of its fields that are not as usual, by their names."""
+class StoryBlock(TypedDict, total=False):
+    """A part of a message; a block of a foreign type has keys of its own."""
+
+    type: str
+    fidelity: str
+    """How the part was learnt, in the words of its dialect."""
+    text: JsonValue
+    """A string; where it is stored as a blob, an object that names the blob. So are the others."""
+    thinking: JsonValue
+    command: JsonValue
+    chunk: JsonValue
+    tool_name: str
+    tool_id: str
+    tool_input: JsonValue
+    tool_content: JsonValue
+
+
+_Sender = TypedDict("_Sender", {"from": str}, total=False)
+
+
+class StoryFact(_Sender, total=False):
+    """A fact: its name, a short text, and those of its fields that differ from their defaults."""
 
     fact: Required[FactName]
     words: str
-    """One line of text; null for a message, which has its own text."""
+    """One line of text; a message has none, because it has its own text."""
     agent: str
-    what: str
-    """The thing that began or ended (run, agent or step), or that is asked for."""
-    tool: str
-    call_id: str
-    ok: bool
-    role: str
+    step: str
+    fidelity: Fidelity
     copied: bool
     """It was copied from the history of another run."""
     again: bool
     """Another record contains the same call or result; it is counted there."""
     torn: bool
     """A result whose call was not recorded."""
+    what: str
+    """The thing that began or ended (run, agent or step), or that is asked for."""
+    task: str
+    model: str
+    provider: str
+    software: JsonValue
+    host: str
+    cwd: str
+    git: JsonValue
+    counts: Mapping[str, int]
+    outcome: str
+    passed: bool
+    score: float
+    scores: Mapping[str, float]
+    reason: str
+    error: JsonValue
+    exit_code: int
+    seconds: float
+    status: str
+    attempt: int
+    part: str
+    winner: str
+    winner_kind: str
+    winning_model: str
+    winning_models: Sequence[str]
+    to: str
+    phase: Phase
+    tool: str
+    call_id: str
+    provider_call_id: str
+    parent_call_id: str
+    tool_server: str
+    by_provider: bool
+    synthetic_id: bool
+    input: JsonValue
+    ok: bool
+    output: JsonValue
+    role: str
+    blocks: Sequence[StoryBlock]
+    message_id: str
+    stop_reason: str
+    injected: bool
+    verdict: JsonValue
+    by: str
+    claimed_by: str
+    about: str
+    name: str
+    confidence: float
+    threshold: float
+    evidence: JsonValue
+    accused: str
+    correct: bool
+    no_contest: bool
+    question_id: str
+    text: str
+    options: Sequence[JsonValue]
+    schema: JsonValue
+    expires: str
+    answer: JsonValue
+    kind: str
+    parent: JsonValue
+    child: JsonValue
+    other: JsonValue
+    system: str
+    alias: str
+    context: JsonValue
+    key: str
+    usage: JsonValue
+    cost_usd: float
+    credits: float
+    calls: int
+    group: str
+    whole: bool
+    bound: Literal["lower", "upper"]
+    label: str
+    data: JsonValue
+    record: int
+    tag: str
+    note: str
+    seen: bool
+    withdraws: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +348,7 @@ def _row(record: Record, dialects: Dialects, *, whole: bool, ends: list[_CallEnd
 
 def fact_as_json(fact: Fact, *, whole: bool = False) -> StoryFact:
     """A fact by its name, in words and with its fields; a text that is cut ends with `…`."""
-    made: dict[str, object] = {"fact": type(fact).__name__}
+    made: dict[str, JsonValue] = {"fact": type(fact).__name__}
     if not isinstance(fact, Said):
         made["words"] = phrase(fact)
     for name, key, usual in _FIELDS[type(fact)]:
@@ -261,7 +358,7 @@ def fact_as_json(fact: Fact, *, whole: bool = False) -> StoryFact:
     return cast("StoryFact", made)
 
 
-def _is_long(value: Any) -> bool:
+def _is_long(value: JsonValue) -> bool:
     """Whether `shortened` would cut something of it."""
     if isinstance(value, str):
         return len(value) > MOST
@@ -272,7 +369,7 @@ def _is_long(value: Any) -> bool:
     return isinstance(value, list | tuple) and any(map(_is_long, value))
 
 
-def shortened(value: Any) -> Any:
+def shortened(value: JsonValue) -> JsonValue:
     """The same value with long texts cut; a cut text ends with an ellipsis."""
     if isinstance(value, str):
         return value if len(value) <= MOST else value[: MOST - 1] + "…"

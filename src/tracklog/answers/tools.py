@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tracklog.answers import WINDOWS, Question, one_of, since
 from tracklog.answers.totals import Spans, totals
-from tracklog.folds import MINUTE, epoch_ms
+from tracklog.folds import MINUTE, epoch_ms, series
 from tracklog.folds._durations import at_share
 from tracklog.home.home import Home
 from tracklog.index.indexer import Indexer
@@ -66,8 +66,8 @@ def calls_by(index: Indexer, spans: Spans, by: str = "") -> dict[tuple[int, str]
         each.calls += row.amounts[0]
         each.failures += row.amounts[1]
         each.open += row.amounts[2]
-    for row in totals(index, "durations", spans, by):
-        sums[row.span, row.name].durations[row.part] += row.amounts[0]
+        if (bucket := series.lasted(row.part)) is not None:
+            each.durations[bucket] += row.amounts[0]
     return sums
 
 
@@ -79,7 +79,7 @@ question = Question(
     params=(
         one_of(
             "window",
-            "How far back from now the calls were made.",
+            "Only calls of this time, counted back from now.",
             WINDOWS,
             default="all",
         ),

@@ -30,16 +30,16 @@ def totals(
     spans: Spans,
     by: str = "",
     where: Where = NO_FILTER,
-    bands: Sequence[int] | None = None,
+    tiers: Sequence[int] | None = None,
 ) -> list[Total]:
     """The sums of the cells of a kind, for each span of minutes, name and part.
 
     `by` may be several fields with commas between them; then the name is several, with `MARK`
-    between them. One name and part may have several rows in a span, some of them negative. With `bands`, the parts
-    of spends are of these; the index has sums for its own bands only, so every spend is read.
+    between them. One name and part may have several rows in a span, some of them negative. With `tiers`, the parts
+    of spends are of these; the index has sums for its own tiers only, so every spend is read.
     """
-    if bands is not None and kind == "spends":
-        rows, cells = [], _all_spends(index, bands)
+    if tiers is not None and kind == "spends":
+        rows, cells = [], _all_spends(index, tiers)
     else:
         rows, cells = index.totals(kind, spans, by=by, where=where), _corrections(index, kind)
     fields = by.split(",") if by else []
@@ -62,7 +62,7 @@ def net(rows: Sequence[Total]) -> Iterator[Total]:
     return (Total(*of, tuple(amounts)) for of, amounts in sums.items() if amounts[0])
 
 
-def _all_spends(index: Indexer, bands: Sequence[int]) -> Iterator[tuple[Cell, Sequence[int]]]:
+def _all_spends(index: Indexer, tiers: Sequence[int]) -> Iterator[tuple[Cell, Sequence[int]]]:
     left = same_conversation(index)
     names: dict[str, RunNames] = {}
     for spend in costs.counted((state for _, state in index.states("costs")), left):
@@ -70,7 +70,7 @@ def _all_spends(index: Indexer, bands: Sequence[int]) -> Iterator[tuple[Cell, Se
         if run not in left:
             if run not in names:
                 names[run] = index.cells("series", run).names
-            key, amounts = series.spend_cell(_FIELDS(spend), bands)
+            key, amounts = series.spend_cell(_FIELDS(spend), tiers)
             yield cell_of(key, names[run]), amounts
 
 

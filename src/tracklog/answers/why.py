@@ -30,7 +30,7 @@ MOST_RUNS = 64
 
 @dataclass(frozen=True, slots=True)
 class WhyStep:
-    """A record on the way, in words."""
+    """A record on the path, as a short text."""
 
     seq: int
     family: str
@@ -59,19 +59,19 @@ class RepeatedCall:
 
 @dataclass(frozen=True, slots=True)
 class WhyAnswer:
-    """The answer: where it came from, and what came of it."""
+    """The causes of a record, and what it caused."""
 
     record: WhyStep
     back: list[WhyStep]
     """From the cause of the record to the prompt, the nearest first."""
     ends: Literal["prompt", "start", "unseen"]
-    """Whether the way back ends with a prompt, with something that nothing caused, or at a cause
+    """Whether the path back ends with a prompt, with something that nothing caused, or at a cause
     that was not seen."""
     unseen: list[MissingCause]
     forward: list[WhyStep]
     """All that it caused, in the order of the journal, sub-runs included."""
     left_out: dict[str, int]
-    """How many steps in the middle of a way, `back` or `forward`, were left out as asked."""
+    """How many steps in the middle of a path, `back` or `forward`, were left out as asked."""
     seen_before: list[RepeatedCall]
     """The calls of the record, or those that it returns from, as far as they were repeated."""
 

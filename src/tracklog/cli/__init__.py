@@ -18,7 +18,7 @@ import click
 
 from tracklog import __version__
 from tracklog.cli._terminal import Harmless, colour, print_error
-from tracklog.model.errors import ArchiveDamaged, TracklogError
+from tracklog.model.errors import ArchiveDamaged, NotExtended, NotSigned, TracklogError
 
 FAILED_CHECK = 1
 USAGE = 2
@@ -110,8 +110,8 @@ class Verbs(click.Group):
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], self.list_commands(ctx), n=1)
-            hint = f"did you mean `tracklog {near[0]}`?" if near else "see `tracklog --help`"
-            raise click.UsageError(f"there is no command {args[0]!r}; {hint}", ctx) from None
+            hint = f"; did you mean `tracklog {near[0]}`?" if near else ""
+            raise click.UsageError(f"there is no command {args[0]!r}{hint}", ctx) from None
 
 
 @click.group(
@@ -184,7 +184,7 @@ def _exit_code(action: Callable[[], object]) -> int:
     except click.ClickException as error:
         print_error(error.message)
         code = USAGE
-    except ArchiveDamaged as error:
+    except (ArchiveDamaged, NotExtended, NotSigned) as error:
         print_error(error.message, error.hint)
         code = FAILED_CHECK
     except TracklogError as error:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -98,7 +98,7 @@ def columns(names: _table.RunNames, *, agents: bool) -> list[_table.Column]:
     ]
 
 
-def _reason(row: "TopAgentRow") -> Any:
+def _reason(row: "TopAgentRow") -> str | None:
     return row.outcome or row.reason or row.task
 
 
@@ -106,7 +106,7 @@ def _rate(calls: float) -> str | None:
     return f"{calls:.1f}" if calls else None
 
 
-def _words(row: "TopRunRow") -> Any:
+def _words(row: "TopRunRow") -> str | None:
     if row.question:
         return f"? {row.question}"
     return row.words or row.outcome or row.title

@@ -45,7 +45,7 @@ GROUPS = (
         "Operate",
         "verify, repair, back up and clean up",
         (
-            "verify", "checkpoint", "witness", "token", "doctor", "alerts", "repair", "backup", "archive", "restore", "store", "secrets", "erase", "prune",
+            "status", "verify", "checkpoint", "witness", "token", "doctor", "alerts", "repair", "backup", "archive", "restore", "store", "secrets", "erase", "prune",
             "rebuild", "completion", "dev",
         ),
     ),

@@ -1,13 +1,13 @@
-"""The record of a command: the database of --store, else the folder of --home.
+"""The journal of a command: the database of --store, else the folder of --home.
 
 TRACKLOG_STORE and TRACKLOG_HOME name them too; the user's default is a folder.
 """
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tracklog.home.home import Home
     from tracklog.index.indexer import Progress
     from tracklog.intake.intake import Redact
+    from tracklog.journal.merkle import Head
     from tracklog.model.event import Finding
 
 DEFAULT = "~/.local/share/tracklog"
@@ -44,13 +45,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class RemoteStore:
-    """A record in a database: its URL, and a folder of this machine for caches and transcripts."""
+    """A journal in a database: its URL, and a folder of this machine for caches and transcripts."""
 
     url: str
     folder: Path
 
     def __str__(self) -> str:
         return re.sub(r"//([^/@:]*):[^/@]*@", r"//\1@", self.url)
+
+    def of_tenant(self, name: str) -> "RemoteStore":
+        """The record of a tenant in the same database."""
+        return RemoteStore(f"{self.url}{'&' if '?' in self.url else '?'}tenant={name}", self.folder)
 
     @property
     def stores(self) -> Path:
@@ -59,11 +64,11 @@ class RemoteStore:
 
 
 Place = Path | RemoteStore
-"""Where a record is."""
+"""Where a journal is."""
 
 
 def read_option(verb: F) -> F:
-    """The options of a verb that reads a record: the user's own, or that of the demo."""
+    """The options of a verb that reads a journal: the user's own, or that of the demo."""
     return home_option(
         click.option(
             "--demo",
@@ -71,7 +76,7 @@ def read_option(verb: F) -> F:
             is_eager=True,
             expose_value=False,
             callback=_choose_demo,
-            help="Read the record of `tracklog demo` (or `make run`).",
+            help="Read the journal of `tracklog demo` (or `make run`).",
         )(verb)
     )
 
@@ -97,6 +102,7 @@ def same_record(hint: str) -> str:
     return _COMMAND.sub(with_demo, hint)
 
 
+_SHARD = re.compile(r"([?&])shard=[0-9]+&?")
 _COMMAND = re.compile(r"`tracklog ([a-z-]+)([^`]*)`")
 
 
@@ -126,7 +132,7 @@ def _choose_store(context: click.Context, option: click.Parameter, url: str | No
 
 
 def home_option(verb: F) -> F:
-    """The options for the place of the record: a folder, or the URL of a database."""
+    """The options for the place of the journal: a folder, or the URL of a database."""
     verb = click.option(
         "--store",
         envvar="TRACKLOG_STORE",
@@ -135,7 +141,7 @@ def home_option(verb: F) -> F:
         is_eager=True,
         expose_value=False,
         callback=_choose_store,
-        help="The database of the record, instead of a folder: postgresql://user@host/database.",
+        help="The database of the journal, instead of a folder: postgresql://user@host/database.",
     )(verb)
     return click.option(
         "--home",
@@ -146,7 +152,7 @@ def home_option(verb: F) -> F:
         metavar="DIR",
         type=click.Path(path_type=Path),
         callback=_chosen,
-        help="The folder of the record.",
+        help="The folder of the journal: the home.",
     )(verb)
 
 
@@ -217,9 +223,9 @@ def lost_option(verb: F) -> F:
 
 
 def local(place: Place, instead: str) -> Path:
-    """The folder of the record; an error where it is a database, with what to do instead."""
+    """The folder of the journal; an error where it is a database, with what to do instead."""
     if isinstance(place, RemoteStore):
-        raise TracklogError(f"this works on a folder, and the record is at {place}", instead)
+        raise TracklogError(f"this works on a folder, and the journal is at {place}", instead)
     return place
 
 
@@ -229,12 +235,12 @@ def folder_of(place: Place) -> Path:
 
 
 def url_and_folders(place: Place) -> tuple[Path | str, Path | None]:
-    """What opens a record: its folder, or its URL and the folder for the caches of databases."""
+    """What opens a journal: its folder, or its URL and the folder for the caches of databases."""
     return (place.url, place.stores) if isinstance(place, RemoteStore) else (place, None)
 
 
 def opened(place: Place, **options: Any) -> "Home":
-    """The record at a place."""
+    """The journal at a place."""
     from tracklog.home.home import Home
 
     url, folders = url_and_folders(place)
@@ -242,7 +248,7 @@ def opened(place: Place, **options: Any) -> "Home":
 
 
 def reading(home: Place) -> "Home":
-    """Open a record for reading; an error where there is none."""
+    """Open a journal for reading; an error where there is none."""
     from tracklog.journal.segments import check_format
 
     if isinstance(home, RemoteStore):
@@ -322,12 +328,48 @@ def report(findings: "Iterable[Finding]") -> None:
         click.secho(text, fg="yellow", err=True)
 
 
+def report_copy(target: str, heads: "Sequence[Head]", *, as_json: bool) -> None:
+    """Say that a copy is verified, with the end of its chain, or with that of each shard."""
+    if as_json:
+        one = str(heads[0]) if len(heads) == 1 else ""
+        terminal.put_json({"target": target, "head": one, "heads": list(map(str, heads))})
+        return
+    for n, head in enumerate(heads):
+        of = f" shard {n}:" if len(heads) > 1 else ""
+        click.echo(terminal.printable(f"{target}:{of} proven, head {head}"))
+
+
 def writing(home: Place, **options: Any) -> "Home":
-    """Open a record for writing; findings raised while opening are printed."""
+    """Open a journal for writing; findings raised while opening are printed."""
     written = opened(home, **options)
     report(written.store.findings)
     warn_of_damage(home)
     return written
+
+
+def record_act(home: Place, label: str, **data: "str | int | list[str] | None") -> None:
+    """Record what this user does with the journal as a whole.
+
+    Such an act changes no record: where the journal cannot be written, it is carried out all the
+    same, and the user is warned that it is not recorded.
+    """
+    from tracklog.home.home import act
+    from tracklog.journal.segments import check_format
+
+    problem = ""
+    if isinstance(home, RemoteStore):  # of a record with shards, the whole
+        home = replace(home, url=_SHARD.sub(r"\1", home.url).rstrip("?&"))
+    try:
+        if isinstance(home, Path) and check_format(home) == 1:
+            problem = "the home has format 1, and is not converted for this"
+        else:
+            with opened(home) as written:
+                written.record_act(act(label, user_name(), **data))
+    except (TracklogError, OSError) as error:
+        problem = str(error)
+    if problem:
+        text = terminal.printable(f"warning: this is not recorded: {problem}")
+        click.secho(text, fg="yellow", err=True)
 
 
 def serving(home: Place, **options: Any) -> "Home":

@@ -1,6 +1,6 @@
 """A PostgreSQL server of our own on this machine, for `tracklog dev postgres` and for the tests."""
-# ruff: noqa: S603  # it runs programs of PostgreSQL, found by name
 
+# ruff: noqa: S603  # it runs programs of PostgreSQL, found by name
 import contextlib
 import ctypes
 import os
@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Self, TypedDict
 
 from tracklog.model.errors import TracklogError
 
@@ -249,11 +249,19 @@ class LocalPostgres:
             os.chown(path, self._account.pw_uid, self._account.pw_gid)
         path.chmod(0o700 if path.is_dir() else 0o600)
 
-    def _as_account(self) -> Mapping[str, Any]:
+    def _as_account(self) -> "_Account":
         if self._account is None:
             return {}
         uid, gid = self._account.pw_uid, self._account.pw_gid
         return {"user": uid, "group": gid, "extra_groups": []}
+
+
+class _Account(TypedDict, total=False):
+    """The user of a process, as `subprocess` takes it."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
 
 
 def _account() -> "pwd.struct_passwd | None":

@@ -1,4 +1,4 @@
-"""Completion of the names of plugs in a shell."""
+"""Completion of the names of plug-ins in a shell."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ Completing = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def of(folder: str) -> Completing:
-    """The names of a folder's plugs that begin with the typed text."""
+    """The names of a folder's plug-ins that begin with the typed text."""
 
     def names(_context: click.Context, _option: click.Parameter, begun: str) -> list[str]:
         from tracklog.formats import registry as formats

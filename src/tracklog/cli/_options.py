@@ -1,4 +1,4 @@
-"""Options that several verbs have."""
+"""Options that several commands have."""
 
 import re
 from collections.abc import Callable
@@ -49,7 +49,8 @@ def durability_option(verb: F) -> F:
         type=click.Choice(_home.DURABILITIES),
         default="sync",
         show_default=True,
-        help="What an accepted line survives: see docs/promises.md.",
+        help="What an accepted line survives: all of them a killed process, `sync` also a power "
+        "failure; docs/promises.md has the details.",
     )(verb)
 
 
@@ -64,7 +65,7 @@ def hot_option(verb: F) -> F:
 
 
 def redact_option(verb: F) -> F:
-    help = "Redact secrets, with a note in the record."
+    help = "Redact secrets, with a note in the journal."
     return click.option("--redact", is_flag=True, help=help)(verb)
 
 
@@ -73,7 +74,7 @@ def max_line_option(verb: F) -> F:
         "--max-line",
         type=click.IntRange(min=1),
         metavar="BYTES",
-        help="The length of the longest line that is accepted.",
+        help="The length of the longest line that is accepted; 16 MiB by default.",
     )(verb)
 
 

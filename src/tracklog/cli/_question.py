@@ -1,7 +1,7 @@
 """The command of a question: its parameters are the options; its answer is a table or JSON."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracklog.answers import Param, Question
+from tracklog.answers import Arguments, Param, Question
 from tracklog.answers.registry import question as question_of
 from tracklog.cli import _home, _table
 from tracklog.cli import _terminal as terminal
@@ -27,7 +27,7 @@ class QuestionCall:
     question: Question
     path: Path
     home: "Home"
-    parameters: Mapping[str, Any]
+    parameters: Arguments
     """Every option of the verb."""
 
     @cached_property
@@ -120,7 +120,7 @@ def _option(param: Param) -> Decorator:
     flag = f"--{param.name.replace('_', '-')}"
     if param.kind == "boolean":
         return click.option(flag, param.argument, is_flag=True, help=param.about)
-    about = f"{param.about[:-1]}; may be repeated." if param.many else param.about
+    about = f"{param.about} The option may be repeated." if param.many else param.about
     split = _split(param) if param.many and param.options else None
     return click.option(
         flag,

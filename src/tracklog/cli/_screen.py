@@ -28,6 +28,9 @@ ENTER = b"\x1b[?1049h\x1b[?25l\x1b[2J"  # the alternate screen, without a cursor
 LEAVE = b"\x1b[0m\x1b[?25h\x1b[?1049l"
 
 
+_Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
+
+
 class Screen:
     """The terminal while it is entered; a signal that ends the program restores it, too."""
 
@@ -36,7 +39,7 @@ class Screen:
         self._colours = terminal.colour() is not False
         self._shown: list[str] = []
         self._left = b""
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, _Handler] = {}
         self._modes: list[Any] = []
         self._woken, self._wake = os.pipe()
         for end in (self._woken, self._wake):

@@ -260,7 +260,8 @@ def _number(value: float) -> str:
 
 
 MONEY = """Money is in US dollars: $0.10 as the source reported it, ~$0.10 computed from list
-prices, ≥$0.10 a lower bound, ≤$0.10 an upper bound."""
+prices, ≥$0.10 this or more (a part is not known), ≤$0.10 this or less. Two signs can be
+together: ≥~$0.10."""
 """An explanation of the marks, for the help of the verbs that print money."""
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _BODY_SECONDS = 10.0
 
 
-class _Page(NamedTuple):
+class _WitnessRoute(NamedTuple):
     method: str
     path: str
     answer: Callable[[bytes], Response]
@@ -39,11 +39,11 @@ class WitnessServer:
         self._alerted = max((each.number for each in witness.alerts()), default=0)
         self._router = Router(
             (
-                _Page("POST", "/add-checkpoint", self._add),
-                _Page("GET", "/logs", lambda _: _rows(witness.logs())),
-                _Page("GET", "/alerts", lambda _: _rows(witness.alerts())),
-                _Page("GET", "/key", self._key),
-                _Page("GET", "/healthz", lambda _: json_response({"status": "ok"})),
+                _WitnessRoute("POST", "/add-checkpoint", self._add),
+                _WitnessRoute("GET", "/logs", lambda _: _rows(witness.logs())),
+                _WitnessRoute("GET", "/alerts", lambda _: _rows(witness.alerts())),
+                _WitnessRoute("GET", "/key", self._key),
+                _WitnessRoute("GET", "/healthz", lambda _: json_response({"status": "ok"})),
             )
         )
 
@@ -103,11 +103,16 @@ async def _body(receive: Receive) -> bytes:
     return body
 
 
-class _Server(uvicorn.Server):
+class _WitnessProcess(uvicorn.Server):
     """Ends with success when it is asked to stop."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
+        yield  # `stopped_by_signals` has them
+
+    @contextlib.contextmanager
+    def stopped_by_signals(self) -> Iterator[None]:
+        """Take the signals over, before the address is printed."""
         numbers = (signal.SIGINT, signal.SIGTERM)
         before = {number: signal.signal(number, self.handle_exit) for number in numbers}
         try:
@@ -132,5 +137,7 @@ def serve(
         limit_concurrency=256,
         timeout_graceful_shutdown=5,
     )
-    ready()
-    _Server(config).run(sockets=[bound])
+    process = _WitnessProcess(config)
+    with process.stopped_by_signals():
+        ready()
+        process.run(sockets=[bound])

@@ -1,4 +1,4 @@
-"""`tracklog alerts`: check rules, try them on the record, and list what fired."""
+"""`tracklog alerts`: check rules, try them on the journal, and list what fired."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,7 +74,7 @@ def check(file: Path) -> None:
     from tracklog.collector.alerts.tables import FIELDS
 
     rules = load(file, FIELDS)
-    check_targets(rules)
+    check_targets(rules, look_up=True)
     click.echo(f"{file}: {terminal.count(len(rules.rules), 'rule')}, no fault")
 
 
@@ -99,7 +99,7 @@ Nothing is sent and nothing is recorded.""",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per change.")
 def try_(file: Path, home: Path, since: str, as_json: bool) -> None:
-    """Replay the record, and print each alert that there would have been."""
+    """Replay the journal, and print each alert that there would have been."""
     from datetime import datetime
 
     from tracklog.answers.buckets import time_of, zone
@@ -138,18 +138,12 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per change.")
 def list_(home: Path, limit: int, as_json: bool) -> None:
     """List the last alerts that a collector recorded: what fired, what ended, who was notified."""
-    from collections import deque
-
-    from tracklog.collector.alerts.evaluator import CHANGE, notes
-    from tracklog.collector.alerts.incidents import AlertChange
-    from tracklog.folds import epoch_ms
+    from tracklog.collector.alerts.evaluator import entries
 
     with _home.reading(home) as read:
-        last = deque((note.data for note in notes(read) if note.label == CHANGE), limit)
-    for data in last:
-        at = (epoch_ms(data["at"]) or 0) / 1000
-        to = tuple(data["change"]["to"])
-        _put(AlertChange(**{**data["change"], "at": at, "to": to}), as_json)
+        last = entries(read, limit)
+    for change, sent in last:
+        _put(change, as_json, sent)
     if not last and not as_json:
         click.echo("no alert was recorded; `tracklog serve --alerts FILE` evaluates rules")
 
@@ -192,16 +186,21 @@ def silence(home: Path, matches: tuple[str, ...], span: str, by: str, because: s
     click.echo(f"silenced until {until}, by record {seq}")
 
 
-def _put(change: "AlertChange", as_json: bool) -> None:
+def _put(change: "AlertChange", as_json: bool, sent: tuple[str, ...] | None = None) -> None:
+    """Print a change; without `sent` nothing was to be sent yet."""
     from tracklog.journal.frame import stamp
 
     at = stamp(change.at)
     if as_json:
-        terminal.put_json({**change._asdict(), "at": at, "to": list(change.to)})
+        row = {**change._asdict(), "at": at, "to": list(change.to)}
+        terminal.put_json(row if sent is None else {**row, "sent": list(sent)})
         return
     colour = {"firing": "red", "repeated": "yellow", "resolved": "green"}[change.state]
     if change.to:
-        who = f"to {', '.join(change.to)}"
+        missed = [name for name in change.to if sent is not None and name not in sent]
+        reached = [name for name in change.to if name not in missed]
+        parts = [("to", reached), ("not sent to", missed)]
+        who = ", ".join(f"{how} {', '.join(names)}" for how, names in parts if names)
     else:
         who = f"silenced by {change.silenced}" if change.silenced else "to nobody"
     state = click.style(f"{change.state:<8}", fg=colour)

@@ -1,6 +1,5 @@
 """`tracklog answer`: a person answers an agent that waits."""
 
-import getpass
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +55,7 @@ def command(
     _home.reading(home).close()
     with _home.writing(home) as opened:
         row, recorded = operator.give(
-            opened, question, answer, by=by or getpass.getuser(), run=run, writer="cli"
+            opened, question, answer, by=by or _home.user_name(), run=run, writer="cli"
         )
     if as_json:
         of = {name: getattr(row, name) for name in ("family", "run", "question_id")}

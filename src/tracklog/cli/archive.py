@@ -1,4 +1,4 @@
-"""`tracklog archive`: copy the record to a folder or to object storage, as it grows."""
+"""`tracklog archive`: copy the journal to a folder or to object storage, as it grows."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ Examples:
   tracklog archive s3://bucket/tracklog --hot 7d      (of PostgreSQL: move what is older)
   tracklog serve --archive s3://bucket/tracklog       (all the time)
   tracklog verify s3://bucket/tracklog
-  tracklog restore s3://bucket/tracklog ./record
+  tracklog restore s3://bucket/tracklog ./restored
 
 \b
 Object storage needs `pip install 'tracklog[s3]'` and the variables of the AWS tools:
@@ -43,6 +43,8 @@ def command(target: str, home: Path, behind: bool, hot: float | None, as_json: b
     from tracklog.journal.archive.shipping import Archiver, archive
 
     moved = None
+    if not behind:
+        _record(home, target, hot)
     with _home.reading(home) if hot is None else _home.writing(home) as opened:
         if behind:
             archiver, count = Archiver(opened.storage, open_objects(target)), 0
@@ -66,6 +68,18 @@ def command(target: str, home: Path, behind: bool, hot: float | None, as_json: b
         terminal.print_error(
             f"the archive is damaged: {terminal.printable(what)}",
             f"`tracklog verify {terminal.printable(target)}` names every record; bring the object back, "
-            "or archive to a new place while the record has these records",
+            "or archive to a new place while the journal has these records",
         )
     sys.exit(1 if lost else 0)
+
+
+def _record(home: _home.Place, target: str, hot: float | None) -> None:
+    """Record it, unless there is nothing to archive."""
+    from tracklog.journal.archive.objects import open_objects
+    from tracklog.journal.archive.shipping import Archiver
+
+    with _home.reading(home) as opened:
+        missing = Archiver(opened.storage, open_objects(target)).behind()
+    if missing or hot is not None:
+        older = None if hot is None else _home.ago(hot)
+        _home.record_act(home, "archive", target=target, records=missing, moved_before=older)

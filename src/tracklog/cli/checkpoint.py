@@ -2,11 +2,15 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tracklog.cli import _home, _options, _writing
 from tracklog.cli import _terminal as terminal
+
+if TYPE_CHECKING:
+    from tracklog.journal.checkpoints.notes import Note
 
 
 @click.command(
@@ -18,7 +22,8 @@ Examples:
   tracklog checkpoint --origin recorder.example/team-a    (the first time: its name)
 
 \b
-Exit code: 0 signed, 1 a witness knows another history of this journal, 2 usage or I/O.
+Exit code: 0 signed, 1 the journal was rewritten, or a witness or a place knows another history of
+it (then nothing is written), 2 usage or I/O.
 Signatures need `pip install 'tracklog[sign]'`.""",
 )
 @_home.home_option
@@ -54,17 +59,44 @@ def command(
     """Sign a checkpoint: the number of records, and the root of a hash tree over all of them.
 
     With a checkpoint, `tracklog verify --checkpoint` later detects every change to the records that
-    it covers, even if the whole journal was rewritten. Store the checkpoint in a place to which
-    those who can write to the record cannot write, and note the public key that is printed.
+    it covers, even if the whole journal was rewritten. Store the checkpoint where
+    nobody who can change the journal can change it, and note the public key that is printed.
     """
+    from tracklog.collector.checkpointing import newer, record_refusal
     from tracklog.collector.publishers import WitnessRefused, open_publisher, publish_all
-    from tracklog.journal.checkpoints.checkpoint import Checkpoint, Checkpoints
+    from tracklog.journal.checkpoints.checkpoint import Checkpoints
+    from tracklog.model.errors import NotExtended
 
-    with _home.reading(home) as opened, Checkpoints(opened.storage, key, origin) as checkpoints:
-        urls = _options.published_to(places, witnesses)
-        publishers = {url: open_publisher(url) for url in urls}
-        note, failures = publish_all(checkpoints, checkpoints.make(), publishers)
-        public = str(checkpoints.key)
+    urls = _options.published_to(places, witnesses)
+    publishers = {url: open_publisher(url) for url in urls}
+    with _home.reading(home) as opened:
+        is_new = newer(opened) > 0
+    if is_new:
+        _home.record_act(home, "checkpoint", to=urls)
+    try:
+        with _home.reading(home) as opened, Checkpoints(opened.storage, key, origin) as checkpoints:
+            note, failures = publish_all(checkpoints, checkpoints.make(), publishers)
+            public = str(checkpoints.key)
+    except NotExtended as error:
+        with _home.writing(home) as opened:
+            record_refusal(opened, error)
+        raise
+    refusals = [each for each in failures if isinstance(each, WitnessRefused)]
+    if refusals:
+        with _home.writing(home) as opened:
+            record_refusal(opened, refusals[0])
+    else:
+        _print(note, public, out, as_json=as_json)
+    for failure in failures:
+        terminal.print_error(failure.message, failure.hint)
+    if failures:
+        sys.exit(1 if refusals else 2)
+
+
+def _print(note: "Note", public: str, out: Path | None, *, as_json: bool) -> None:
+    """Write a checkpoint that nobody refused to its file, and print it."""
+    from tracklog.journal.checkpoints.checkpoint import Checkpoint
+
     made = Checkpoint.of(note.text)
     if out is not None:
         _writing.put([str(note).encode()], out)
@@ -77,7 +109,3 @@ def command(
     else:
         click.echo(terminal.printable(f"{out}: {terminal.count(made.size, 'record')} signed"))
         click.echo(f"key {public}")
-    for error in failures:
-        terminal.print_error(error.message, error.hint)
-    if failures:
-        sys.exit(1 if any(isinstance(each, WitnessRefused) for each in failures) else 2)

@@ -48,7 +48,7 @@ Exit code: 0 done, or nothing to do; 1 not changed, because you said no; 2 usage
 def command(
     name: str | None, is_list: bool, remove: bool, yes: bool, url: str, as_json: bool
 ) -> None:
-    """Connect the agent NAME: its hooks then send what it does to a collector, while it does it.
+    """Connect the agent NAME: programs that it calls at each step (hooks) send events to a collector.
 
     Shows the change to the agent's own configuration, asks, and writes it. Everything else in that
     file stays. The hooks wait for two seconds at most, and never stop the agent. While no collector

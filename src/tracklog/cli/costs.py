@@ -82,5 +82,9 @@ def _of(by: str, nth: int, names: _table.RunNames) -> _table.Column:
     return _table.Column("run", run, cut=8, least=names.least)
 
 
-_NOTES = f"{_table.MONEY}\n\n\b\nYour own prices go into prices.json in the home: see docs/how-to/see-what-it-cost.md."
+_NOTES = f"""{_table.MONEY}
+
+\b
+Your own prices go into prices.json in the home, in dollars per million tokens:
+  {{"models": {{"MODEL": [{{"from": "2026-01-01", "input": 1, "output": 4}}]}}}}"""
 command = _question.verb("costs", _show, _question.all_option, notes=_NOTES)

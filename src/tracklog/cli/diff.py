@@ -19,10 +19,10 @@ UNITS |= {"tool_failures": "failed calls"}
 
 
 def _show(answer: "DiffAnswer", call: _question.QuestionCall) -> None:
-    _Words().put(answer, all=call.parameters["all"], exact=call.parameters["exact"])
+    _DiffPrinter().put(answer, all=call.parameters["all"], exact=call.parameters["exact"])
 
 
-class _Words:
+class _DiffPrinter:
     """The answer for a person."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""`tracklog doctor`: find problems of a record, with the command that fixes each."""
+"""`tracklog doctor`: find problems of a journal, with the command that fixes each."""
 
 import sys
 import time
@@ -25,19 +25,22 @@ Exit code: 0 no problem, 1 something is wrong.""",
     "--accept",
     "accepting",
     is_flag=True,
-    help="Accept that data was set aside after a crash; it is not reported again.",
+    help="Accept that incomplete data was moved to quarantine; it is not reported again.",
 )
 def command(home: _home.Place, as_json: bool, accepting: bool) -> None:
-    """Check the record: permissions, free space, the chain, the clock, versions.
+    """Check the journal: permissions, free space, the chain, the clock, versions.
 
-    After a crash, incomplete data is set aside. This command and `verify` report it until you run
-    `tracklog doctor --accept`.
+    After a crash, incomplete data is moved to the folder `quarantine` in the home. This command and
+    `verify` report it until you run `tracklog doctor --accept`.
     """
     from tracklog.answers.doctor import accept, doctor
 
     folder, wrong = _home.folder_of(home), False
     if accepting:
-        for path in accept(folder, time.time()):
+        accepted = accept(folder, time.time(), _home.user_name())
+        if accepted:
+            _home.record_act(home, "accept", files=[path.name for path in accepted])
+        for path in accepted:
             click.echo(f"accepted {path.name}; {folder / 'accepted'} lists it", err=True)
     place, folders = _home.url_and_folders(home)
     for check in doctor(place, time.time(), folders):

@@ -31,7 +31,8 @@ Examples:
 def command(run: str, home: Path, after: int, raw: bool, as_json: bool, proof: Path | None) -> None:
     """Print the records of RUN, oldest first.
 
-    With --raw and --proof, contracts/tracklog_verify.py proves the lines without tracklog.
+    With --raw and --proof, tracklog_verify.py (in the folder contracts of the package) can check
+    the lines without tracklog.
     """
     with _home.reading(home) as opened:
         wanted = opened.run(run)

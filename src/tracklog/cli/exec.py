@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -89,8 +89,11 @@ def command(
             f"{command[0]} cannot be run: {error.strerror}", "is it a program, or a script?"
         )
         sys.exit(NOT_EXECUTABLE)
-    options = {"provider": provider, "tee_raw": tee_raw, "redact": redact}
-    clerk = _Clerk(output, home, command, {**options, "run_id": run_id, "parent_run_id": parent})
+    options: _RecordingOptions = {
+        "provider": provider, "tee_raw": tee_raw, "redact": redact,
+        "run_id": run_id, "parent_run_id": parent,
+    }  # fmt: skip  # a row for the options, a row for the names
+    clerk = _Clerk(output, home, command, options)
     clerk.start()
     ended = child.wait(timeout)
     clerk.end(_status(ended), ended)
@@ -137,6 +140,16 @@ def _die_of(number: int) -> None:
     sys.exit(128 + number)  # where the signal could not end us
 
 
+class _RecordingOptions(TypedDict):
+    """How a command is recorded."""
+
+    provider: str | None
+    tee_raw: bool
+    redact: bool
+    run_id: str | None
+    parent_run_id: str | None
+
+
 class _Clerk(threading.Thread):
     """Records in a thread of its own: an error here does not stop the agent."""
 
@@ -145,7 +158,7 @@ class _Clerk(threading.Thread):
         output: _child.OutputQueue,
         home: _home.Place,
         command: tuple[str, ...],
-        options: Mapping[str, Any],
+        options: _RecordingOptions,
     ) -> None:
         super().__init__(name="tracklog-clerk", daemon=True)
         self._output, self._home, self._command = output, home, command

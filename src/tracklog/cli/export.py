@@ -69,8 +69,8 @@ def command(
 ) -> None:
     """Write RUN, and the runs below it where the format supports it, in FORMAT.
 
-    Exporting twice gives the same bytes. Lines that go to a FILE get a proof file beside them:
-    contracts/tracklog_verify.py checks it without tracklog.
+    Exporting twice gives the same bytes. With `jsonl` and -o, a proof is written to a second file:
+    tracklog_verify.py (in the folder contracts of the package) checks it without tracklog.
     """
     from tracklog.formats import registry
     from tracklog.formats.export import export_run_now

@@ -13,7 +13,7 @@ from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
     from tracklog.dialects.recognition import Hints
-    from tracklog.formats.follow import LinesRead
+    from tracklog.formats.follow import FileRead, LinesRead
 
 
 @click.command(
@@ -76,8 +76,9 @@ def command(
             as_json=as_json,
             follow_symlinks=follow_symlinks,
         )
-    from tracklog.formats.follow import Follower, SkippedLink, TornLine, UnreadableFile
+    from tracklog.formats.follow import Follower
     from tracklog.home import registry
+    from tracklog.model.errors import JournalFull, NotDurable, OverQuota
 
     if dialect:
         registry.dialect(dialect)
@@ -87,22 +88,19 @@ def command(
         follower = Follower(
             opened.intake, paths, dialect, opened.path, follow_symlinks=follow_symlinks
         )
+        reported = ""
         try:
             while True:
-                for read in follower.poll(final=once):
-                    if isinstance(read, UnreadableFile):
-                        counts["unheard"] += 1
-                        message = f"{read.path} cannot be read: {read.why}"
-                        terminal.print_error(message, "check its owner and mode")
-                    elif isinstance(read, TornLine):
-                        counts["torn"] += 1
-                        _importing.print_torn(read)
-                    elif isinstance(read, SkippedLink):
-                        click.echo(
-                            terminal.printable(f"{read.path}: {_importing.LEADS_OUT}"), err=True
-                        )
-                    else:
+                try:
+                    for read in follower.poll(final=once):
                         counts += _report(read, as_json, hints)
+                    reported = ""
+                except (JournalFull, NotDurable, OverQuota) as error:
+                    if once:
+                        raise
+                    if error.message != reported:
+                        reported = error.message
+                        terminal.print_error(error.message, "it is tried again until it works")
                 if once:
                     break
                 time.sleep(every)
@@ -121,7 +119,24 @@ def command(
     sys.exit(2 if counts["unheard"] else 1 if counts["refused"] or counts["torn"] else 0)
 
 
-def _report(read: "LinesRead", as_json: bool, hints: "Hints") -> "Counter[str]":
+def _report(read: "FileRead", as_json: bool, hints: "Hints") -> "Counter[str]":
+    """Print what was read, or why it was not; returns the counts."""
+    from tracklog.formats.follow import SkippedLink, TornLine, UnreadableFile
+
+    if isinstance(read, UnreadableFile):
+        message = f"{read.path} cannot be read: {read.why}"
+        terminal.print_error(message, "check its owner and mode")
+        return Counter(unheard=1)
+    if isinstance(read, TornLine):
+        _importing.print_torn(read)
+        return Counter(torn=1)
+    if isinstance(read, SkippedLink):
+        click.echo(terminal.printable(f"{read.path}: {_importing.LEADS_OUT}"), err=True)
+        return Counter()
+    return _report_lines(read, as_json, hints)
+
+
+def _report_lines(read: "LinesRead", as_json: bool, hints: "Hints") -> "Counter[str]":
     """Print the result for some lines of a file; returns the counts by verdict."""
     counts = Counter[str](each.verdict for each in read.verdicts)
     texts = [_hints.due_hint(hints, each.dialect, each.run) for each in read.verdicts]

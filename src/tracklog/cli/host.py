@@ -59,8 +59,8 @@ class Hosts(click.Group):
     subcommand_metavar="NAME [ARGS]...",
     epilog="""\b
 Examples:
-  tracklog host fishbowl examples/fishbowl/biscuit.yaml
-  tracklog host workflow examples/workflow/review.yaml
+  tracklog host fishbowl heist.yaml
+  tracklog host workflow review.yaml
   tracklog host openwop --port 4400
 
 \b

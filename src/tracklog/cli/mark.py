@@ -1,6 +1,5 @@
 """`tracklog mark`: a person tags, scores or comments a run, or has seen it."""
 
-import getpass
 from pathlib import Path
 
 import click
@@ -55,7 +54,7 @@ def command(
     from tracklog.folds import number
     from tracklog.model.fact import Marked
 
-    blank = Marked(record=record, by=getpass.getuser(), claimed_by=by or None)
+    blank = Marked(record=record, by=_home.user_name(), claimed_by=by or None)
     marks = [replace(blank, tag=tag) for tag in tags if tag]
     marks += [replace(blank, withdraws=id, record=None) for id in withdraws if id]
     if score is not None and number(score) is None:

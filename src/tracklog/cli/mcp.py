@@ -16,16 +16,16 @@ Examples:
 
 \b
 It needs `pip install 'tracklog[mcp]'`. Its tools: runs, show, story, why, search, costs,
-series, findings, diff. No tool answers, marks, erases or prunes.""",
+series, findings, diff. No tool can answer an agent, or mark, erase or prune anything.""",
 )
 @_home.read_option
 @click.option("--operate", is_flag=True, help="Also offer tools that ask a person, by the inbox.")
 def command(home: Path, operate: bool) -> None:
-    """Let an agent ask questions about the record, by the Model Context Protocol."""
+    """Let an agent ask questions about the journal, by the Model Context Protocol."""
     import asyncio
 
     from tracklog.collector.mcp.server import make_server, reading
 
     with _home.opened(home) if operate else _home.reading(home) as read:
-        server = make_server(reading(read), operate=operate)
+        server = make_server(reading(read), operate=operate, by=_home.user_name())
         asyncio.run(server.run_stdio_async())

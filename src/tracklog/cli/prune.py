@@ -1,4 +1,4 @@
-"""`tracklog prune`: delete old records, with a note in the record."""
+"""`tracklog prune`: delete old records, with a note in the journal."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,8 +56,10 @@ def command(
 ) -> None:
     """Delete old records, one journal file at a time; the others can still be verified.
 
-    Each run that lost records is marked, so that a later import does not bring them back.
+    Each run that lost records gets a note, so that a later import does not record them again.
     """
+    from tracklog.home.home import act
+
     if archive_too and not archive:
         raise click.UsageError("--archive-too needs --archive PLACE")
     _home.reading(home).close()
@@ -67,6 +69,9 @@ def command(
         gone = 0
         if archive and archive_too and not dry_run:
             gone = _prune_archive(opened, archive, older_than)
+            if gone:
+                who = _home.user_name()
+                opened.record_act(act("archive-pruned", who, target=archive, records=gone))
     if missing:
         click.echo(f"{terminal.count(missing, 'record')} would be archived first", err=as_json)
     if as_json:
@@ -94,7 +99,7 @@ def _prune_archive(home: "Home", place: str, older_than: float) -> int:
     with lease(home.storage.leases(), NAME, 10) as mine:
         if not mine:
             raise Overtaken(
-                "a collector archives this record, so nothing was deleted from the archive",
+                "a collector archives this journal, so nothing was deleted from the archive",
                 "stop it, and repeat the command",
             )
         return prune_archive(home.store, open_objects(place), _home.ago(older_than) or "")
@@ -131,13 +136,13 @@ def _check_archived(home: "Home", place: str, *, dry: bool) -> int:
     own = verify_store(home.store, report.head)
     if not own.ok:
         raise BadBackup(
-            f"the archive {place} is not that of this record: {own.faults[0]}",
+            f"the archive {place} is not that of this journal: {own.faults[0]}",
             "nothing was deleted",
         )
     missing = max(0, through - report.head.through)
     if missing and not dry:
         raise BadBackup(
-            f"the archive {place} has records up to {report.head.through}, and the record has "
+            f"the archive {place} has records up to {report.head.through}, and the journal has "
             f"{through}",
             "nothing was deleted; see the log of the collector that archives",
         )

@@ -16,6 +16,7 @@ from tracklog.cli import _terminal as terminal
 if TYPE_CHECKING:
     from tracklog.home.home import Home
     from tracklog.intake.verdicts import Verdict
+    from tracklog.journal.offsets import SourceOffset
     from tracklog.model.lines import Line
 
 
@@ -104,7 +105,7 @@ def _admit(
     with terminal.opened(name) as opened:
         piped = name == "-"
         stream = _Available(opened.fileno()) if piped else opened
-        source = f"key:{dialect or ''}:{key}" if piped and key else None
+        source = _key_source(home, key, dialect) if piped and key else None
         is_file = not piped and stat.S_ISREG(os.fstat(opened.fileno()).st_mode)
         if is_file:
             source = _source(home, Path(name), dialect, again=again)
@@ -114,16 +115,47 @@ def _admit(
 
 
 def _source(home: "Home", path: Path, dialect: str | None, *, again: bool) -> str:
-    """The name under which the offset of a file is stored: another file has another name."""
-    from tracklog.intake.resuming import starts_alike
+    """The name under which the offset of a file is stored: another file has another name.
 
-    full_name = os.fsencode(path.resolve()).decode("utf-8", "backslashreplace")
-    name = f"record:{dialect or ''}:{full_name}"
-    known = home.intake.offsets.place(name)
-    while known and (again or not starts_alike(path, known)):
-        name += "+"
-        known = home.intake.offsets.place(name)
+    If more of the file was read in the same dialect under another name, it is that one: the name
+    that `follow` and `import` give it, or that of a `record` that named its dialect, or none, or
+    that of a file that was renamed.
+    """
+    from tracklog.formats.follow import source_of
+    from tracklog.intake.resuming import moved_names, recorded_names, starts_alike
+
+    place = home.intake.offsets.place
+    name, known = next(
+        (name, known)
+        for name in recorded_names(path, dialect)
+        if not (known := place(name)) or (not again and starts_alike(path, known))
+    )
+    if again:
+        return name
+    through = known.through if known else 0
+    others = [next(recorded_names(path, each)) for each in (None, *home.dialects)]
+    moved = [] if known else moved_names(home.intake.offsets, path)
+    for other in (source_of(path), *others, *moved):
+        found = place(other)
+        if found is None or found.through <= through or not _is_in(home, found, dialect):
+            continue
+        if starts_alike(path, found):
+            name, through = other, found.through
     return name
+
+
+def _key_source(home: "Home", key: str, dialect: str | None) -> str:
+    """The name under which the offset of a pipe is stored, whether its dialect was named or not."""
+    names = [f"key:{each}:{key}" for each in (dialect or "", "", *home.dialects)]
+    place = home.intake.offsets.place
+    known = ((name, found) for name in names if (found := place(name)))
+    return next((name for name, found in known if _is_in(home, found, dialect)), names[0])
+
+
+def _is_in(home: "Home", offset: "SourceOffset", dialect: str | None) -> bool:
+    """Whether what was read up to an offset is in this dialect, by the record that has the offset."""
+    record = next(iter(home.journal.read(offset.seq - 1, 1)), None)
+    return dialect is None or (record is not None and record.dialect == dialect)
 
 
 def _end(counts: "Counter[str]", as_json: bool) -> None:
@@ -144,7 +176,7 @@ class _Available:
         return os.read(self.fd, size)
 
 
-class _Row(TypedDict, total=False):
+class _LineRow(TypedDict, total=False):
     """What became of a line."""
 
     line: int
@@ -161,7 +193,7 @@ def _report(
     name: str | None, line: "Line", verdict: "Verdict", as_json: bool, hint: str | None
 ) -> None:
     if as_json:
-        row: _Row = {"line": line.number, "verdict": verdict.verdict}
+        row: _LineRow = {"line": line.number, "verdict": verdict.verdict}
         if name is not None:
             row["file"] = name
         if verdict.problems:

@@ -12,9 +12,9 @@ from tracklog.cli._progress import progress_bar
 @click.command(
     epilog="""\b
 Examples:
-  tracklog restore s3://bucket/tracklog ./record
-  tracklog restore /mnt/archive ./record
-  tracklog store copy file:./record postgresql://tracklog@db.example/tracklog""",
+  tracklog restore s3://bucket/tracklog ./restored
+  tracklog restore /mnt/archive ./restored
+  tracklog store copy file:./restored postgresql://tracklog@db.example/tracklog""",
 )
 @click.argument("archive")
 @click.argument("target", type=click.Path(path_type=Path))
@@ -23,7 +23,7 @@ def command(archive: str, target: Path, as_json: bool) -> None:
     """Make the folder TARGET from an ARCHIVE, and verify it.
 
     ARCHIVE is what `tracklog archive` wrote: a folder or `s3://bucket/prefix`. The folder is a
-    home: `--home TARGET` reads and writes it.
+    home: `--home TARGET` reads and writes it. One record is added to it: who restored it.
     """
     from tracklog.journal.archive.objects import open_objects
     from tracklog.journal.archive.reader import ArchiveReader
@@ -31,6 +31,7 @@ def command(archive: str, target: Path, as_json: bool) -> None:
 
     with progress_bar("restoring", _home.MANY) as progress:
         head = restore(ArchiveReader(open_objects(archive)), target, progress)
+    _home.record_act(target, "restore", source=archive, head=str(head))
     if as_json:
         terminal.put_json({"target": str(target), "head": str(head)})
     else:

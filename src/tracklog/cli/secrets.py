@@ -1,4 +1,4 @@
-"""`tracklog secrets`: find secrets in the record."""
+"""`tracklog secrets`: find secrets in the journal."""
 
 import sys
 from itertools import chain

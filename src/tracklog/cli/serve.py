@@ -2,6 +2,8 @@
 
 import os
 import re
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +16,18 @@ if TYPE_CHECKING:
     import socket
 
     from tracklog.collector.app import Collector
-    from tracklog.web.guard import Proxy
+    from tracklog.home.home import Home
+    from tracklog.web.guard import Guard, Proxy
 
 
 @click.command(
     epilog="""\b
 Examples:
   tracklog serve
-  tracklog serve --home ./record --port 4400
+  tracklog serve --home ./home --port 4400
   tracklog serve --witness http://witness.example:4319 --publish /mnt/elsewhere/checkpoint
-  tracklog serve --with fishbowl=examples/fishbowl --with workflow=examples/workflow
+  tracklog serve --store postgresql://tracklog@db.example/tracklog --tenant acme --tenant blue
+  tracklog serve --with fishbowl=./plays --with workflow=./workflows
   curl -H 'Content-Type: application/x-ndjson' --data-binary @flight.jsonl \\
     http://127.0.0.1:4318/api/events/kahn-agent
   curl -N http://127.0.0.1:4318/api/stream?after=0
@@ -69,8 +73,16 @@ makes tokens with fewer rights.""",
     type=click.Choice(["all", "collect", "index", "archive"]),
     default="all",
     show_default=True,
-    help="Do only one job, if several processes share a database: receive lines and answer "
-    "questions, update the index, or archive.",
+    help="The work that this process does, if several processes share a database: receive lines "
+    "and answer questions, update the index, archive, or all of it.",
+)
+@click.option(
+    "--tenant",
+    "tenants",
+    multiple=True,
+    metavar="NAME",
+    help="The tenant of the database that is served; may be repeated: then the token of a request "
+    "decides which tenant it is for.",
 )
 @click.option(
     "--tls-cert",
@@ -117,7 +129,7 @@ makes tokens with fewer rights.""",
     "--alerts",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Evaluate the rules of this file, and tell people; see `tracklog alerts`.",
+    help="Evaluate the rules of this file, and send alerts; see `tracklog alerts`.",
 )
 @click.option(
     "--grpc",
@@ -130,7 +142,7 @@ makes tokens with fewer rights.""",
 @click.option(
     "--mcp",
     type=click.Choice(["read", "operate"]),
-    help="Offer the record to agents at /mcp; `operate` also lets them ask a person. Needs tracklog[mcp].",
+    help="Let agents ask questions at /mcp; `operate` also lets them ask a person. Needs tracklog[mcp].",
 )
 @click.option(
     "--with",
@@ -152,6 +164,7 @@ def command(
     archive: str | None,
     hot: float | None,
     role: Any,
+    tenants: tuple[str, ...],
     tls_cert: str | None,
     tls_key: str | None,
     trust_proxy: tuple[str, ...],
@@ -166,14 +179,18 @@ def command(
     hosts: tuple[str, ...],
 ) -> None:
     """Receive lines, store them, show them live and answer questions, until Ctrl-C."""
-    from tracklog.collector import server
-    from tracklog.collector.app import Collector
-    from tracklog.collector.grpc import GrpcServer
-    from tracklog.hosts import Keyed
-    from tracklog.web import guard, logs
-    from tracklog.web.limits import Limits
-    from tracklog.web.tokens import FILE as TOKENS
-    from tracklog.web.tokens import Tokens
+    from tracklog.index.gc_paused import gc_paused
+
+    with gc_paused():
+        from tracklog.collector import server
+        from tracklog.collector.app import Collector
+        from tracklog.collector.grpc import GrpcServer
+        from tracklog.collector.tenants import Tenants
+        from tracklog.hosts import Keyed
+        from tracklog.web import logs
+        from tracklog.web.limits import Limits
+        from tracklog.web.tokens import FILE as TOKENS
+        from tracklog.web.tokens import Tokens
 
     for name in allow_host:
         if "/" in name:
@@ -186,52 +203,130 @@ def command(
             "--hot moves old records of PostgreSQL to an archive", "give --store and --archive, too"
         )
     _check_role(role, archive, hosts)
-    tokens = Tokens(_home.folder_of(home) / TOKENS)
-    token = token_for(host, others=bool(tokens.all()))
+    records = _records(home, tenants)
+    several = len(records) > 1
+    published = _options.published_to(places, witnesses)
+    if several:
+        _check_several({"--with": hosts, "--trust-proxy": trust_proxy, "--publish": published})
+    known = isinstance(home, Path) and bool(Tokens(home / TOKENS).all())
+    token = token_for(host, others=known) if isinstance(home, Path) else token_of()
     proxy = _proxy(trust_proxy, proxy_header, proxy_role)
     tls = server.tls_of(tls_cert, tls_key)
     usual = Limits()
     limits = Limits(
         events_per_second=max_rate, body=max_body or usual.body, line=max_line or usual.line
     )
-    with server.listen(host, port) as bound:
+    with server.listen(host, port) as bound, ExitStack() as undo:
         home_options = {
             "durability": durability,
             "cap": limits.line,
             "redact": _home.redaction(redact),
         }
-        opened = _home.serving(home, **home_options)
-        allowed = guard.Guard(token, (*allow_host, host), tokens=tokens, proxy=proxy)
-        try:
-            collector = Collector(opened, limits=limits, guard=allowed, role=role)
-        except TracklogError:
-            opened.close()
-            raise
-        if archive:
-            collector.archive(archive, hot)
-        if published := _options.published_to(places, witnesses):
-            collector.sign_checkpoints(published, checkpoint_every)
-        if alerts:
-            collector.alert(alerts, url_of(bound))
+        where = url_of(bound, tls=tls is not None)
+        collectors: dict[str, Collector] = {}
+        for name, place in records.items():
+            opened = _home.serving(place, **home_options)
+            undo.callback(opened.close)
+            allowed = _guard(place, opened, host, allow_host, proxy, token, name if several else "")
+            collectors[name] = collector = Collector(
+                opened, limits=limits, guard=allowed, role=role
+            )
+            if archive:
+                target = f"{archive.rstrip('/')}/{name}" if several else archive
+                collector.archive(target, hot, _home.user_name())
+            if published:
+                collector.sign_checkpoints(published, checkpoint_every)
+            if alerts:
+                collector.alert(alerts, url_of(bound))
+            if mcp:
+                collector.offer_mcp(operate=mcp == "operate")
+            for each in hosts:
+                _mount(collector, each)
+        serving: Collector | Tenants = Tenants(collectors) if several else collector
         if grpc:
             pair = server.tls_files(tls_cert, tls_key)
-            collector.grpc = GrpcServer(collector, host, grpc, pair)
-        if mcp:
-            collector.offer_mcp(operate=mcp == "operate")
-        for name in hosts:
-            _mount(collector, name)
-        where = url_of(bound, tls=tls is not None)
+            serving.grpc = GrpcServer(serving, limits, host, grpc, pair)
+        undo.pop_all()  # from here on the server closes them
 
         def ready() -> None:
-            click.echo(f"tracklog is at {where} and keeps its record in {home}")
-            if collector.grpc is not None:
-                click.echo(f"OpenTelemetry over gRPC is received at {collector.grpc.address}")
+            of = f", for the tenants {', '.join(collectors)}" if several else ""
+            click.echo(f"tracklog is at {where} and stores its journal in {home}{of}")
+            if serving.grpc is not None:
+                click.echo(f"OpenTelemetry over gRPC is received at {serving.grpc.address}")
             for name, mounted in collector.hosts.items():
                 if isinstance(mounted, Keyed) and mounted.made_key:
                     click.echo(f"the key of {name} is {mounted.made_key}")
             logs.log("info", "listening", url=where, home=str(home), durability=durability)
 
-        server.serve(collector, bound, ready, tls)
+        server.serve(serving, bound, ready, tls)
+
+
+def _records(home: _home.Place, tenants: tuple[str, ...]) -> dict[str, _home.Place]:
+    """The record of each tenant by its name; without names the one record that is meant."""
+    if not tenants:
+        return {"": home}
+    if not isinstance(home, _home.RemoteStore):
+        raise TracklogError("--tenant is for a database", "give --store postgresql://..., too")
+    if "tenant=" in home.url.partition("?")[2]:
+        raise TracklogError(
+            "the URL names a tenant, too", "leave it out there, or leave --tenant out"
+        )
+    if len(set(tenants)) < len(tenants):
+        raise TracklogError("a tenant is named twice", "name each of them once")
+    return {name: home.of_tenant(name) for name in tenants}
+
+
+def _check_several(options: Mapping[str, Collection[str]]) -> None:
+    """Refuse options that say nothing of a tenant, where several are served."""
+    given = [name for name, values in options.items() if values]
+    if given:
+        raise TracklogError(
+            f"{given[0]} is for one tenant",
+            "start a collector of its own for it, with one --tenant",
+        )
+    if token_of() is not None:
+        raise TracklogError(
+            "the token of the environment is of no tenant",
+            "unset it; `tracklog token create --store URL?tenant=NAME` makes one for a tenant",
+        )
+
+
+def _guard(
+    place: _home.Place,
+    opened: "Home",
+    host: str,
+    names: tuple[str, ...],
+    proxy: "Proxy | None",
+    token: str | None,
+    tenant: str,
+) -> "Guard":
+    """Who may use a record; one tenant of several always asks for a token."""
+    from tracklog.web import logs
+    from tracklog.web.guard import Guard
+    from tracklog.web.token_changes import tokens_of
+    from tracklog.web.tokens import FILE
+
+    tokens = tokens_of(opened)
+    known = bool(tokens.all())
+    if tenant and not known:
+        logs.log("warning", f"tenant {tenant} has no token: nobody can use it")
+    if isinstance(place, _home.RemoteStore) and not tenant:
+        _check_token(token, host, others=known)
+    if token is None and not known and isinstance(place, _home.RemoteStore):
+        for folder in (place.folder, opened.path):
+            _check_old_tokens(folder / FILE)
+    return Guard(token, (*names, host), tokens=tokens, proxy=proxy, always=bool(tenant))
+
+
+def _check_old_tokens(path: Path) -> None:
+    """Refuse to be open to all, where somebody made tokens in the folder beside a database."""
+    from tracklog.web.tokens import Tokens
+
+    if Tokens(path).active():
+        raise TracklogError(
+            f"the tokens of a database are in the database, and not in {path}",
+            "make them again with `tracklog token create --store URL`, or move that file away",
+        )
 
 
 def _check_role(role: str, archive: str | None, hosts: tuple[str, ...]) -> None:
@@ -248,16 +343,21 @@ def _check_role(role: str, archive: str | None, hosts: tuple[str, ...]) -> None:
 
 def token_for(host: str, *, others: bool = False) -> str | None:
     """The token to require; a server that other machines can reach must have one, or others."""
+    token = token_of()
+    _check_token(token, host, others=others)
+    return token
+
+
+def _check_token(token: str | None, host: str, *, others: bool) -> None:
     from tracklog.web import guard
 
-    token = token_of()
     if token is None and not others and not guard.is_loopback(host):
         raise TracklogError(
             f"{host} can be reached from other machines, and there is no token",
             "set TRACKLOG_TOKEN or TRACKLOG_TOKEN_FILE, or make a token with `tracklog token create`, "
             "or listen on 127.0.0.1",
         )
-    return long_enough(token, host)
+    long_enough(token, host)
 
 
 def long_enough(token: str | None, host: str) -> str | None:
@@ -305,8 +405,8 @@ def _mount(collector: "Collector", word: str) -> None:
     plug = hosts.host(name)
     if isinstance(collector.home.storage, Sharded):
         raise TracklogError(
-            f"the host {name} cannot run on a record with several shards",
-            "give it a tenant with one shard; other collectors can serve this record",
+            f"the host {name} cannot run on a store with several shards",
+            "give it a tenant with one shard; other collectors can serve this store",
         )
     if plug.mount is None:
         raise TracklogError(

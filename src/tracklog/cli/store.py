@@ -1,5 +1,7 @@
-"""`tracklog store`: make, examine and copy the store of a record."""
+"""`tracklog store`: make, examine and copy the database of a journal."""
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from tracklog.journal.copying import Progress
     from tracklog.journal.merkle import Head
     from tracklog.journal.postgres.connections import Address
+    from tracklog.journal.postgres.status import StoreStatus
     from tracklog.journal.storages import Storage
 
 
@@ -40,11 +43,11 @@ MANY = 20_000
 Examples:
   tracklog store init postgresql://tracklog@db.example/tracklog
   tracklog store status postgresql://tracklog@db.example/tracklog
-  tracklog store copy file:./record postgresql://tracklog@db.example/tracklog
+  tracklog store copy file:./restored postgresql://tracklog@db.example/tracklog
   tracklog store copy postgresql://tracklog@db.example/tracklog file:./copy""",
 )
 def command() -> None:
-    """Make, examine and copy the database of a record."""
+    """Make, examine and copy the database of a journal."""
 
 
 @command.command(
@@ -72,7 +75,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def init(url: str, shards: int | None, own_role: bool, as_json: bool) -> None:
     """Make the tables at URL, if they are not there, and print the rights that a user needs."""
-    address = _address(url)
+    address = address_of(url)
     from tracklog.index.indexes.postgresql.schema import role_sql
     from tracklog.journal.postgres.schema import owner_of, refused_schema
     from tracklog.journal.postgres.tenants import make_owner
@@ -126,12 +129,16 @@ def status(url: str | None, store: str | None, as_json: bool) -> None:
     if not (url or store):
         raise click.UsageError(
             "name the database: URL, --store or TRACKLOG_STORE; `tracklog verify` and "
-            "`tracklog doctor` examine a record in a folder"
+            "`tracklog doctor` examine a journal in a folder"
         )
-    address = _address(url or store or "")
+    address = address_of(url or store or "")
     from tracklog.journal.postgres import status as store_status
 
-    state = store_status.status(address)
+    report_store(store_status.status(address), as_json=as_json)
+
+
+def report_store(state: "StoreStatus", *, as_json: bool) -> None:
+    """Print the state of a database."""
     if as_json:
         terminal.put_json(state)
         return
@@ -149,6 +156,12 @@ def status(url: str | None, store: str | None, as_json: bool) -> None:
         click.echo(f"head {head}" if state.shards == 1 else f"shard {n}: head {head}")
     for index in state.indexes:
         click.echo(f"index {index.schema}: up to record {index.cursor:,}, {index.behind:,} behind")
+    for archive in state.archives:
+        click.echo(
+            terminal.printable(
+                f"archive {archive.place}: {archive.behind:,} not archived yet, as of {archive.at}"
+            )
+        )
     if state.quota:
         rate, daily = state.quota.records_per_second, state.quota.bytes_per_day
         limits = [
@@ -188,20 +201,18 @@ Examples:
 )
 def limit(url: str, max_rate: int, daily_bytes: int) -> None:
     """Limit what the tenant at URL may record; collectors answer 429 with Retry-After beyond it."""
-    address = _address(url)
+    address = address_of(url)
     from tracklog.journal.postgres.connections import Database
     from tracklog.journal.postgres.schema import check, shards_of
     from tracklog.journal.postgres.tenants import set_quota
 
     database = Database(address, writing=True)
     try:
-        shards = shards_of(database, address.schema) or 1
-        check(database, address.schema, shards)
-        if shards > 1:
-            raise TracklogError(
-                "a record with several shards has no limit yet", "limit the collectors: --max-rate"
-            )
-        set_quota(database, address.schema, max_rate, daily_bytes)
+        schema = f"tracklog_{address.tenant}_0"  # it has the limit of all shards
+        check(database, schema, shards_of(database, schema) or 1)
+        set_quota(database, schema, 0, 0)  # the note is recorded whatever the limit is
+        _home.record_act(_place(url), "limit", max_rate=max_rate, daily_bytes=daily_bytes)
+        set_quota(database, schema, max_rate, daily_bytes)
     finally:
         database.close()
     rate = f"{max_rate:,} records per second" if max_rate else "any number of records per second"
@@ -212,55 +223,97 @@ def limit(url: str, max_rate: int, daily_bytes: int) -> None:
 @command.command(
     epilog="""\b
 Examples:
-  tracklog store copy file:./record postgresql://tracklog@db.example/tracklog
+  tracklog store copy file:./restored postgresql://tracklog@db.example/tracklog
   tracklog store copy postgresql://tracklog@db.example/tracklog file:./copy""",
 )
 @click.argument("source")
 @click.argument("target")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def copy(source: str, target: str, as_json: bool) -> None:
-    """Copy the record at SOURCE to TARGET: the same bytes, the same numbers, the same chain.
+    """Copy the journal at SOURCE to TARGET: the same bytes, the same numbers, the same chain.
 
-    Both are URLs: file:DIR or postgresql://... A folder must be new. A copy to a database may be
+    Both are URLs: file:DIR or postgresql://... All shards are copied: a folder then has a home for
+    each of them, and a database must have as many. A folder must be new. A copy to a database may be
     repeated: it continues where the last one ended. Stop the writers of
     SOURCE before the last copy.
     """
-    from tracklog.journal.backup import backup
+    from tracklog.journal.backup import check_new
+    from tracklog.journal.shard_copies import backup_all, parts_of
 
     place = _home.stored_at(target, Path())
-    opened = _storage(source, readonly=True)
+    opened = _opened(source)
+    for each in opened:
+        each.close()
+    if not isinstance(place, _home.RemoteStore):
+        check_new(place)
+    if len(opened) == 1:  # the copies of shards in a folder are no journal that can be written to
+        _home.record_act(_place(source), "copy", target=_shown(target))
+    opened = _opened(source)
     try:
         with progress_bar("copying", MANY) as progress:
             if isinstance(place, _home.RemoteStore):
-                head = _copy_to_database(opened, target, progress)
+                parts = [part for each in opened for part in parts_of(each)]
+                heads = _copy_to_database(parts, target, progress)
+            elif len(opened) > 1:
+                raise TracklogError(
+                    "the source is a copy of a journal with shards",
+                    "copy the folder with `cp -a`, or copy it to a database",
+                )
             else:
-                head = backup(opened, place, progress)
+                heads = backup_all(opened[0], place, progress)
     finally:
-        opened.close()
-    if as_json:
-        terminal.put_json({"target": str(place), "head": str(head)})
-    else:
-        click.echo(terminal.printable(f"{place}: proven, head {head}"))
+        for each in opened:
+            each.close()
+    _home.report_copy(str(place), heads, as_json=as_json)
 
 
-def _copy_to_database(source: "Storage", url: str, progress: "Progress") -> "Head":
-    _address(url)
+def _opened(source: str) -> "list[Storage]":
+    """The storage at a URL; those of all shards, if it is a folder with a copy of them."""
+    from tracklog.journal.shard_copies import folders_in
+
+    place = _home.stored_at(source, Path())
+    if isinstance(place, _home.RemoteStore):
+        return [_storage(source, readonly=True)]
+    return [_storage(f"file:{each}", readonly=True) for each in folders_in(place)]
+
+
+def _copy_to_database(sources: "Sequence[Storage]", url: str, progress: "Progress") -> "list[Head]":
+    address = address_of(url)
     from tracklog.journal.copying import copy, copy_blobs
     from tracklog.journal.postgres.adopting import PostgresReceiver
+    from tracklog.journal.shard_copies import parts_of
     from tracklog.journal.storages.postgresql import PostgresStorage
 
-    target = _storage(url)
-    assert isinstance(target, PostgresStorage)
+    if address.shard is not None:
+        raise TracklogError("all shards are copied together", "leave `shard=` out of the URL")
+    target = _storage(url, shards=len(sources))
+    heads: list[Head] = []
     try:
-        head = copy(source.store, PostgresReceiver(target.store), progress)
-        copy(source.refused, PostgresReceiver(target.refused))
-        copy_blobs(source.blobs, target.blobs)
-        report = target.verify(head)
-        if not report.ok:
-            raise TracklogError(f"the copy does not verify: {report.faults[0]}", "copy it again")
+        for source, part in zip(sources, parts_of(target), strict=True):
+            assert isinstance(part, PostgresStorage)
+            heads.append(copy(source.store, PostgresReceiver(part.store), progress))
+            if len(heads) == 1:  # all shards share these
+                copy(source.refused, PostgresReceiver(part.refused))
+                copy_blobs(source.blobs, part.blobs)
+            report = part.verify(heads[-1])
+            if not report.ok:
+                raise TracklogError(
+                    f"the copy does not verify: {report.faults[0]}", "copy it again"
+                )
     finally:
         target.close()
-    return head
+    return heads
+
+
+def _place(url: str) -> _home.Place:
+    """The journal at a URL."""
+    folder = _home.expanded(Path(os.environ.get("TRACKLOG_HOME") or _home.DEFAULT))
+    return _home.stored_at(url, folder)
+
+
+def _shown(url: str) -> str:
+    """A URL without its password."""
+    return address_of(url).shown if url.startswith("postgresql:") else url
 
 
 def _made(url: str, shards: int | None) -> int:
@@ -275,13 +328,14 @@ def _made(url: str, shards: int | None) -> int:
         storage.close()
 
 
-def _storage(url: str, *, readonly: bool = False) -> "Storage":
+def _storage(url: str, *, readonly: bool = False, shards: int = 0) -> "Storage":
     from tracklog.home import registry
 
-    return registry.storage(url, readonly=readonly)
+    more = {"shards": shards} if shards else {}
+    return registry.storage(url, readonly=readonly, **more)
 
 
-def _address(url: str) -> "Address":
+def address_of(url: str) -> "Address":
     scheme, _, place = url.partition(":")
     if scheme != "postgresql":
         raise TracklogError(

@@ -1,7 +1,6 @@
 """`tracklog story`: the messages and actions of a run, to read from top to bottom."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
 
 if TYPE_CHECKING:
-    from tracklog.answers.story import StoryRecord
+    from tracklog.answers.story import StoryBlock, StoryFact, StoryRecord
 
 WIDEST = 100
 LINES = 12
@@ -62,7 +61,7 @@ def command(run: str, home: Path, after: int, whole: bool, as_json: bool) -> Non
         terminal.put_json(replace(page, records=records))
 
 
-def _is_quiet(fact: "Mapping[str, Any]") -> bool:
+def _is_quiet(fact: "StoryFact") -> bool:
     """A fact that is a detail; an error is none, because it may be why the run stopped."""
     return fact["fact"] in QUIET and fact.get("label") != "error"
 
@@ -96,7 +95,7 @@ class _Printer:
         self.place = ""
         """The number and the time of the current record, until its first line is printed."""
         self.day = ""
-        self.ends: list[tuple[StoryRecord, Mapping[str, Any]]] = []
+        self.ends: list[tuple[StoryRecord, StoryFact]] = []
         """The ends of the run or an agent, which wait for earlier events."""
 
     def put(self, record: "StoryRecord") -> None:
@@ -108,8 +107,7 @@ class _Printer:
         time = self._at(record)
         if not record.facts:
             self._line(f"· {record.words}", dim=True)
-        facts: Sequence[Mapping[str, Any]] = record.facts
-        for fact in facts:
+        for fact in record.facts:
             if self.whole or not (_is_quiet(fact) or fact.get("again")):
                 if fact["fact"] == "Ended" and fact["what"] != "step" and record.at:
                     self.ends.append((record, fact))
@@ -141,7 +139,7 @@ class _Printer:
         """Print what waited for the last record."""
         self._end_before(None)
 
-    def _put(self, record: "StoryRecord", fact: "Mapping[str, Any]", time: str) -> None:
+    def _put(self, record: "StoryRecord", fact: "StoryFact", time: str) -> None:
         from tracklog.answers import phrases
 
         if fact["fact"] == "Said":
@@ -155,16 +153,16 @@ class _Printer:
             look = {"fg": "red"} if fact.get("ok") is False else {"fg": "cyan"}
         elif name in ("Began", "Ended"):
             look = {"bold": True}
-        self._line(f"{MARKS.get(name, '·')} {fact['words'] or record.kind}", **look)
+        self._line(f"{MARKS.get(name, '·')} {fact.get('words') or record.kind}", **look)
         if self.whole:
-            for value in map(fact.get, ("input", "output", "error")):
+            for value in (fact.get("input"), fact.get("output"), fact.get("error")):
                 inner = value.values() if isinstance(value, dict) else ()
                 for each in (value, *inner):
                     if isinstance(each, str) and len(each) > phrases.MOST:
                         self._line(each)
                     self._place(each)
 
-    def _place(self, value: Any) -> None:
+    def _place(self, value: object) -> None:
         """The command for the rest of a text that is stored as a blob."""
         from tracklog.model.fact import blob_of
 
@@ -180,12 +178,12 @@ class _Printer:
         click.echo()
         click.secho(terminal.printable(f"{who}  {time}"), fg="green")
 
-    def _block(self, block: "Mapping[str, Any]") -> None:
+    def _block(self, block: "StoryBlock") -> None:
         from tracklog.folds import unlifted
 
         kind = block.get("type")
-        keys = ("text", "thinking", "command", "chunk")
-        text = next(filter(None, map(block.get, keys)), None)
+        texts = (block.get("text"), block.get("thinking"), block.get("command"), block.get("chunk"))
+        text = next(filter(None, texts), None)
         plain_text = unlifted(text)
         if kind in ("tool_use", "tool_result") or not isinstance(plain_text, str):
             return

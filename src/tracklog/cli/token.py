@@ -26,7 +26,7 @@ Examples:
 def command() -> None:
     """Make, list and revoke tokens with a role.
 
-    As soon as there is a token, a collector on this record asks every client for one, also on this
+    As soon as there is a token, a collector on this journal asks every client for one, also on this
     machine. A collector that is running sees the change with the next request.
     """
 

@@ -107,7 +107,7 @@ def _live(home: "Home", fleet: "Fleet", look: "Callable[[], TopAnswer]") -> None
         _watch(home, screen, watcher)
 
 
-def _watch(home: "Home", screen: "Screen", watcher: "_Watcher") -> None:
+def _watch(home: "Home", screen: "Screen", watcher: "_JournalWatcher") -> None:
     look = _fleet.Look()
     texts = _Texts(home)
     names = _home.names(home)
@@ -120,7 +120,7 @@ def _watch(home: "Home", screen: "Screen", watcher: "_Watcher") -> None:
             screen.draw(_frame(view, look, names, texts, screen.size))
         else:
             rows = []
-            screen.draw(["reading the record …"])
+            screen.draw(["reading the journal …"])
         for key in screen.keys(TICK):
             if key == "redraw":
                 screen.redraw()
@@ -194,7 +194,7 @@ class _Texts:
         return terminal.printable(f"{record.seq:>7}  {at[11:19]}  {who}{text}")
 
 
-class _Watcher(threading.Thread):
+class _JournalWatcher(threading.Thread):
     """Reads whenever the journal grew, in the background, so that keys never wait."""
 
     def __init__(
@@ -224,8 +224,8 @@ class _Watcher(threading.Thread):
 @contextmanager
 def _watched(
     home: "Home", screen: "Screen", fleet: "Fleet", look: "Callable[[], TopAnswer]"
-) -> Iterator[_Watcher]:
-    watcher = _Watcher(home, screen, fleet, look)
+) -> Iterator[_JournalWatcher]:
+    watcher = _JournalWatcher(home, screen, fleet, look)
     try:
         yield watcher
     finally:

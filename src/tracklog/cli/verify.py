@@ -1,8 +1,8 @@
-"""`tracklog verify`: verify that the record is complete and unchanged."""
+"""`tracklog verify`: verify that the journal is complete and unchanged."""
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
@@ -73,6 +73,7 @@ def command(
     its chain were rewritten.
     """
     from tracklog.journal.comparing import anchor_of
+    from tracklog.journal.prune_notes import check_pruned
     from tracklog.journal.sharding import Sharded
 
     if (keys and not checkpoint) or (checkpoint and places):
@@ -86,6 +87,8 @@ def command(
             _print_shards(reports, as_json)
             sys.exit(0 if all(report.ok for report in reports) else 1)
         report = opened.storage.verify(anchor_of(anchor) if anchor else None)
+        if not isinstance(opened.storage, Sharded):
+            check_pruned(opened.store, report)
         compared = _compare(opened.storage, checkpoint, keys, report) if checkpoint else None
     _print(report, as_json, compared)
     sys.exit(0 if report.ok else 1)
@@ -151,14 +154,32 @@ def _print_shards(reports: "list[Report]", as_json: bool) -> None:
         _print(report, as_json)
 
 
-def _row(report: "Report") -> dict[str, object]:
+class _FaultRow(TypedDict):
+    seq: int
+    why: str
+
+
+class _ReportRow(TypedDict):
+    """A report as JSON."""
+
+    ok: bool
+    records: int
+    first: int
+    head: str
+    erased: list[int]
+    faults: list[_FaultRow]
+    unproven: list[int]
+    notes: list[str]
+
+
+def _row(report: "Report") -> _ReportRow:
     return {
         "ok": report.ok,
         "records": report.records,
         "first": report.first,
         "head": str(report.head),
         "erased": report.erased,
-        "faults": [fault._asdict() for fault in report.faults],
+        "faults": [{"seq": fault.seq, "why": fault.why} for fault in report.faults],
         "unproven": report.unproven,
         "notes": report.notes,
     }

@@ -64,7 +64,7 @@ def trust(keys: tuple[str, ...], folder: Path, name: str | None) -> None:
 
     with _opened(folder, name) as witness:
         for key in map(Verifier.of, keys):
-            witness.trust(key)
+            witness.trust(key, _home.user_name())
             click.echo(terminal.printable(f"{key.name} is witnessed"))
 
 
@@ -76,7 +76,7 @@ Examples:
   tracklog witness serve --alert https://alerts.example/hook
 
 \b
-It speaks C2SP tlog-witness: POST /add-checkpoint. GET /logs, /alerts and /key show what it knows;
+Its protocol is C2SP tlog-witness: POST /add-checkpoint. GET /logs, /alerts and /key show what it knows;
 nothing of it is secret.""",
 )
 @_folder_option
@@ -105,18 +105,20 @@ def serve(folder: Path, host: str, port: int, name: str | None, alert: str | Non
 @_folder_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def status(folder: Path, as_json: bool) -> None:
-    """Show the journals, their last checkpoints, and what was refused; exit code 1 after an alert."""
+    """Show the journals, their last checkpoints, and what was refused; exit code 1 after a refusal."""
     from tracklog.journal.checkpoints.checkpoint import Checkpoint
     from tracklog.journal.checkpoints.notes import read_note
 
     with _opened(folder) as witness:
         logs, alerts, key = witness.logs(), witness.alerts(), str(witness.key)
+        changes = witness.changes()
     if as_json:
         terminal.put_json(
             {
                 "key": key,
                 "logs": [each._asdict() for each in logs],
                 "alerts": [each._asdict() for each in alerts],
+                "changes": [each._asdict() for each in changes],
             }
         )
     else:
@@ -127,6 +129,9 @@ def status(folder: Path, as_json: bool) -> None:
                 size = Checkpoint.of(read_note(log.note.encode()).text).size
                 known = f"{terminal.count(size, 'record')}, signed at {log.at}"
             click.echo(terminal.printable(f"{log.origin}: {known}"))
+        for change in changes:
+            text = f"{change.at} {change.by} had {change.key.partition('+')[0]} witnessed"
+            click.echo(terminal.printable(text))
         for alert in alerts:
             text = f"{alert.at} a checkpoint of {alert.origin} was refused: {alert.why}"
             click.secho(terminal.printable(text), fg="red")

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Literal, TypeGuard, TypeVar
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from tracklog.collector import archiving, otlp
-from tracklog.collector.alerts.worker import AlertWorker
-from tracklog.collector.archiving import ArchiveWorker
-from tracklog.collector.checkpointing import CheckpointWorker
+from tracklog.collector import otlp
 from tracklog.collector.committing import Committer
 from tracklog.collector.grpc import GrpcServer
 from tracklog.collector.hooks import HookIntake
 from tracklog.collector.ingest import BY_ADDRESS
 from tracklog.collector.mcp.endpoint import PATH as MCP
 from tracklog.collector.mcp.endpoint import McpEndpoint
+from tracklog.collector.mcp.server import BY as MCP_BY
 from tracklog.collector.metrics import Counts
 from tracklog.collector.pages import SAFE, Console
 from tracklog.collector.question_runner import AS_OF, IndexWorker, QuestionRunner
@@ -29,19 +27,23 @@ from tracklog.collector.routes import ROUTES
 from tracklog.collector.sharded_stream import ShardedHub
 from tracklog.collector.sources import Imports
 from tracklog.collector.stream import Hub
+from tracklog.collector.token_worker import token_worker
 from tracklog.demo import is_demo
 from tracklog.hosts import Answering
 from tracklog.journal.sharding import Sharded, ShardedStore, by_shard
 from tracklog.model.errors import TracklogError
 from tracklog.web import logs
 from tracklog.web.bodies import Held
-from tracklog.web.guard import Guard
+from tracklog.web.guard import Guard, name_of
 from tracklog.web.limits import Limits
 from tracklog.web.routing import Route, RoutedRequest, Router
 from tracklog.web.tokens import Identity
 from tracklog.web.trouble import ClientGone, Trouble, shortage_of, trouble_of
 
 if TYPE_CHECKING:
+    from tracklog.collector.alerts.worker import AlertWorker
+    from tracklog.collector.archiving import ArchiveWorker
+    from tracklog.collector.checkpointing import CheckpointWorker
     from tracklog.home.home import Home
     from tracklog.hosts import Mounted
 
@@ -121,6 +123,7 @@ class Collector:
         self.runner = QuestionRunner(home)
         self.imports = Imports()
         self.worker = IndexWorker(home)
+        self.token_worker = token_worker(self.guard)
         self.archivers: list[ArchiveWorker] = []
         self.checkpointer: CheckpointWorker | None = None
         self.alerter: AlertWorker | None = None
@@ -167,7 +170,7 @@ class Collector:
                 peer = (scope.get("client") or ("",))[0]
                 identity = self.guard.check_token(headers, peer=peer)
                 _check_may_see(identity, None)
-                await self.mcp(scope, receive, counted)
+                await self.mcp({**scope, MCP_BY: name_of(identity, None)}, receive, counted)
                 response = None
             elif page is None:
                 route, call.names = self.router.find(scope["method"], scope["raw_path"])
@@ -249,23 +252,30 @@ class Collector:
         run, named = call.names.get("run"), call.query.get("run")
         if run is None and isinstance(named, str):
             family, run = await self.runner.run(lambda: self.home.run(named))
-            call.query["run"] = f"{family}:{run}"  # not another name of another run
+            call.query = {**call.query, "run": f"{family}:{run}"}  # not another name of another
         _check_may_see(call.identity, run)
 
-    def archive(self, place: str, hot: float | None = None) -> None:
+    def archive(self, place: str, hot: float | None = None, by: str = "operator") -> None:
         """Copy the records to an archive while the server runs; move those that are older than that
-        many seconds.
+        many seconds. Who started it is recorded.
         """
-        self.archivers = archiving.workers(self.home.storage, place, hot)
+        from tracklog.collector import archiving  # noqa: PLC0415  # a server without it starts sooner
+
+        self.archivers = archiving.workers(self.home, place, hot, by)
+
+    @property
+    def last(self) -> int:
+        """The last record."""
+        return self.home.journal.last
 
     def start(self) -> None:
         """Begin the jobs of this process that are done beside the requests."""
         if self.role in ("all", "index"):
             self.worker.start()
+        if self.token_worker is not None:
+            self.token_worker.start()
         for archiver in self.archivers:
             archiver.start()
-        if self.checkpointer is not None:
-            self.checkpointer.start()
         if self.alerter is not None:
             self.alerter.start()
 
@@ -273,11 +283,32 @@ class Collector:
         """Make checkpoints while the server runs, and publish them."""
         if isinstance(self.home.storage, Sharded):
             raise by_shard("checkpoints")
+        from tracklog.collector.checkpointing import CheckpointWorker  # noqa: PLC0415  # as above
+
         self.checkpointer = CheckpointWorker(self.home, places, every=every)
 
     def alert(self, path: Path, console: str) -> None:
         """Evaluate rules while the server runs; messages name the address of the console."""
+        from tracklog.collector.alerts.worker import AlertWorker  # noqa: PLC0415  # as above
+
         self.alerter = AlertWorker(self.home, path, console)
+
+    async def open(self) -> None:
+        """Begin what runs in the event loop."""
+        for host in self.hosts.values():
+            await host.start()
+        for service in self.services:
+            await service.start()
+        if self.checkpointer is not None:  # last: who cannot serve publishes nothing
+            self.checkpointer.start()
+
+    async def stop(self) -> None:
+        """End what runs in the event loop, and every live stream."""
+        for host in self.hosts.values():
+            await host.stop()
+        for service in self.services:
+            await service.stop()
+        await self.hub.stop()
 
     @property
     def services(self) -> "list[McpEndpoint | GrpcServer]":
@@ -304,6 +335,8 @@ class Collector:
             self.checkpointer.close()
         if self.alerter is not None:
             self.alerter.close()
+        if self.token_worker is not None:
+            self.token_worker.close()
         self.worker.close()
         self.runner.close()
         self.home.close()

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from tracklog.collector.alerts import REFUSED, RUN
+from tracklog.collector.alerts import NOT_SIGNED, REFUSED, RUN
 from tracklog.collector.publishers import WitnessRefused, open_publisher, publish_all
 from tracklog.collector.worker import Worker
-from tracklog.journal.checkpoints.checkpoint import Checkpoint, Checkpoints, extension
-from tracklog.model.errors import TracklogError
+from tracklog.journal.checkpoints.checkpoint import (
+    Checkpoint,
+    Checkpoints,
+    extension,
+    last_checkpoint,
+)
+from tracklog.journal.checkpoints.notes import Note
+from tracklog.model.errors import NotExtended, TracklogError
 from tracklog.model.fact import Noted
 from tracklog.web import logs
 
@@ -22,6 +28,18 @@ NAME = "checkpoint"
 """Of the lease: of many collectors on one store, one makes checkpoints."""
 EVERY = 60.0
 _PAUSE = 5.0
+
+
+def newer(home: "Home") -> int:
+    """How many records are newer than the last checkpoint."""
+    note = last_checkpoint(home.storage)
+    return home.journal.last - (0 if note is None else Checkpoint.of(note.text).size)
+
+
+def record_refusal(home: "Home", refusal: WitnessRefused | NotExtended) -> None:
+    """Record that a checkpoint was refused, by a witness or by us; a ready rule alerts about it."""
+    label = NOT_SIGNED if isinstance(refusal, NotExtended) else REFUSED
+    home.record_fact(RUN, Noted(label=label, kind=NAME, text=refusal.message), writer=NAME)
 
 
 class CheckpointWorker(Worker):
@@ -39,7 +57,7 @@ class CheckpointWorker(Worker):
         self._home, self._every = home, every
         self._checkpoints = Checkpoints(home.storage, key)
         self._publishers = {place: open_publisher(place) for place in places}
-        self._refused = False
+        self._refused = self._rewritten = False
         self.size = 0
         """How many records the last checkpoint has that was published everywhere."""
         self.seen = b""
@@ -71,7 +89,7 @@ class CheckpointWorker(Worker):
         while True:
             last = self.stopped.is_set()
             begun = time.monotonic()
-            note = self._checkpoints.make()
+            note = self._made()
             stated = Checkpoint.of(note.text)
             if stated.size != self.size or not stated.size:
                 _, failures = publish_all(self._checkpoints, note, self._publishers)
@@ -85,12 +103,23 @@ class CheckpointWorker(Worker):
                 return
             self.stopped.wait(max(0.05, begun + self._every - time.monotonic()))
 
+    def _made(self) -> Note:
+        """The next checkpoint; that the journal was rewritten is recorded once."""
+        try:
+            note = self._checkpoints.make()
+        except NotExtended as error:
+            if not self._rewritten:
+                record_refusal(self._home, error)
+            self._rewritten = True
+            raise
+        self._rewritten = False
+        return note
+
     def _record_refusal(self, failures: Sequence[TracklogError]) -> None:
-        """Put it on record that a witness refused, once until no witness refuses."""
+        """Record that a witness refused, once until no witness refuses."""
         refusals = [error for error in failures if isinstance(error, WitnessRefused)]
         if refusals and not self._refused:
-            note = Noted(label=REFUSED, kind=NAME, text=refusals[0].message)
-            self._home.record_fact(RUN, note, writer=NAME)
+            record_refusal(self._home, refusals[0])
         self._refused = bool(refusals)
 
     def close(self) -> None:

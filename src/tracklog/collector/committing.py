@@ -1,4 +1,4 @@
-"""Store the bodies that arrive together under one sync, in a thread of their own."""
+"""Store the bodies of requests that arrive together under one sync, in a thread of their own."""
 
 import asyncio
 import contextlib

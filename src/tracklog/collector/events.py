@@ -1,10 +1,10 @@
 """Records as they are stored in the journal, a page at a time."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
+from tracklog.answers import Arguments
 from tracklog.collector.watching import StreamFilter, filter_of
 from tracklog.journal import frame
 from tracklog.journal.frame import seq_of
@@ -27,7 +27,7 @@ async def events(collector: "Collector", call: "RoutedRequest") -> Response:
     )
 
 
-def _page(home: "Home", query: Mapping[str, Any]) -> bytes:
+def _page(home: "Home", query: Arguments) -> bytes:
     """Frames as they are stored in the journal, from the cursor on, as many as fit."""
     after, limit = query["after"], query["limit"]
     stream_filter = filter_of(home, query["run"], query["dialect"], query["kind"])
@@ -63,14 +63,14 @@ def _page(home: "Home", query: Mapping[str, Any]) -> bytes:
 
 
 def _page_of_shards(
-    home: "Home", store: ShardedStore, query: Mapping[str, Any], wanted: StreamFilter
+    home: "Home", store: ShardedStore, query: Arguments, wanted: StreamFilter
 ) -> bytes:
     """The same over all shards; the position is a cursor, and no number."""
     limit, text = query["limit"], query["cursor"]
     if text is None and query["after"]:
         raise Trouble(
             400,
-            "this record has several shards: a number does not say where to continue",
+            "this store has several shards: a number does not say where to continue",
             "give `cursor` instead of `after`, as the last page has it",
         )
     ends = (0,) * len(store.parts) if text is None else ends_of(text, len(store.parts))

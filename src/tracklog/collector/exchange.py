@@ -1,11 +1,12 @@
 """Export to other formats and convert to other dialects, with a report of the losses."""
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import orjson
 from starlette.responses import Response, StreamingResponse
 
+from tracklog.answers import Arguments
 from tracklog.collector.ingest import check_lines, cut, numbered, refusal
 from tracklog.dialects.checking import checker, checker_for
 from tracklog.formats import registry as formats
@@ -132,7 +133,7 @@ async def convert(collector: "Collector", call: "RoutedRequest") -> Response:
         collector.held.now -= len(body)
 
 
-def _converted(home: "Home", to: "Dialect", body: bytes, query: Mapping[str, Any]) -> bytes:
+def _converted(home: "Home", to: "Dialect", body: bytes, query: Arguments) -> bytes:
     refused: list[Verdict] = []
     report = LossReport()
     if query["run"] is not None:

@@ -2,16 +2,14 @@
 
 import os
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from starlette.types import Message
+from starlette.types import ASGIApp, Message
 
 from tracklog.formats.protobuf_fields import bytes_field, integer_field, text_field
 from tracklog.model.errors import MissingExtra, TracklogError
 from tracklog.web import logs
-
-if TYPE_CHECKING:
-    from tracklog.collector.app import Collector
+from tracklog.web.limits import Limits
 
 _PATHS = {
     "/opentelemetry.proto.collector.trace.v1.TraceService/Export": "/v1/traces",
@@ -31,7 +29,12 @@ class GrpcServer:
     """Listens for exporters, from `start` to `stop`."""
 
     def __init__(
-        self, collector: "Collector", host: str, port: int, tls: tuple[bytes, bytes] | None = None
+        self,
+        collector: ASGIApp,
+        limits: Limits,
+        host: str,
+        port: int,
+        tls: tuple[bytes, bytes] | None = None,
     ) -> None:
         """Listens for TLS if it is given a private key and a certificate."""
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its own lines are no JSON as ours are
@@ -39,7 +42,7 @@ class GrpcServer:
             import grpc  # type: ignore[import-untyped]  # noqa: F401, PLC0415  # an extra
         except ImportError as missing:
             raise MissingExtra("OpenTelemetry over gRPC", "grpc", missing) from missing
-        self._collector, self._tls = collector, tls
+        self._collector, self._most, self._tls = collector, limits.body, tls
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._server: Any = None  # grpcio has no types
 
@@ -53,16 +56,15 @@ class GrpcServer:
             for name, path in _PATHS.items()
         }
 
-        class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]  # it has no types
+        class ExportHandler(grpc.GenericRpcHandler):  # type: ignore[misc]  # it has no types
             """Finds the method of a call; bytes stay bytes."""
 
             def service(self, call: Any) -> Any:
                 return methods.get(call.method)
 
-        most = self._collector.limits.body
-        options = [("grpc.max_receive_message_length", most), ("grpc.so_reuseport", 0)]
+        options = [("grpc.max_receive_message_length", self._most), ("grpc.so_reuseport", 0)]
         self._server = aio.server(options=options)
-        self._server.add_generic_rpc_handlers((Handler(),))
+        self._server.add_generic_rpc_handlers((ExportHandler(),))
         try:
             if self._tls is None:
                 self._server.add_insecure_port(self.address)

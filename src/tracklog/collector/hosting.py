@@ -4,15 +4,15 @@ A run is started by a host that is mounted here. A request to end it, or a messa
 goes through the journal: it does not matter which process runs it.
 """
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 from starlette.responses import Response
 
 from tracklog import Log, hosts
-from tracklog.collector.settings import RUN
+from tracklog.home.home import act
 from tracklog.model.errors import NoSuchRun, NotAppended, TracklogError, UnknownName
-from tracklog.model.fact import Noted
+from tracklog.model.event import Body
 from tracklog.web import bodies
 from tracklog.web.guard import name_of
 from tracklog.web.trouble import Trouble, json_response
@@ -56,7 +56,7 @@ def _row(collector: "Collector", name: str) -> "HostRow":
 
 
 async def start(collector: "Collector", call: "RoutedRequest") -> Response:
-    """Start a run; returns its name."""
+    """Start a run, after who asked for it is recorded; returns its name."""
     host, body = hosts.host(call.names["host"]), await _body(collector, call)
     mounted = collector.hosts.get(host.name)
     if mounted is None:
@@ -65,12 +65,20 @@ async def start(collector: "Collector", call: "RoutedRequest") -> Response:
         )
     _accept(body, "program", "body", "inputs", "seed", "tape", "by")
     by = name_of(call.identity, _text(body, "by"))
+    announced: set[str] = set()
+
+    async def announce(run: str) -> None:
+        note = act("start", by, host=host.name, run=run)
+        announced.add(run)
+        await collector.runner.run(lambda: collector.home.record_act(note, writer="collector"))
+
     wanted = hosts.Wanted(
         program=_text(body, "program"),
         body=body.get("body"),
         inputs=_object(body, "inputs"),
         seed=_text(body, "seed"),
         tape=_tape(body),
+        announce=announce,
     )
     if (wanted.program is None) == (wanted.body is None):
         raise Trouble(400, "there must be a program or a body", 'send {"program": "its name"}')
@@ -80,8 +88,8 @@ async def start(collector: "Collector", call: "RoutedRequest") -> Response:
         raise
     except TracklogError as error:
         raise Trouble(400, error.message, error.hint) from None
-    act = Noted(label="start", data={"host": host.name, "run": run, "by": by})
-    await collector.runner.run(lambda: collector.home.record_fact(RUN, act, writer="collector"))
+    if run not in announced:  # a host of another package may not do so
+        await announce(run)
     collector.hub.poke()
     started: StartedRun = {"host": host.name, "family": host.family, "run": run}
     return json_response(started)
@@ -124,27 +132,27 @@ async def _recorded(collector: "Collector", act: Callable[[], int]) -> Response:
     return json_response(recorded)
 
 
-def _accept(body: Mapping[str, Any], *names: str) -> None:
+def _accept(body: Body, *names: str) -> None:
     """Refuse a member that has no effect."""
     for name in sorted(body.keys() - {*names}):
         raise Trouble(400, f"/{name[:50]} is not known here", f"there are: {', '.join(names)}")
 
 
-def _text(body: Mapping[str, Any], name: str) -> str | None:
+def _text(body: Body, name: str) -> str | None:
     value = body.get(name)
     if value is not None and not (isinstance(value, str) and 0 < len(value) <= LONGEST):
         raise Trouble(400, f"/{name} is not a string", f"a string of 1 to {LONGEST:,} characters")
     return value
 
 
-def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _object(body: Body, name: str) -> Body:
     value = body.get(name, {})
     if not isinstance(value, dict):
         raise Trouble(400, f"/{name} is not an object", "send each value under its name")
     return value
 
 
-def _tape(body: Mapping[str, Any]) -> hosts.TapeOptions | None:
+def _tape(body: Body) -> hosts.TapeOptions | None:
     if body.get("tape") is None:
         return None
     given = {"by": "order", "miss": "error", **_object(body, "tape")}
@@ -156,7 +164,7 @@ def _tape(body: Mapping[str, Any]) -> hosts.TapeOptions | None:
     return hosts.TapeOptions(**given)
 
 
-async def _body(collector: "Collector", call: "RoutedRequest") -> Mapping[str, Any]:
+async def _body(collector: "Collector", call: "RoutedRequest") -> Body:
     return await bodies.json_object(
         call.receive, call.headers, collector.held, "send one JSON object"
     )

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from tracklog.collector import alerts, settings
 from tracklog.collector.committing import Late
 from tracklog.collector.metrics import WORD
 from tracklog.dialects import tracklog as native
 from tracklog.dialects.recognition import Hints
+from tracklog.intake.reserved import RESERVED
+from tracklog.model.event import Refusal
 from tracklog.model.fact import Answered, Marked
 from tracklog.model.lines import BOM
-from tracklog.web import bodies, token_changes
+from tracklog.web import bodies
+from tracklog.web.guard import LOCAL, MASTER
 from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -47,9 +49,6 @@ BY_ADDRESS = "POST to /api/events/{}"
 SEEN = b"tracklog-seen"
 """The header with the number of records of the last checkpoint that a client saw."""
 
-OWN_RUNS = frozenset(run for _, run in (alerts.RUN, settings.RUN, token_changes.RUN))
-"""Where the collector records what was done to itself."""
-
 _LINE = 256  # bytes that a line takes in addition to its own, while it is checked
 RATE = 1 << 20
 """Bytes that are stored in a second at least, or the sender is asked to wait."""
@@ -77,13 +76,12 @@ async def ingest(collector: "Collector", call: "RoutedRequest") -> None:
             lines, blank = await loop.run_in_executor(collector.pool, cut, body)
         collector.rate.take(len(lines))
         key, intake = _batch_key(call), collector.home.intake
-        if small:
-            checked = intake.check(lines, dialect, batch=key)
-        else:
-            check = partial(intake.check, lines, dialect, batch=key)
-            checked = await loop.run_in_executor(collector.pool, check)
+        check = partial(intake.check, lines, dialect, batch=key, source="operator")
+        checked = check() if small else await loop.run_in_executor(collector.pool, check)
         if "operate" not in call.identity.rights:
             _check_writes(call.identity, checked)
+        elif call.identity not in (LOCAL, MASTER):
+            _check_names(call.identity, checked)
         if collector.inline and small:
             verdicts = intake.commit_one(checked)
         else:
@@ -111,6 +109,14 @@ async def ingest(collector: "Collector", call: "RoutedRequest") -> None:
 
 def _check_writes(identity: "Identity", checked: "Checked") -> None:
     """Refuse all lines if one is of a run that the token is not for, or is an act of an operator."""
+    for refused in checked.results:
+        if isinstance(refused, Refusal) and refused.problems[0].code == RESERVED:
+            raise Trouble(
+                403,
+                f"{identity.name!r} may only write: {refused.problems[0].message}",
+                "nothing was stored; only tracklog itself writes this",
+                code=RESERVED,
+            )
     for each in checked.events:
         if not identity.may_see(each.run):
             raise Trouble(
@@ -125,15 +131,33 @@ def _check_writes(identity: "Identity", checked: "Checked") -> None:
                 f"{identity.name!r} may only write: a line of {each.run[:100]!r} is an act of an "
                 f"operator ({each.kind})",
                 "nothing was stored; answer, mark and stop runs with a token that may operate",
+                code=RESERVED,
+            )
+
+
+def _check_names(identity: "Identity", checked: "Checked") -> None:
+    """Refuse all lines if one says that somebody else than the owner of the token acted."""
+    for each in checked.events:
+        if each.dialect != native.dialect.name or not _is_act(each):
+            continue
+        body = orjson.loads(each.line)
+        data = body.get("data")
+        by = body.get("by") or (data.get("by") if isinstance(data, dict) else None)
+        if isinstance(by, str) and by != identity.name and not by.endswith(f" ({identity.name})"):
+            raise Trouble(
+                403,
+                f"the token is that of {identity.name!r}, and a line of {each.run[:100]!r} says that "
+                f"{by[:100]!r} did it",
+                "nothing was stored; leave `by` out, or give the name of the token",
+                code=RESERVED,
             )
 
 
 def _is_act(passed: "Passed") -> bool:
     """Whether a native line is what operators and the collector write: an answer that names who gave
-    it, a mark, anything about a run of another family, such as a request to stop it, and changes of
-    tokens, settings and alerts.
+    it, a mark, and anything about a run of another family, such as a request to stop it.
     """
-    if passed.family != native.dialect.family or passed.run in OWN_RUNS:
+    if passed.family != native.dialect.family:
         return True
     if passed.kind == Answered.__name__:
         return orjson.loads(passed.line).get("by") is not None

@@ -1,4 +1,4 @@
-"""Record people's marks: lines of the native dialect that change nothing about a run."""
+"""Record people's marks: lines of the dialect `tracklog` that change nothing about a run."""
 
 import uuid
 from collections.abc import Iterable, Iterator

@@ -1,12 +1,12 @@
 """People's marks over HTTP; `marking.py` records them."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
 from tracklog.collector import marking
 from tracklog.folds import number
+from tracklog.model.event import Body
 from tracklog.model.fact import Marked
 from tracklog.web import bodies
 from tracklog.web.trouble import Trouble, json_response
@@ -60,7 +60,7 @@ def _runs(value: object) -> list[str]:
     return runs
 
 
-def _text(body: Mapping[str, object], name: str) -> str | None:
+def _text(body: Body, name: str) -> str | None:
     value = body.get(name)
     if value is not None and not (isinstance(value, str) and 0 < len(value) <= _LONGEST[name]):
         wanted = f"a string of 1 to {_LONGEST[name]:,} characters"

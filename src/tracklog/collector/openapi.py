@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HEADER, VERSION = "Tracklog-Protocol", "1"
 ABOUT_HEADER = (
-    "The version of this protocol. An answer without it came from something else (a proxy, a "
+    "The version of this protocol. An answer without it came from something else (a proxy, a login "
     "portal, a collector older than the header) and acknowledges nothing."
 )
 

@@ -15,6 +15,7 @@ from tracklog.dialects import tracklog as native
 from tracklog.folds import inbox as inbox_fold
 from tracklog.folds import rows_of
 from tracklog.folds import runs as runs_fold
+from tracklog.formats.hooks import TERMINAL
 from tracklog.home.home import Home
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import (
@@ -104,12 +105,22 @@ def give(
 
 
 def recorded_answer(home: Home, row: InboxRow) -> OperatorAnswer | None:
-    """The complete answer to a question, or None while it can still come; else `TooLate`."""
+    """The complete answer to a question, or None while it can still come; else `TooLate`.
+
+    Only what an operator answered is handed over. That an answer was given may be reported by
+    anybody who may write; such a report closes the question, and nobody gets its answer.
+    """
     if row.state != "answered":
         _check_open(row)
         return None
     assert row.answered_seq is not None
-    return _read_answer(home, row.answered_seq)
+    answer = _read_answer(home, row.answered_seq)
+    if answer.by in (None, TERMINAL):
+        raise TooLate(
+            f"{row.question_id!r} is closed, and no operator has answered it",
+            f"record {answer.seq} reports an answer; it is not handed over",
+        )
+    return answer
 
 
 def _check_host(home: Home, family: str, run: str) -> None:
@@ -130,8 +141,10 @@ def _check_open(row: InboxRow) -> None:
 
 def _same(home: Home, row: InboxRow, answer: Any, by: str) -> OperatorAnswer:
     """The answer that won, when it is the same answer again; else `AlreadyAnswered`."""
-    won = recorded_answer(home, row)
-    assert won is not None
+    if row.state != "answered":
+        _check_open(row)
+    assert row.answered_seq is not None
+    won = _read_answer(home, row.answered_seq)
     if (won.answer, won.by) == (answer, by):
         return won
     who = won.by or "the agent itself"
@@ -144,10 +157,14 @@ def _same(home: Home, row: InboxRow, answer: Any, by: str) -> OperatorAnswer:
 
 
 def _read_answer(home: Home, seq: int) -> OperatorAnswer:
-    """The answer from the record itself: the fold stores only the beginning of an answer."""
+    """The answer from the record itself: the fold stores only the beginning of an answer.
+
+    Answers of operators are lines of the native dialect; the others have no `by` here.
+    """
     for record in home.journal.read(seq - 1, 1):
         for fact in home.facts_in(record):
             if isinstance(fact, Answered):
-                return OperatorAnswer(fact.answer, fact.by, record.received, seq)
+                by = fact.by if record.dialect == native.dialect.name else None
+                return OperatorAnswer(fact.answer, by, record.received, seq)
         return OperatorAnswer(None, None, record.received, seq)  # erased since
     return OperatorAnswer(None, None, "", seq)

@@ -8,18 +8,18 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from starlette.responses import Response
 
 from tracklog.collector.ingest import RATE, late_trouble
-from tracklog.collector.shapes import ref
+from tracklog.collector.shapes import Schema, ref
 from tracklog.dialects import tracklog as native
 from tracklog.dialects.checking import parse
 from tracklog.formats.importers import LineWriter, hashed
 from tracklog.formats.importers.otlp import MAPPING, WRITER, wire, write_items
 from tracklog.formats.importers.otlp.memory import HOOKS, Memory
-from tracklog.model.event import Refusal
+from tracklog.model.event import Body, Refusal
 from tracklog.web import bodies
 from tracklog.web.trouble import Trouble
 
@@ -38,12 +38,12 @@ TYPES = frozenset({PROTOBUF, JSON})
 PATHS = frozenset({"/v1/traces", "/v1/logs", "/v1/metrics"})
 _SPEAK = "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf (or http/json), and the port to 4318"
 
-BINARY: Mapping[str, Any] = {"type": "string", "format": "binary"}
-BODY: Mapping[str, Any] = {
+BINARY: Schema = {"type": "string", "format": "binary"}
+BODY: Schema = {
     "anyOf": [BINARY, ref("JsonObject")],
     "description": "An OTLP export request, opentelemetry-proto 1.11: protobuf or JSON.",
 }
-ANSWER: Mapping[str, Any] = {
+ANSWER: Schema = {
     "type": "object",
     "properties": {
         "partialSuccess": {
@@ -56,7 +56,7 @@ ANSWER: Mapping[str, Any] = {
         }
     },
 }
-STATUS: Mapping[str, Any] = {
+STATUS: Schema = {
     "type": "object",
     "description": "A google.rpc.Status.",
     "required": ["code", "message"],
@@ -267,7 +267,9 @@ class Telemetry:
                 # The blobs first: a line must not refer to a blob that does not exist.
                 self.home.blobs.put_all(contents.values())
                 lines, bodies = out.lines, out.bodies
-                verdicts = self.home.intake.admit(lines, native.dialect.name, bodies=bodies)
+                verdicts = self.home.intake.admit(
+                    lines, native.dialect.name, bodies=bodies, source="reader"
+                )
             except OSError as error:
                 self._memory = None  # the facts it remembers were not stored
                 raise Trouble(
@@ -310,7 +312,7 @@ class Telemetry:
             self._memory.unnamed.settle(self._memory.agent_above)
         return self._memory
 
-    def recall(self, run: str) -> Iterator[Mapping[str, Any]]:
+    def recall(self, run: str) -> Iterator[Body]:
         """What OTLP and hooks reported of a run, from its own lines."""
         of = (native.dialect.family, run)
         yield from _bodies(record.line for record in self.home.journal.records(run=of))
@@ -327,7 +329,7 @@ def _into(contents: dict[str, bytes]) -> Callable[[bytes], str]:
     return put
 
 
-def _bodies(lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
+def _bodies(lines: Iterable[bytes]) -> Iterator[Body]:
     for line in lines:
         if any(mark in line for mark in _MARKS) and not isinstance(parsed := parse(line), Refusal):
             body, _ = parsed

@@ -53,6 +53,7 @@ def _endpoint(question: Question) -> Endpoint:
     keywords = {param.name: param.argument for param in question.params}
 
     async def answer(collector: "Collector", call: "RoutedRequest") -> Response:
+        fresh = question.fresh
         home, named = collector.home, (call.names.get("family", ""), call.names.get("run", ""))
         indexed: int | None = call.query.get(INDEXED.name)
         arguments = {
@@ -61,13 +62,13 @@ def _endpoint(question: Question) -> Endpoint:
 
         def ask() -> tuple[str, bytes]:
             if call.names:
-                arguments["run"] = ":".join(here(home, named))
+                known = fresh and home.index.state("runs", ":".join(named)).run
+                arguments["run"] = ":".join(named if known else here(home, named))
             cursor = home.index.cursor_text
             answer = question.ask(home, **arguments)
             return cursor, orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
 
         runner = collector.runner
-        fresh = question.fresh
         cursor, body = await (runner.ask(ask, indexed) if fresh else runner.run(ask))
         return Response(body, 200, {"Tracklog-Cursor": cursor}, "application/json")
 

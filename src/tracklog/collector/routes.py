@@ -61,7 +61,7 @@ JSON = frozenset({b"application/json"})
 
 AFTER = integer("after", "Only after this record.", least=0)
 CURSOR = text(
-    "cursor", "Only after this position, in a record with several shards: the `id` of an event."
+    "cursor", "Only after this position, in a store with several shards: the `id` of an event."
 )
 RUN = text("run", "Only this run: its id, the beginning of it, or `family:run`.")
 DIALECT = text("dialect", "Only this dialect.")
@@ -163,7 +163,7 @@ ROUTES: tuple[Route, ...] = (
         body=ref("JsonObject"),
         schema={"const": {}},
         answers={
-            400: "The event names no session, or is no JSON object.",
+            400: "The event names no session, or is not a JSON object.",
             404: "There is no such agent.",
             **{status: about for status, about in _NOT_ADMITTED.items() if status >= 413},
         },
@@ -250,7 +250,7 @@ ROUTES: tuple[Route, ...] = (
     _get(
         path="/api/runs/{family}/{run}/proof",
         endpoint=exchange.proof,
-        about="The proof that the lines of a run are unchanged, for contracts/tracklog_verify.py.",
+        about="The proof that the lines of a run are unchanged; tracklog_verify.py checks it.",
         params=(
             flag("check", "Verify it here, and return only the result."),
             integer(

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,6 +24,7 @@ import uvicorn
 from tracklog.collector.app import Collector
 from tracklog.collector.openapi import HEADER, VERSION
 from tracklog.collector.protocol import HttpConnection, connections_with
+from tracklog.collector.tenants import Tenants
 from tracklog.model.errors import TracklogError
 from tracklog.web import logs
 from tracklog.web.limits import Limits
@@ -44,33 +44,51 @@ class Server(uvicorn.Server):
     """Stops on request: accepts no more, closes streams, finishes requests."""
 
     def __init__(
-        self, config: uvicorn.Config, collector: Collector, tls: ssl.SSLContext | None = None
+        self,
+        config: uvicorn.Config,
+        collector: Collector | Tenants,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__(config)
         self.collector, self._tls = collector, tls
         self.deadline = Deadline(collector.limits.grace_seconds)
         self._listeners: list[SocketListener] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._signals: list[int] = []
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def stopped_by_signals(self) -> Iterator[None]:
+        """Take the signals over: before the address is printed, until all is closed."""
         # Not the signal handlers of the loop: these run also while the loop waits for a disk or a
         # lock.
-        self._loop = asyncio.get_running_loop()
         numbers = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.signal(number, self._log_signal) for number in numbers}
+        before = {number: signal.signal(number, self._stop) for number in numbers}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _log_signal(self, number: int, _frame: FrameType | None) -> None:
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        self._loop = asyncio.get_running_loop()
+        self._log_signals()
+        yield
+
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
         self.deadline.begin()
         self.force_exit = self.should_exit
         self.should_exit = True
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            log = partial(logs.log, "info", "stopping", signal=signal.Signals(number).name)
-            self._loop.call_soon_threadsafe(log)
+        self._signals.append(number)
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._log_signals)
+
+    def _log_signals(self) -> None:
+        """In the loop: a signal handler may have interrupted the log in the middle of a line."""
+        while self._signals:
+            name = signal.Signals(self._signals.pop(0)).name
+            logs.log("info", "stopping", signal=name)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
@@ -81,10 +99,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def startup(self, sockets: "list[socket.socket] | None" = None) -> None:
-        for host in self.collector.hosts.values():
-            await host.start()
-        for service in self.collector.services:
-            await service.start()
+        await self.collector.open()
         await super().startup([])
         self._listeners = [
             SocketListener(each, self._connection, self._tls) for each in sockets or ()
@@ -98,11 +113,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: "list[socket.socket] | None" = None) -> None:
         for listener in self._listeners:
             listener.close()
-        for host in self.collector.hosts.values():
-            await host.stop()
-        for service in self.collector.services:
-            await service.stop()
-        await self.collector.hub.stop()
+        await self.collector.stop()
         await super().shutdown(sockets)
 
 
@@ -308,7 +319,7 @@ def tls_files(certificate: str | None, key: str | None) -> tuple[bytes, bytes] |
 
 
 def serve(
-    collector: Collector,
+    collector: Collector | Tenants,
     bound: socket.socket,
     ready: Callable[[], None] = lambda: None,
     tls: ssl.SSLContext | None = None,
@@ -334,14 +345,15 @@ def serve(
     )
     server = Server(config, collector, tls)
     _settle()
-    collector.start()
-    ready()
-    try:
-        server.run(sockets=[bound])
-    finally:
-        collector.close()
-        server.deadline.close()
-    logs.log("info", "stopped", last=collector.home.journal.last)
+    with server.stopped_by_signals():
+        try:
+            collector.start()
+            ready()
+            server.run(sockets=[bound])
+        finally:
+            collector.close()
+            server.deadline.close()
+    logs.log("info", "stopped", last=collector.last)
 
 
 def _settle() -> None:

@@ -105,7 +105,7 @@ ROUTES: tuple[Route, ...] = (
     _get(
         path="/api/settings/storage",
         endpoint=settings.storage,
-        about="What the record takes on the disk.",
+        about="How much space the journal, its large values and its index take on the disk.",
         result=StorageUse,
     ),
     _get(

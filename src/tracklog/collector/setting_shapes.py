@@ -48,7 +48,7 @@ class PriceRow(TypedDict):
     source: Literal["list", "own"] | None
     """The list that comes with tracklog, or a price of this home; null where none is known."""
     since: str | None
-    """The day from which on it holds."""
+    """The first day on which it is valid."""
 
 
 class PriceList(TypedDict):
@@ -65,7 +65,7 @@ class PriceBody(TypedDict):
     cache_read: NotRequired[float | None]
     cache_write: NotRequired[float | None]
     since: NotRequired[str]
-    """The day from which on it holds, such as 2026-01-31; without it, it always held."""
+    """The first day on which it is valid, such as 2026-01-31; without it, it is valid for all days."""
 
 
 class StorageUse(TypedDict):
@@ -100,7 +100,7 @@ class AlertRuleRow(TypedDict):
     when: str
     """The conditions, in words of the file."""
     seconds: float
-    """How long the condition must hold first."""
+    """How long the conditions must be true before the alert begins."""
     severity: Severity
     to: list[str]
     last_fired: str | None
@@ -129,6 +129,9 @@ class AlertChangeRow(TypedDict):
     severity: Severity
     summary: str
     to: list[str]
+    """The targets that are notified."""
+    sent: list[str]
+    """Those of them that a message reached."""
     silenced: str | None
 
 

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from starlette.responses import Response
 
 from tracklog.answers import prices
 from tracklog.answers.costs import costs
+from tracklog.collector.checkpointing import newer
 from tracklog.collector.setting_shapes import (
     CheckpointState,
     NewToken,
@@ -21,10 +21,11 @@ from tracklog.collector.setting_shapes import (
     TokenList,
 )
 from tracklog.folds import number
+from tracklog.home.home import act
 from tracklog.journal.checkpoints.checkpoint import Checkpoint, Checkpoints, last_checkpoint
 from tracklog.journal.disk import Disk, write_file
 from tracklog.journal.frame import stamp
-from tracklog.model.fact import Noted
+from tracklog.model.event import Body
 from tracklog.web import bodies, token_changes
 from tracklog.web.guard import LOCAL, MASTER
 from tracklog.web.tokens import ROLES
@@ -102,7 +103,7 @@ async def revoke_token(collector: "Collector", call: "RoutedRequest") -> Respons
     return json_response(token_changes.row_of(token, stamp(home.clock())))
 
 
-def _name(call: "RoutedRequest", body: Mapping[str, object]) -> str:
+def _name(call: "RoutedRequest", body: Body) -> str:
     """Who changes something: the name of the token, and without one the name that was typed."""
     typed = body.get("by")
     if call.identity is not LOCAL or typed is None:
@@ -141,8 +142,8 @@ async def set_price(collector: "Collector", call: "RoutedRequest") -> Response:
             own["models"][model] = [*rows, {"from": since, **known}]
             content = orjson.dumps(own, option=orjson.OPT_INDENT_2) + b"\n"
             write_file(Disk(), path, content)
-        data = {"model": model, "from": since, **known, "by": call.identity.name}
-        home.record_fact(RUN, Noted(label="price", data=data), writer=_WRITER)
+        price = act("price", call.identity.name, model=model, **{"from": since, **known})
+        home.record_fact(RUN, price, writer=_WRITER)
         return _price_list(home)
 
     answer = await collector.runner.ask(store)
@@ -160,7 +161,7 @@ def _is_day(text: str) -> bool:
     return True
 
 
-def _rate(body: Mapping[str, object], name: str) -> float | None:
+def _rate(body: Body, name: str) -> float | None:
     value = body.get(name)
     rate = number(value)
     if value is not None and (rate is None or not 0 <= rate <= 1e6):
@@ -198,7 +199,7 @@ def _price(known: prices.Prices, own: set[str], model: str, day: str) -> PriceRo
 
 
 async def storage(collector: "Collector", call: "RoutedRequest") -> Response:  # noqa: ARG001  # an endpoint
-    """What the record takes on the disk."""
+    """How much space the journal, its large values and its index take on the disk."""
     return json_response(await collector.runner.run(lambda: _storage(collector.home)))
 
 
@@ -240,15 +241,19 @@ async def checkpoints(collector: "Collector", call: "RoutedRequest") -> Response
 
 async def make_checkpoint(collector: "Collector", call: "RoutedRequest") -> Response:
     """Sign everything that is stored."""
-    await bodies.json_object(call.receive, call.headers, collector.held, _EMPTY)
+    by = _name(call, await bodies.json_object(call.receive, call.headers, collector.held, _EMPTY))
     home = collector.home
 
     def make() -> CheckpointState:
+        if newer(home) > 0:
+            home.record_act(act("checkpoint", by), writer=_WRITER)
         with Checkpoints(home.storage) as made:
             made.make()
         return _checkpoints(collector)
 
-    return json_response(await collector.runner.run(make))
+    state = await collector.runner.run(make)
+    collector.hub.poke()
+    return json_response(state)
 
 
 def _checkpoints(collector: "Collector") -> CheckpointState:

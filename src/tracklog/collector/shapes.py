@@ -116,7 +116,7 @@ class EventsPage(TypedDict):
     last: int
     next: int
     cursor: NotRequired[str]
-    """The `cursor` of the next page, in a record with several shards."""
+    """The `cursor` of the next page, in a store with several shards."""
     events: list[JournalRecord]
 
 
@@ -191,7 +191,7 @@ class MarkBody(TypedDict):
     seen: NotRequired[bool]
     """False takes it back."""
     withdraw: NotRequired[Annotated[str, Field(min_length=1, max_length=256)]]
-    """The id of a mark of this run that does not hold any more."""
+    """The id of a mark of this run that is withdrawn."""
     by: NotRequired[Annotated[str, Field(min_length=1, max_length=256)]]
     """Your name; it is recorded as a claim, beside the name of the token."""
 

@@ -1,4 +1,4 @@
-"""The live stream of a record with several shards: positions are those of all shards.
+"""The live stream of a store with several shards: positions are those of all shards.
 
 The `id` of an event is the position of the watcher in every shard. A record that is appended later
 may have a smaller number, so a number alone would not tell a client where to continue.
@@ -39,7 +39,7 @@ class ShardedHub(Hub):
             if after:
                 raise Trouble(
                     400,
-                    "this record has several shards: a number does not say where to continue",
+                    "this store has several shards: a number does not say where to continue",
                     "give `cursor` instead of `after`: the `id` of the last event, or `cursor` of a page",
                 )
             return None if after is None else (0,) * len(self._store.parts)
@@ -56,7 +56,7 @@ class ShardedHub(Hub):
             return now, b""
         begin = tuple(map(min, after, now))
         if begin != after:
-            data = {"after": cursor_text(after), "last": sum(now)}
+            data: dict[str, int | str] = {"after": cursor_text(after), "last": sum(now)}
             return begin, self._event("reset", begin, data)
         firsts = tuple(part.own.first - 1 for part in self._store.parts)
         if not _is_behind(after, firsts):
@@ -76,7 +76,7 @@ class ShardedHub(Hub):
         return self._event("heartbeat", cursor, data)
 
     @staticmethod
-    def _event(name: str, at: Ends, data: Mapping[str, object]) -> bytes:
+    def _event(name: str, at: Ends, data: Mapping[str, int | str]) -> bytes:
         content = name.encode(), cursor_text(at).encode(), orjson.dumps(data)
         return b"event: %b\nid: %b\ndata: %b\n\n" % content
 

@@ -12,6 +12,7 @@ from tracklog.collector.pages import address_of
 from tracklog.collector.shapes import FoundSource, FoundSources, ImportStarted
 from tracklog.formats import registry
 from tracklog.formats.importing import Importing
+from tracklog.home.home import act
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import TracklogError
 from tracklog.web import bodies, logs
@@ -46,6 +47,11 @@ async def start(collector: "Collector", call: "RoutedRequest") -> Response:
             raise Trouble(404, f"there is no importer {str(name)[:50]!r}", _WANTED)
     if not collector.imports.begin(collector, names):
         raise Trouble(409, "an import is under way", "wait until it has ended")
+    await collector.runner.run(
+        lambda: collector.home.record_act(
+            act("import", call.identity.name, names=names), writer="collector"
+        )
+    )
     answer: ImportStarted = {"names": names}
     return json_response(answer)
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 import orjson
 from starlette.responses import Response
 
+from tracklog.collector.settings import RUN
 from tracklog.collector.shapes import SavedView, SavedViews
+from tracklog.home.home import act
 from tracklog.journal.disk import Disk, write_file
 from tracklog.web import bodies
 from tracklog.web.trouble import Trouble, json_response
@@ -36,7 +38,15 @@ async def replace(collector: "Collector", call: "RoutedRequest") -> Response:
     if len({each["name"] for each in content["views"]}) < len(views):
         raise Trouble(400, "two views have the same name", "give each a name of its own")
     path = collector.home.path / FILE
-    await collector.runner.run(lambda: write_file(Disk(), path, orjson.dumps(content)))
+    note = act("views", call.identity.name, names=[each["name"] for each in content["views"]])
+
+    def store() -> None:
+        if load(path.parent) != content:
+            collector.home.record_fact(RUN, note, writer="collector")
+            write_file(Disk(), path, orjson.dumps(content))
+
+    await collector.runner.run(store)
+    collector.hub.poke()
     return json_response(content)
 
 

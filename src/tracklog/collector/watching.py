@@ -70,7 +70,7 @@ class Watcher:
     )
 
     cursor: Any
-    """A number; of a record with several shards one for each."""
+    """A number; of a store with several shards one for each."""
 
     def __init__(self, connection: HttpConnection, wanted: StreamFilter, cursor: Any) -> None:
         self.connection, self.wanted, self.cursor = connection, wanted, cursor

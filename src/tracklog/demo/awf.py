@@ -27,7 +27,7 @@ for attempt in range(5):
 """
 
 
-class _Flow:
+class _InventedFlow:
     """One run of a workflow, numbered like its file."""
 
     def __init__(self, run: str, at: float, parent: str = "") -> None:
@@ -67,7 +67,7 @@ def _text(text: str, **more: Any) -> dict[str, Any]:
 
 
 def _agent_step(
-    flow: _Flow, name: str, prompt: str, reply: str, draw: Random, *, fails: bool = False
+    flow: _InventedFlow, name: str, prompt: str, reply: str, draw: Random, *, fails: bool = False
 ) -> Iterator[DemoLine]:
     line, of = flow.step(name, "agent")
     yield line
@@ -116,10 +116,10 @@ def _agent_step(
 
 
 def _review(at: float, draw: Random, *, fails: bool = False, depth: int = 2) -> Iterator[DemoLine]:
-    yield from _below(_Flow(_id(draw), at), draw, fails=fails, depth=depth)
+    yield from _below(_InventedFlow(_id(draw), at), draw, fails=fails, depth=depth)
 
 
-def _below(flow: _Flow, draw: Random, *, fails: bool, depth: int) -> Iterator[DemoLine]:
+def _below(flow: _InventedFlow, draw: Random, *, fails: bool, depth: int) -> Iterator[DemoLine]:
     names = ("review", "review-file", "suggest")
     name = names[min(2 - depth, 2)]
     yield flow.say("run.started", name=name, kind="workflow", schema_version=1)
@@ -139,7 +139,7 @@ def _below(flow: _Flow, draw: Random, *, fails: bool, depth: int) -> Iterator[De
         call = {"name": "each", "kind": "call_workflow", "child_run_id": child}
         yield flow.say("step.call_workflow.started", "each", **call)
         of = flow.seq
-        below = _Flow(child, flow.at + 0.3, flow.run)
+        below = _InventedFlow(child, flow.at + 0.3, flow.run)
         yield from _below(below, draw, fails=fails, depth=depth - 1)
         flow.at = below.at + 0.4
         yield flow.say("step.call_workflow.completed", "each", **call, step_seq=of)

@@ -30,7 +30,7 @@ QUESTION = "rollout"
 _CALLS = {True: 5, False: 4}  # the tools of the release agent before it asks, and of the others
 
 
-class _Agent:
+class _InventedAgent:
     """One agent of one run: numbers its events by step and stamps them with its clock."""
 
     def __init__(self, run: str, agent: str, at: float, draw: Random) -> None:
@@ -91,7 +91,9 @@ class _Agent:
         return self.say("agent_run_end", **fields, **audits, audits_failed=failed, **took, **kiln)
 
 
-def _work(agent: _Agent, task: str, calls: int, *, pause: float = 1.0) -> Iterator[DemoLine]:
+def _work(
+    agent: _InventedAgent, task: str, calls: int, *, pause: float = 1.0
+) -> Iterator[DemoLine]:
     yield agent.say("agent_run_start", task=task, model=_MODELS[0][0])
     for _ in range(calls):
         if agent.status != "thinking":
@@ -100,7 +102,7 @@ def _work(agent: _Agent, task: str, calls: int, *, pause: float = 1.0) -> Iterat
         yield from agent.call(agent.draw.randrange(len(_TOOLS)))
 
 
-def _finish(agent: _Agent) -> Iterator[DemoLine]:
+def _finish(agent: _InventedAgent) -> Iterator[DemoLine]:
     yield agent.move("response")
     yield agent.move("reflect")
     yield agent.move("converged")
@@ -116,23 +118,23 @@ def _finish(agent: _Agent) -> Iterator[DemoLine]:
 def past(now: float, draw: Random) -> Iterator[DemoLine]:
     for n in range(22):
         name, task = _TASKS[n % len(_TASKS)]
-        agent = _Agent(f"{name}-{n + 1:02}", name, now - 86_000 + n * 3_700, draw)
+        agent = _InventedAgent(f"{name}-{n + 1:02}", name, now - 86_000 + n * 3_700, draw)
         yield from _work(agent, task, draw.randint(3, 9))
         yield from _finish(agent)
-    failed = _Agent("tester-flaky-checkout", "tester", now - 5_400, draw)
+    failed = _InventedAgent("tester-flaky-checkout", "tester", now - 5_400, draw)
     yield from _work(failed, "Run the whole suite ten times", 6)
     yield from failed.think()
     yield failed.move("failed", reason="budget: ten runs cost more than was allowed")
     yield failed.end("aborted")
-    hasty = _Agent("docs-in-a-hurry", "docs", now - 9_000, draw)
+    hasty = _InventedAgent("docs-in-a-hurry", "docs", now - 9_000, draw)
     yield hasty.say("agent_run_start", task="Fix a typo in the handbook")
     yield hasty.move("converged", reason="it looked fine")
     yield hasty.end("converged", 0.41)
-    lost = _Agent("migrator-orders", "migrator", now - 2_900, draw)
+    lost = _InventedAgent("migrator-orders", "migrator", now - 2_900, draw)
     yield from _work(lost, "Move the orders table to the new cluster", 4)
     yield from lost.think()
     yield lost.move("tool_call", reason="tool_call:Bash")
-    waits = _Agent(WAITING, "release", now - 700, draw)
+    waits = _InventedAgent(WAITING, "release", now - 700, draw)
     yield from _work(waits, "Release 2.4.1", _CALLS[True])
     yield from waits.think()
     waits.at = max(waits.at, now - 380)
@@ -148,7 +150,7 @@ def past(now: float, draw: Random) -> Iterator[DemoLine]:
 def live(begin: float, cycle: int, draw: Random) -> Iterator[DemoLine]:
     for n in range(2):
         name, task = _TASKS[(cycle * 2 + n) % len(_TASKS)]
-        agent = _Agent(f"{name}-live-{cycle + 1:03}{'ab'[n]}", name, begin + n * 17, draw)
+        agent = _InventedAgent(f"{name}-live-{cycle + 1:03}{'ab'[n]}", name, begin + n * 17, draw)
         yield from _work(agent, task, _CALLS[False], pause=1.6)
         if cycle % 3 == 1 and n == 0:
             yield from agent.think()
@@ -166,7 +168,7 @@ def reply(run: str, question: str, answer: Any, at: float) -> Iterator[DemoLine]
     name = {QUESTION: "release"}.get(question, run.split("-", maxsplit=1)[0])
     if question != QUESTION and not question.startswith("branch-"):
         return
-    agent = _Agent(run, name, at, Random(question))  # noqa: S311  # the same dice every time
+    agent = _InventedAgent(run, name, at, Random(question))  # noqa: S311  # the same dice every time
     agent.calls = agent.step = _CALLS[question == QUESTION]
     agent.status = "blocked-on-clarification"
     yield agent.move("thinking", reason=f"operator_response:{question}", answer=answer)

@@ -14,7 +14,7 @@ GATE = "newsletter-46"
 _ASKED = 14  # the lines that an issue has before a person is asked
 
 
-class _Host:
+class _InventedHost:
     """One run of a host, in order."""
 
     def __init__(self, run: str, at: float, sequence: int = 0) -> None:
@@ -49,7 +49,9 @@ class _Host:
         return self.say("node.completed", {"nodeId": node, "outputs": outputs}, node)
 
 
-def _thinks(host: _Host, node: str, agent: str, words: str, draw: Random) -> Iterator[DemoLine]:
+def _thinks(
+    host: _InventedHost, node: str, agent: str, words: str, draw: Random
+) -> Iterator[DemoLine]:
     host.at += draw.uniform(1, 4)
     yield host.say("agent.reasoned", {"agentId": agent, "reasoning": words}, node)
     tokens = {"inputTokens": draw.randint(900, 6_000), "outputTokens": draw.randint(60, 700)}
@@ -59,7 +61,7 @@ def _thinks(host: _Host, node: str, agent: str, words: str, draw: Random) -> Ite
 
 
 def _calls(
-    host: _Host, node: str, agent: str, tool: str, given: Any, output: Any
+    host: _InventedHost, node: str, agent: str, tool: str, given: Any, output: Any
 ) -> Iterator[DemoLine]:
     call = {"agentId": agent, "toolId": tool, "toolName": tool, "callId": f"{node}:{host.sequence}"}
     cause = f"{host.run}/{host.sequence}"
@@ -75,7 +77,7 @@ def _calls(
 
 
 def _worker(run: str, at: float, draw: Random, topic: str) -> Iterator[DemoLine]:
-    host = _Host(run, at)
+    host = _InventedHost(run, at)
     yield host.began("write-section", topic=topic)
     yield host.node("write", "core.agent", _WRITER)
     words = f"Two sources speak of {topic}; the second one is newer, so it leads."
@@ -97,7 +99,7 @@ def _worker(run: str, at: float, draw: Random, topic: str) -> Iterator[DemoLine]
 
 
 def _issue(run: str, at: float, draw: Random, topics: tuple[str, ...]) -> Iterator[DemoLine]:
-    host = _Host(run, at)
+    host = _InventedHost(run, at)
     yield host.began("newsletter", issue=run.split("-")[1])
     yield host.node("plan", "core.orchestrator.supervisor", _SUPERVISOR)
     words = f"{len(topics)} sections, one worker each, then a person reads it."
@@ -140,7 +142,7 @@ def past(now: float, draw: Random) -> Iterator[DemoLine]:
         yield from lines
         yield from _resumed(run, lines[-1].at + 200, {"action": "accept"})
     yield from _issue(GATE, now - 240, draw, topics)
-    broken = _Host("import-feeds-12", now - 13_000)
+    broken = _InventedHost("import-feeds-12", now - 13_000)
     yield broken.began("import-feeds")
     yield broken.node("fetch", "core.http", _WRITER)
     yield from _calls(broken, "fetch", _WRITER, "http:get", {"url": "/feed.xml"}, None)
@@ -160,7 +162,7 @@ def reply(run: str, question: str, answer: Any, at: float) -> Iterator[DemoLine]
 
 
 def _resumed(run: str, at: float, answer: Any) -> Iterator[DemoLine]:
-    host = _Host(run, at, _ASKED)
+    host = _InventedHost(run, at, _ASKED)
     given = answer if isinstance(answer, dict) else {"action": answer}
     resolved = {"nodeId": "gate", "interruptId": f"int:gate:{run}", "kind": "approval"}
     yield host.say("interrupt.resolved", {**resolved, "resumeValue": given}, "gate")

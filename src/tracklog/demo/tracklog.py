@@ -32,7 +32,7 @@ def _picture() -> bytes:
 BLOBS = (_picture(),)
 
 
-class _Conversation:
+class _InventedConversation:
     """One conversation, one line per fact."""
 
     def __init__(self, run: str, at: float) -> None:
@@ -48,7 +48,7 @@ class _Conversation:
 
 
 def _chat(run: str, at: float, title: str, draw: Random) -> Iterator[DemoLine]:
-    talk = _Conversation(run, at)
+    talk = _InventedConversation(run, at)
     yield talk.say("Began", what="run", task=title, model="claude-opus-4-1", cwd="/home/ada/shop")
     yield talk.say("Noted", label="title", text=title)
     ask = [{"type": "text", "text": "Why did the basket page become slow last Tuesday?"}]

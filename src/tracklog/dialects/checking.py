@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import repeat
 from operator import itemgetter
@@ -33,6 +34,10 @@ class CheckAll(Protocol):
 Judge = Callable[[Body], bool]
 JudgeAll = Callable[[list[Body]], bool]
 _J = TypeVar("_J", Judge, JudgeAll)
+Alone = AbstractContextManager[object]
+"""A lock for as long as a shape is compiled, which takes long: so threads that meet it at the same
+time compile it once."""
+_TOGETHER = nullcontext()
 
 
 class LineVerdict(NamedTuple):
@@ -84,10 +89,12 @@ def check(
         yield LocatedFinding(None, finding, dialect, run)
 
 
-def checker_for(dialects: Iterable[Dialect], recogniser: Recogniser | None = None) -> Check:
+def checker_for(
+    dialects: Iterable[Dialect], recogniser: Recogniser | None = None, alone: Alone = _TOGETHER
+) -> Check:
     """The check for lines of any of these dialects."""
     dialects = list(dialects)
-    checks = {dialect.name: checker(dialect) for dialect in dialects}
+    checks = {dialect.name: checker(dialect, alone) for dialect in dialects}
     if len(checks) == 1:
         return next(iter(checks.values()))
     recogniser = recogniser or Recogniser(dialects)
@@ -110,9 +117,11 @@ def checker_for(dialects: Iterable[Dialect], recogniser: Recogniser | None = Non
     return check_any
 
 
-def recognising_checker(dialects: Iterable[Dialect], recogniser: Recogniser) -> CheckAll:
+def recognising_checker(
+    dialects: Iterable[Dialect], recogniser: Recogniser, alone: Alone = _TOGETHER
+) -> CheckAll:
     """The check for many lines of one source, where later lines may explain earlier ones."""
-    check_line = checker_for(dialects, recogniser)
+    check_line = checker_for(dialects, recogniser, alone)
 
     def check_lines(
         lines: Sequence[bytes], _bodies: Sequence[Body | None] | None = None, /
@@ -123,15 +132,16 @@ def recognising_checker(dialects: Iterable[Dialect], recogniser: Recogniser) -> 
     return check_lines
 
 
-def checker(dialect: Dialect) -> Check:
+def checker(dialect: Dialect, alone: Alone = _TOGETHER) -> Check:
     """The check for lines of one dialect; each line is parsed once and checked alone."""
-    validators = _Validators(dialect)
+    validators = _Validators(dialect, alone)
     name, family, read = dialect.name, dialect.family, dialect.read
     loads, judge_of, new = orjson.loads, validators.judge_of, tuple.__new__
     judges: dict[str, Judge] = {}
 
     def check_line(line: bytes) -> Event | Refusal:
         # The hot path: the unusual spellings here (13 for CR, tuple.__new__) were measured.
+        body: Any = None
         try:
             body = loads(line)
             run, kind, at, id, actor, cause, other = read(body)
@@ -141,7 +151,7 @@ def checker(dialect: Dialect) -> Check:
                 return new(Event, envelope)
         except (orjson.JSONDecodeError, AttributeError, TypeError):
             pass  # the slow path finds and names the problem
-        return _explain(dialect, validators, line)
+        return _explain(dialect, validators, line, body)
 
     return check_line
 
@@ -159,9 +169,9 @@ _PASSED = itemgetter(*map(Event._fields.index, Passed._fields))
 _NEAR = 1 << 15  # bytes of lines that are checked in one call
 
 
-def batch_checker(dialect: Dialect) -> CheckAll:
+def batch_checker(dialect: Dialect, alone: Alone = _TOGETHER) -> CheckAll:
     """The same for many lines: all in one call while they are good, else one by one."""
-    validators, check_line = _Validators(dialect), checker(dialect)
+    validators, check_line = _Validators(dialect, alone), checker(dialect, alone)
     name, family, read = dialect.name, dialect.family, dialect.read
     loads, new = orjson.loads, tuple.__new__
     judges: dict[str, JudgeAll] = {}
@@ -247,9 +257,18 @@ def _loads(line: bytes) -> tuple[Any, tuple[Finding, ...]]:
 HALVES = Finding("surrogate", "the line has half a surrogate pair, which is read as U+FFFD", "info")
 
 
-def _explain(dialect: Dialect, validators: "_Validators", line: bytes) -> Event | Refusal:
-    """The slow path: upcast old versions, try the tolerances, and name every problem."""
-    parsed = parse(line, halves=dialect.policy.halves)
+def _explain(
+    dialect: Dialect, validators: "_Validators", line: bytes, known: Any
+) -> Event | Refusal:
+    """The slow path: upcast old versions, try the tolerances, and name every problem.
+
+    `known` is what the fast path parsed the line to, if it could.
+    """
+    parsed: tuple[Body, tuple[Finding, ...]] | Refusal
+    if isinstance(known, dict) and 13 not in line:
+        parsed = known, ()
+    else:
+        parsed = parse(line, halves=dialect.policy.halves)
     if isinstance(parsed, Refusal):
         return parsed._replace(dialect=dialect.name)
     lifted = upcast(dialect, parsed[0])
@@ -348,8 +367,8 @@ def _never(_: object) -> bool:
 class _Validators:
     """The validators for the kinds of one dialect."""
 
-    def __init__(self, dialect: Dialect) -> None:
-        self.dialect = dialect
+    def __init__(self, dialect: Dialect, alone: Alone) -> None:
+        self.dialect, self.alone = dialect, alone
         self.open = dialect.policy.kinds == "open"
 
     def judge_of(
@@ -358,7 +377,8 @@ class _Validators:
         """The function that says whether bodies of that kind are valid; cached."""
         if not self.open and kind not in self.dialect.kinds:
             return _never
-        judge = compiled(self.dialect.kinds.get(kind, self.dialect.frame))
+        with self.alone:
+            judge = compiled(self.dialect.kinds.get(kind, self.dialect.frame))
         if len(judges) < KINDS_CACHED:
             judges[kind] = judge
         return judge

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import orjson
 
 from tracklog.model.fact import Decided, Fact, Noted, blob_of
+from tracklog.model.own_notes import OWN_FAMILY, OWN_LABELS, OWN_RUNS
 
 if TYPE_CHECKING:
     from tracklog.folds._cells import Cells
@@ -122,19 +123,19 @@ def run_of(key: str) -> tuple[str, str]:
     return family, run
 
 
+def is_own_note(position: Position, fact: Fact) -> bool:
+    """Whether tracklog notes what was done to itself: this is part of the record, and of no run."""
+    return type(fact) is Noted and position.run in OWN_RUNS and position.family == OWN_FAMILY
+
+
 def row_key(position: Position, *names: str) -> str:
     """The key of one row among many of a run; the names are separated by `MARK`."""
-    key = MARK.join([run_key(position), *names])
+    key = MARK.join((f"{position.family}:{position.run}", *names))
     if (
         key.count(MARK) == len(names) and "\x1b" not in key
     ):  # the usual case: no name contains `MARK`
         return key
     return key if _plain(position, names) else _masked(position, names)
-
-
-def is_of(key: str, position: Position) -> bool:
-    """Whether a key is that of a run, or of one of its rows."""
-    return key == run_key(position) or key.startswith(rows_of(position.family, position.run))
 
 
 def rows_of(family: str, run: str) -> str:
@@ -228,11 +229,12 @@ def unlifted(value: Any) -> Any:
 
 def number(value: Any) -> float | None:
     """A finite number as it was given; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if type(value) not in _NUMBERS:
         return None
     return value if -MOST <= value <= MOST else None
 
 
+_NUMBERS = (int, float)
 MOST = 2**53
 """Greater numbers are not exact in JavaScript, and no count is that large."""
 
@@ -273,9 +275,10 @@ def is_read(position: Position, fact: Fact) -> bool:
     return position.read or fact.fidelity in READ
 
 
-IMPORTED = "imported"
-"""The label of the note that lines of a run were imported from a file of its dialect."""
-NO_SIGN = ("source-gone", "erasure", "pruned", "completed", IMPORTED)
+OWN_KEYS = frozenset(f"{OWN_FAMILY}:{run}" for run in OWN_RUNS)
+"""Their keys; the index has no state of a run under them."""
+
+NO_SIGN = OWN_LABELS
 """Notes that tracklog itself adds to a run: they do not show that the run is active."""
 
 
@@ -323,8 +326,7 @@ RANKS = {"observed": 0, "reported": 1, "reconstructed": 2, "inferred": 3}
 def rank(fact: Fact) -> int:
     """How directly a fact was observed, 0 first: of two copies the lower rank counts."""
     fidelity = fact.fidelity
-    known = fidelity if isinstance(fidelity, str) else text_of(fidelity)
-    return RANKS.get(known, len(RANKS))
+    return RANKS.get(fidelity if type(fidelity) is str else text_of(fidelity), len(RANKS))
 
 
 def audit_result(fact: Decided) -> str | None:

@@ -60,10 +60,6 @@ class Call:
         """A result alone, without an id and of nobody knows which tool, is no call."""
         return self.called != UNREPORTED or self.tool is not None or not self.unnamed
 
-    @property
-    def failed(self) -> bool:
-        return self.ok is False and self.counts
-
 
 Calls = dict[str, Any]
 """The calls of a run by name: a list of a `Call`'s fields; True once it was seen from end to end, so
@@ -73,8 +69,9 @@ that this one is a copy of."""
 
 def original_call(calls: Calls, name: str) -> tuple[str, Any]:
     """The name under which a call is stored, of which this may be another report, and its state."""
-    while isinstance(original := calls.get(name), str):
-        name = original
+    original = calls.get(name)
+    while isinstance(original, str):
+        name, original = original, calls.get(original)
     return name, original
 
 

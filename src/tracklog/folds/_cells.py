@@ -1,7 +1,7 @@
 """Cells: the amounts that one run adds, minute by minute and name by name, to the sums of all runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from operator import add
 from typing import NamedTuple
 
@@ -60,27 +60,27 @@ def cell_key(
     *more: str,
 ) -> str:
     """The key of a cell within its run; `more` tells apart what the run itself must not add up."""
-    return _cell_key(kind, at_ms // MINUTE, agent, model, tool, part, *more)
-
-
-@lru_cache(maxsize=4096)  # most events of a minute are of a few cells
-def _cell_key(
-    kind: str,
-    minute: int,
-    agent: str | None,
-    model: str | None,
-    tool: str | None,
-    part: int,
-    *more: str,
-) -> str:
+    mark, minute = MARK, at_ms // MINUTE
+    key = (
+        f"{kind}{mark}{minute}{mark}{agent or ''}{mark}{model or ''}{mark}{tool or ''}{mark}{part}"
+    )
+    if more:
+        key = mark.join((key, *more))
+    if key.count(mark) == 5 + len(more):  # the usual case: no name contains `MARK`
+        return key
     names = ((name or "").replace(MARK, " ") for name in (agent, model, tool))
-    return MARK.join((kind, str(minute), *names, str(part), *more))
+    return mark.join((kind, str(minute), *names, str(part), *more))
 
 
 def cell_of(key: str, names: RunNames) -> Cell:
     """The cell of such a key."""
     kind, minute, agent, model, tool, part, *_ = key.split(MARK)
-    return Cell(kind, int(minute), int(part), Label(agent, model, tool, *names))
+    label = _new(Label, (agent, model, tool, *names))
+    return _new(Cell, (kind, int(minute), int(part), label))
+
+
+_new = tuple.__new__
+"""Several cells are made for each event: by their own constructor, that takes twice as long."""
 
 
 LENGTHS = (43_200, 1440, 60)
@@ -92,19 +92,50 @@ def longer(kind: str, length: int) -> str:
     return f"{kind}/{length}"
 
 
-def with_sums(cells: Mapping[Cell, Sequence[int]]) -> dict[Cell, Sequence[int]]:
-    """Cells, and what they add to those of the hour, of the day and of thirty days."""
-    sums, shorter = dict(cells), cells
-    bases = {cell.kind: cell.kind for cell in cells}
-    for length in reversed(LENGTHS):  # each is made of the sums of the one before
-        kinds = {kind: longer(base, length) for kind, base in bases.items()}
-        longest: dict[Cell, Sequence[int]] = {}
-        for (kind, minute, part, label), amounts in shorter.items():
-            of = Cell(kinds[kind], minute // length * length, part, label)
-            known = longest.get(of)
-            longest[of] = amounts if known is None else [*map(add, known, amounts)]
-        sums |= longest
-        shorter, bases = longest, {kinds[kind]: base for kind, base in bases.items()}
+def with_sums(
+    changes: Iterable[tuple[Cell, Sequence[int]]],
+) -> Iterator[tuple[Cell, Sequence[int]]]:
+    """Changes of cells added up, and what they add to the cells of the hour, of the day and of
+    thirty days.
+    """
+    by_name: dict[tuple[str, int, Label], dict[int, Sequence[int]]] = {}
+    for (kind, minute, part, label), amounts in changes:
+        name = (kind, part, label)
+        known = by_name.get(name)
+        if known is None:
+            by_name[name] = {minute: amounts}
+        else:
+            before = known.get(minute)
+            known[minute] = amounts if before is None else [*map(add, before, amounts)]
+    for (kind, part, label), sums in by_name.items():
+        if len(sums) == 1:  # the usual case
+            ((at, amounts),) = sums.items()
+            if any(amounts):
+                for of, length in _lengths(kind):
+                    yield _new(Cell, (of, at // length * length, part, label)), amounts
+            continue
+        minutes: Mapping[int, Sequence[int]] = sums
+        for of, length in _lengths(kind):  # each is made of the sums of the one before
+            if length > 1:
+                minutes = _longer(minutes, length)
+            for minute, amounts in minutes.items():
+                if any(amounts):
+                    yield _new(Cell, (of, minute, part, label)), amounts
+
+
+@cache
+def _lengths(kind: str) -> list[tuple[str, int]]:
+    """A kind of cells, and the kinds of its sums, with their minutes, the shortest first."""
+    return [(kind, 1), *((longer(kind, length), length) for length in reversed(LENGTHS))]
+
+
+def _longer(minutes: Mapping[int, Sequence[int]], length: int) -> dict[int, Sequence[int]]:
+    """What amounts come to in longer times."""
+    sums: dict[int, Sequence[int]] = {}
+    for minute, amounts in minutes.items():
+        begin = minute // length * length
+        known = sums.get(begin)
+        sums[begin] = amounts if known is None else [*map(add, known, amounts)]
     return sums
 
 

@@ -29,8 +29,11 @@ class State:
     alive: str = ""
     """Its last activity: the time of receipt of a live event, or the time in a file that was read.
     Empty as long as that is not known: a file without a clock may be of any age."""
-    rests: bool = False
-    """It is a conversation read from a file whose last turn came to its end."""
+    if_silent: str = "lost"
+    """Its status once it is silent: a conversation read from a file is `done` where its last turn
+    came to its end, and `failed` where it broke off with an error."""
+    history: str | None = None
+    """The first task in the history that it copied from another run."""
     first_at: str | None = None
     """The earliest and the latest time of its events, by its own clock."""
     last_at: str | None = None

@@ -21,7 +21,11 @@ DOLLAR = 10**9
 def amounts(fact: Spent) -> dict[str, int]:
     """The amounts of a spend as integers, without those that are not known."""
     usage = fact.usage if isinstance(fact.usage, Mapping) else {}
-    known = {key: amount for key in PRICED if (amount := integer(usage.get(key))) is not None}
+    known = {
+        key: amount
+        for key in PRICED
+        if key in usage and (amount := integer(usage[key])) is not None
+    }
     if (cost := integer(fact.cost_usd, DOLLAR)) is not None:
         known["cost"] = cost
     if "total_tokens" not in known and known.keys() & {"input_tokens", "output_tokens"}:

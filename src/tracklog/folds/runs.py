@@ -11,6 +11,7 @@ from tracklog.folds import (
     Fold,
     Position,
     epoch_ms,
+    is_own_note,
     is_read,
     last_sign,
     name_text,
@@ -54,6 +55,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
     read = position.read or fact.fidelity in READ
     _note_sign(state, position, fact, read)
     if fact.copied is True:
+        _note_history(state, fact)
         return state
     agent = name_text(fact.agent)
     if agent is not None:
@@ -63,7 +65,7 @@ def step(state: State, position: Position, fact: Fact) -> State:
     # An agent that reports a conversation without its begin reports no end either.
     endless = fact.fidelity == "reported" and not state.begun
     if (read or endless) and _is_latest(state, position):
-        _note_turn_end(state, fact)
+        _note_turn_end(state, position, fact)
     change = _CHANGES.get(type(fact))
     if change is not None:
         change(state, position, fact)
@@ -162,7 +164,7 @@ def _is_latest(state: State, position: Position) -> bool:
     return at is None or last is None or at >= last
 
 
-def _note_turn_end(state: State, fact: Fact) -> None:
+def _note_turn_end(state: State, position: Position, fact: Fact) -> None:
     """A turn ends with an answer, or with an event of its end; then a person is expected to go on."""
     match fact:
         case Said(role="assistant"):
@@ -171,11 +173,22 @@ def _note_turn_end(state: State, fact: Fact) -> None:
                 isinstance(each, Mapping) and (each.get("text") or each.get("withheld") is True)
                 for each in blocks
             )
-            state.rests = answered and state.steps.get(name_text(fact.step) or "") != "working"
+            is_open = state.steps.get(name_text(fact.step) or "") == "working"
+            state.if_silent = "done" if answered and not is_open else "lost"
         case Ended(what="step"):
-            state.rests = True
+            state.if_silent = "done"
+        case Noted(label="error"):
+            state.if_silent, state.failed_seq = "failed", position.seq
         case Called() | Returned() | Began(what="step") | Said(role="user", injected=False):
-            state.rests = False
+            state.if_silent = "lost"
+
+
+def _note_history(state: State, fact: Fact) -> None:
+    """A run that only copied the history of another did nothing yet, and nothing is expected of it."""
+    if state.first_at is None:
+        state.if_silent = "done"
+    if state.history is None and isinstance(fact, Said) and fact.role == "user":
+        state.history = titled(text_in(fact.blocks, typed=True))
 
 
 def _subject(fact: Fact) -> str:
@@ -352,8 +365,8 @@ def status(state: State, now: str, lost_after: float = LOST_AFTER) -> str:
     """Of waiting, failed, lost, working and done, that of the agent or step that needs a person most.
 
     A run is lost when it works and was silent for longer than `lost_after` seconds; a conversation
-    that fell silent at the end of a turn is done. Events from a file are as old as their own time,
-    and a run without times is at rest.
+    that fell silent at the end of a turn is done, and one that broke off with an error has failed.
+    Events from a file are as old as their own time, and a run without times is silent.
     """
     return status_in(phase_of(state), state, now, lost_after)
 
@@ -362,7 +375,8 @@ def status_in(phase: str, state: State, now: str, lost_after: float = LOST_AFTER
     """The same where the phase of the run is known."""
     if phase != "working":
         return phase
-    return _silent(not state.alive or silence(state.alive, now) > lost_after, state.rests)
+    is_silent = not state.alive or silence(state.alive, now) > lost_after
+    return state.if_silent if is_silent else "working"
 
 
 def phase_of(state: State) -> str:
@@ -378,8 +392,8 @@ def phase_of(state: State) -> str:
 
 
 def title(state: State) -> str | None:
-    """The title of a run: its own, else its first task, else the name of its span."""
-    return state.title or state.task or state.named or state.prompt
+    """The title of a run: its own, else its first task, else the name of its span, else its history."""
+    return state.title or state.task or state.named or state.prompt or state.history
 
 
 def has_spent(state: State) -> bool:
@@ -390,6 +404,7 @@ def has_spent(state: State) -> bool:
 SEVERAL = "\n"
 """Stands for the agent of a run that has several."""
 PHASES = ("done", "failed", "waiting")
+SILENT = ("lost", "done", "failed")
 
 
 def cells(state: State) -> Cells:
@@ -401,7 +416,8 @@ def cells(state: State) -> Cells:
         began = epoch_ms(state.first_received) or 0
     phase = phase_of(state)
     if phase == "working":
-        part = len(PHASES) + 2 * (epoch_ms(state.alive) or 0) + state.rests
+        silent = SILENT.index(state.if_silent)
+        part = len(PHASES) + len(SILENT) * (epoch_ms(state.alive) or 0) + silent
     else:
         part = PHASES.index(phase)
     agents = list(state.agents)
@@ -417,15 +433,8 @@ def status_of(part: int, now_ms: int, lost_after: float = LOST_AFTER) -> str:
     """The status that the part of such a cell means at a time."""
     if part < len(PHASES):
         return PHASES[part]
-    alive, rests = divmod(part - len(PHASES), 2)
-    return _silent(now_ms - alive > lost_after * 1000, bool(rests))
-
-
-def _silent(silent: bool, rests: bool) -> str:
-    """The status of a run that works, or worked as long as something was recorded."""
-    if not silent:
-        return "working"
-    return "done" if rests else "lost"
+    alive, silent = divmod(part - len(PHASES), len(SILENT))
+    return SILENT[silent] if now_ms - alive > lost_after * 1000 else "working"
 
 
 def began_ms(state: State) -> int | None:
@@ -465,7 +474,7 @@ fold = Fold(
     about="What is every run doing, how did it end, and what did it take?",
     State=State,
     facts=FACTS,
-    key=lambda position, _: run_key(position),
+    key=lambda position, fact: None if is_own_note(position, fact) else run_key(position),
     step=step,
     listed=True,
     rewound=True,

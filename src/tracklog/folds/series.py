@@ -45,8 +45,9 @@ from tracklog.model.fact import (
 )
 
 CALLS = ("calls", "failures", "open")
-"""The amounts of a cell of the kind `calls`. Cells of the kinds `durations`, `turns`, `waits` and
-`audits` have one, the number of them; their parts are classes of durations, or results."""
+"""The amounts of a cell of the kind `calls`, whose part says how long these calls took: see `lasted`.
+Cells of the kinds `turns`, `waits` and `audits` have one, the number of them; their parts are classes
+of durations, or results."""
 SPENDS = (
     "spends", "calls", "input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens",
     "reasoning_tokens", "total_tokens", "cost", "fresh", "fresh_and_written", "longer", "lower",
@@ -55,9 +56,9 @@ SPENDS = (
 """The amounts of a cell of the kind `spends`, whose tool is the provider: `fresh` is input that no cache had, `longer` what is
 written to a cache for an hour; `lower` and `upper` count the spends that are only a bound."""
 RESULTS = ("pass", "fail", "warn")
-BANDS = (0, 32_000, 64_000, 100_000, 128_000, 200_000, 256_000, 272_000, 512_000, 1_000_000)
-"""Spends with more input than each of these tokens are added up apart, because a price may depend
-on it."""
+TIERS = (0, 32_000, 64_000, 100_000, 128_000, 200_000, 256_000, 272_000, 512_000, 1_000_000)
+"""The tiers of a price: spends with more input than each of these tokens are added up apart, because
+a price may depend on it."""
 NEXT = "\n"
 """Stands between the models whose costs a run does not report: the tool of its cell `unreported`."""
 KNOWN = (
@@ -68,8 +69,8 @@ KNOWN = (
 INPUT, OUTPUT, COST = 1, 2, 4
 READ, LATE = 1 << len(KNOWN), 2 << len(KNOWN)
 """one for a cache that was read, and one for a spend that was recorded long after it was made,"""
-BAND = len(KNOWN) + 2
-"""and above these bits the number of its band."""
+TIER = len(KNOWN) + 2
+"""and above these bits the number of its tier."""
 SPENDERS: tuple[tuple[int, ...], ...] = ((), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2))
 """A run has a cell of the kind `spenders` for each agent, model and provider that it spent under,
 at the first time. Its part has a bit for each of these choices of the three names: whether the
@@ -164,26 +165,20 @@ def _count(
 
 
 def _call(state: State, position: Position, fact: Called | Returned) -> None:
-    changes: dict[str, list[int]] = {}
-
     def count(call: Call, one: int) -> None:
-        if not call.counts:
-            return
-        names = (call.at, call.agent, call.model, call.tool)
-        counts = changes.setdefault(cell_key("calls", *names), [0, 0, 0])
-        counts[0] += one
-        counts[1] += one * call.failed
-        counts[2] += one * call.open
-        if call.micros is not None:
-            key = cell_key("durations", *names, bucket(call.micros))
-            changes.setdefault(key, [0])[0] += one
+        if call.counts:
+            part = 0 if call.micros is None else 1 + bucket(call.micros)
+            key = cell_key("calls", call.at, call.agent, call.model, call.tool, part)
+            _add(state, key, [one, one * (call.ok is False), one * call.open])
 
     join_call(state.calls, position, fact, count, places=True, model=state.model)
-    for key, change in changes.items():
-        if any(change):
-            _add(state, key, change)
     if isinstance(fact, Returned):
         _give(state, position, fact)
+
+
+def lasted(part: int) -> int | None:
+    """The log bucket of the duration of the calls in a cell; None where that is not known."""
+    return part - 1 if part else None
 
 
 def _say(state: State, position: Position, fact: Said) -> None:
@@ -206,9 +201,8 @@ def _say(state: State, position: Position, fact: Said) -> None:
 
 def _give(state: State, position: Position, fact: Said | Returned) -> None:
     if _is_timed(state, position, fact):
-        state.inputs[name_text(fact.agent if isinstance(fact, Returned) else fact.to) or ""] = when(
-            position
-        )
+        taker = fact.agent if isinstance(fact, Returned) else fact.to
+        state.inputs[name_text(taker) or ""] = when(position)
 
 
 def _is_timed(state: State, position: Position, fact: Fact) -> bool:
@@ -325,20 +319,20 @@ def _compared(spend: list[Any]) -> list[int]:
     return [known.get(name, 0) for name in ("output_tokens", "total_tokens", "cost")]
 
 
-def _spend_key(spend: Sequence[Any], bands: Sequence[int] = BANDS) -> str:
+def _spend_key(spend: Sequence[Any], tiers: Sequence[int] = TIERS) -> str:
     known = spend[_AMOUNTS]
     flags = READ * bool(known.get("cached_tokens")) | LATE * spend[_LATE]
     for n, name in enumerate(KNOWN):
         if name in known:
             flags |= 1 << n
-    part = band(known.get("input_tokens", 0), bands) << BAND | flags
+    part = tier(known.get("input_tokens", 0), tiers) << TIER | flags
     names = (spend[_AGENT], spend[_MODEL], spend[_PROVIDER])
     return cell_key("spends", spend[_AT], *names, part, spend[_WRITER])
 
 
-def band(tokens: int, bands: Sequence[int] = BANDS) -> int:
-    """The number of the band that so much input is in."""
-    return bisect_left(bands, tokens)
+def tier(tokens: int, tiers: Sequence[int] = TIERS) -> int:
+    """The number of the tier that so much input is in."""
+    return bisect_left(tiers, tokens)
 
 
 def _spend_amounts(spend: Sequence[Any]) -> list[int]:
@@ -358,9 +352,9 @@ def _spend_amounts(spend: Sequence[Any]) -> list[int]:
     ]
 
 
-def spend_cell(spend: Sequence[Any], bands: Sequence[int] = BANDS) -> tuple[str, list[int]]:
+def spend_cell(spend: Sequence[Any], tiers: Sequence[int] = TIERS) -> tuple[str, list[int]]:
     """The cell of a spend, and what it adds to it; its fields are in the order of `SPEND`."""
-    return _spend_key(spend, bands), _spend_amounts(spend)
+    return _spend_key(spend, tiers), _spend_amounts(spend)
 
 
 def cells(state: State) -> Cells:

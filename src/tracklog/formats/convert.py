@@ -58,7 +58,7 @@ def convert(
 
 
 @dataclass(slots=True)
-class _Source:
+class _SourceLine:
     """A line that is converted, until the fate of its fields is known."""
 
     event: Event
@@ -76,7 +76,7 @@ class _Run:
 
     memory: dict[str, Any] = field(default_factory=dict)
     written: int = 0
-    pending: list[_Source] = field(default_factory=list)
+    pending: list[_SourceLine] = field(default_factory=list)
     """Lines that produced nothing yet; the next converted line carries them."""
     size: int = 0
     restored: int = 0
@@ -116,7 +116,7 @@ class _Converter:
         if reading.counts:
             yield from self._convert(event, record, run, 0)
         else:
-            self._wait(_Source(event, []), run)
+            self._wait(_SourceLine(event, []), run)
 
     def end(self) -> None:
         """Report the lines that no converted line carries as dropped."""
@@ -146,7 +146,7 @@ class _Converter:
 
     def _convert(self, event: Event, record: Record, run: _Run, number: int) -> Iterator[bytes]:
         dialect = self.dialects[event.dialect]
-        source = _Source(event, facts_of(dialect, event)[0])
+        source = _SourceLine(event, facts_of(dialect, event)[0])
         unique = dialect.policy.identity == "refuse"
         at = utc(event.at) or record.received
         # Spends are written before the end of the run that they came with: nothing may follow the
@@ -181,7 +181,7 @@ class _Converter:
                 return None
         return None
 
-    def _match(self, source: _Source, place: int, line: Event, run: _Run) -> None:
+    def _match(self, source: _SourceLine, place: int, line: Event, run: _Run) -> None:
         """Match the facts that are read back from a converted line with the facts of the source."""
         waiting = [(each, at) for each in (*run.pending, source) for at in range(len(each.facts))]
         waiting.sort(key=lambda pair: pair != (source, place))
@@ -197,7 +197,7 @@ class _Converter:
                 else:
                     source.unmatched.append(read_back)
 
-    def _wait(self, source: _Source, run: _Run) -> None:
+    def _wait(self, source: _SourceLine, run: _Run) -> None:
         size = len(source.event.line)
         while run.pending and run.size + size > CARRIED:
             lost = run.pending.pop(0)
@@ -206,7 +206,7 @@ class _Converter:
         run.pending.append(source)
         run.size += size
 
-    def _with_load(self, source: _Source, seq: int, run: _Run) -> Iterator[bytes]:
+    def _with_load(self, source: _SourceLine, seq: int, run: _Run) -> Iterator[bytes]:
         """The converted lines of a source; the first carries the lines they were made from."""
         made_of = [*run.pending, source]
         run.pending, run.size = [], 0
@@ -234,7 +234,7 @@ class _Converter:
         loaded = _dumps(body)
         return loaded if isinstance(self.check(loaded), Event) else None
 
-    def _settle(self, source: _Source, *, carried: bool) -> None:
+    def _settle(self, source: _SourceLine, *, carried: bool) -> None:
         """Report the fate of each field, once nothing more will be written for its line."""
         event, kind = source.event, source.event.kind
         lost: Fate = "carried" if carried else "dropped"
@@ -263,7 +263,7 @@ class _Converter:
                 if not self.form(pointer) and _scalar(value) not in values:
                     self.report.add(kind, f"{line.kind}{pointer}", "synthesised")
 
-    def _settle_envelope(self, source: _Source, lost: Fate) -> None:
+    def _settle_envelope(self, source: _SourceLine, lost: Fate) -> None:
         event = source.event
         written = source.lines[0] if source.lines else None
         pairs = {
@@ -388,7 +388,7 @@ def _answers(fact: Fact, other: Fact) -> bool:
     return not shared or any(written[name] == read[name] for name in shared)
 
 
-def _is_made(value: Any, source: _Source) -> bool:
+def _is_made(value: Any, source: _SourceLine) -> bool:
     """Whether a value is an id that was generated for its line."""
     return any(value == line.id for line in source.lines)
 

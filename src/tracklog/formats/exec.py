@@ -137,7 +137,7 @@ class Recording:
 
     @contextmanager
     def _patiently(self) -> Iterator[None]:
-        """Retry on errors: the transcript is the record, and the journal is updated later."""
+        """Retry on errors: the transcript has everything, and the journal is updated later."""
         try:
             yield
         except (TracklogError, OSError) as error:

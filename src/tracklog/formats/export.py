@@ -3,7 +3,7 @@
 The records are read as often as a format needs them, so a long run is never held in memory.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from tracklog.journal.frame import Record, Run
 from tracklog.journal.journal import Journal
 from tracklog.model.errors import NotProven
 from tracklog.model.event import Event
-from tracklog.model.fact import Asked, Began, Decided, Fact, Spent
+from tracklog.model.fact import Asked, Began, Decided, Fact, Noted, Spent
 from tracklog.reading.record import Dialects
 from tracklog.reading.revisions import Revisions
 from tracklog.reading.walk import Reading, Walker
@@ -173,7 +173,9 @@ def _export_run(run: Run, root: Run, family: _Family, seen: set[str]) -> ExportR
         id=run[1],
         root=root,
         conversation=conversation_of(run, root, states),
-        lines=lambda: export_records(records(run), dialects, counted, survey.walker.revisions),
+        lines=lambda: export_records(
+            records(run), dialects, counted, survey.walker.revisions, survey.outdone()
+        ),
         uncovered=_uncovered(dialects),
         summary=survey.summary(),
         opening=survey.opening,
@@ -181,6 +183,7 @@ def _export_run(run: Run, root: Run, family: _Family, seen: set[str]) -> ExportR
         findings=tuple(survey.walker.at_rest()),
         stepped=survey.stepped,
         asks=survey.asks,
+        same_calls=survey.same_calls(),
         judged=frozenset(survey.judged),
         trace=survey.trace,
         own=survey.own,
@@ -216,16 +219,21 @@ def export_records(
     dialects: Dialects,
     counted: Mapping[str, Spend],
     revisions: Revisions,
+    outdone: Collection[str] = (),
 ) -> Iterator[ExportRecord]:
     """The records of a run, read one after the other, with all revisions known."""
     walker = Walker(dialects, revisions=revisions)
-    return (export_record(walker.reread(record), counted) for record in records)
+    return (export_record(walker.reread(record), counted, outdone) for record in records)
 
 
-def export_record(reading: Reading, counted: Mapping[str, Spend]) -> ExportRecord:
+def export_record(
+    reading: Reading, counted: Mapping[str, Spend], outdone: Collection[str] = ()
+) -> ExportRecord:
     """A record in the form that exporters take; a record that cannot be read is included.
 
     A superseded record has its line and event, and no facts: those of the newer mapping count.
+    The spends that are `outdone` have no amounts: an export has one writer, whose spends would
+    otherwise all be added. Their amounts are in a note.
     """
     record, event, facts, findings, position, dialect, superseded, marks, _ = reading
     if event is None or position is None or dialect is None:
@@ -234,6 +242,8 @@ def export_record(reading: Reading, counted: Mapping[str, Spend]) -> ExportRecor
     identity = str(event.id) if unique else str(record.seq)
     if superseded:
         return ExportRecord(record, event, identity=identity, names=reading.names, superseded=True)
+    if outdone:
+        facts = list(_without_amounts(position, facts, outdone))
     return ExportRecord(
         record,
         event,
@@ -244,6 +254,22 @@ def export_record(reading: Reading, counted: Mapping[str, Spend]) -> ExportRecor
         _spent_here(position, facts, counted),
         marks=tuple(marks),
     )
+
+
+def _without_amounts(
+    position: Position, facts: Sequence[Fact], outdone: Collection[str]
+) -> Iterator[Fact]:
+    notes = []
+    for fact in facts:
+        if isinstance(fact, Spent) and spend_name(position, fact) in outdone:
+            yield replace(fact, usage=None, cost_usd=None, credits=None, calls=None, bound=None)
+            amounts = {"usage": fact.usage, "cost_usd": fact.cost_usd, "credits": fact.credits}
+            data = {name: value for name, value in amounts.items() if value is not None}
+            note = Noted(label="spent-again", agent=fact.agent, step=fact.step, data=data)
+            notes.append(replace(note, fidelity=fact.fidelity))
+        else:
+            yield fact
+    yield from notes
 
 
 def _spent_here(
@@ -329,13 +355,16 @@ class Survey:
             if value is not None:
                 self.opening.setdefault(name, value)
 
+    def same_calls(self) -> dict[str, str]:
+        """The copies of calls, which may be known as such only after both were reported."""
+        calls = self.state.calls.items()
+        return {_name_of(copy): _name_of(name) for copy, name in calls if isinstance(name, str)}
+
     def counted(self) -> dict[str, Spend]:
         """The spends by their position; those that another spend replaces are included with no
         amounts.
         """
-        run = (self.state.family, self.state.run)
-        known = costs_fold.counted(*self._all_spends())
-        counted = [each for each in known if (each.family, each.run) == run]
+        counted = self._own_counted()
         found = {_spot(each.seq, each.key): _spend(each) for each in counted}
         keys = {each.key for each in counted}
         for each in self.spends.values():
@@ -345,6 +374,18 @@ class Survey:
                     calls=0, amounts=dict.fromkeys(spend.amounts, 0), cost_usd=None, counts=False
                 )
         return found
+
+    def _own_counted(self) -> list[costs_fold.State]:
+        run = (self.state.family, self.state.run)
+        known = costs_fold.counted(*self._all_spends())
+        return [each for each in known if (each.family, each.run) == run]
+
+    def outdone(self) -> frozenset[str]:
+        """The spends of a writer that do not count, as another writer of the run reports more."""
+        writers = {each.writer for each in self._own_counted()}
+        return frozenset(
+            each.key for each in self.spends.values() if writers and each.writer not in writers
+        )
 
     @property
     def ended(self) -> bool:
@@ -370,3 +411,11 @@ def _spend(each: costs_fold.State) -> Spend:
         {name: amount for name, amount in each.amounts.items() if name != "cost"},
         each.amounts["cost"] / DOLLAR if "cost" in each.amounts else None,
     )
+
+
+def _name_of(name: str) -> str:
+    """What exporters call a call, by its name in the folds."""
+    if name[0] == "=":
+        return name[1:]
+    seq, _, id = name[1:].partition("/")
+    return f"{id}#{seq}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from tracklog.dialects.checking import is_object
 from tracklog.intake.intake import Intake
-from tracklog.intake.resuming import feed
+from tracklog.intake.resuming import feed, recorded_names
 from tracklog.intake.verdicts import Verdict
 from tracklog.journal.frame import Mark
 from tracklog.journal.offsets import SourceOffset
@@ -67,6 +67,9 @@ class SkippedLink(NamedTuple):
     path: Path
 
 
+FileRead = LinesRead | TornLine | UnreadableFile | SkippedLink
+
+
 class _Behind(NamedTuple):
     """The part of a file that was read, by which the file is recognised."""
 
@@ -120,9 +123,7 @@ class Follower:
         self._counted: dict[str, tuple[int, int]] = {}
         self._unread: set[Path] = set()
 
-    def poll(
-        self, *, final: bool = False
-    ) -> Iterator[LinesRead | TornLine | UnreadableFile | SkippedLink]:
+    def poll(self, *, final: bool = False) -> Iterator[FileRead]:
         """Read the new complete lines; a line without a line end is left until it is complete.
 
         With `final` nothing more is expected: a last line without a line end is read if it is a
@@ -206,7 +207,7 @@ class Follower:
             if not (final or first.endswith(b"\n")) and len(first) < FIRST:
                 return  # its first line is not complete yet
             source = _source(path, first)
-            behind = self._resume(source, file, status.st_ino, len(first))
+            behind = self._resume(path, source, file, status.st_ino, len(first))
             while (behind := self._moved(source, file, behind)).through < size:
                 if _is_extended(file, behind, size):
                     behind = _before_line(file, behind)
@@ -272,12 +273,18 @@ class Follower:
         self._counted[source] = at, count
         return count
 
-    def _resume(self, source: str, file: BinaryIO, inode: int, first: int) -> _Behind:
+    def _resume(self, path: Path, source: str, file: BinaryIO, inode: int, first: int) -> _Behind:
         """The offset to resume at: after the part that was read, if it is unchanged."""
         behind = self._behind.get(source)
         if behind is None:
             known = self._marked[source] = self._intake.offsets.place(source)
             places = [known] if known else self._renamed(source, first)
+            named = self._intake.dialect_names if self._dialect is None else (self._dialect,)
+            for dialect in (None, *named):
+                for name in recorded_names(path, dialect):
+                    if (recorded := self._intake.offsets.place(name)) is None:
+                        break
+                    places.append(recorded)
             behind = self._farthest(file, places, inode)
         elif behind.inode != inode:
             behind = self._farthest(file, [behind.place], inode)
@@ -371,6 +378,12 @@ BEGUN = 16
 """Characters of a source's name that distinguish first lines."""
 
 
+def source_of(path: Path) -> str:
+    """The name under which the offset of a file is stored, as far as the file goes now."""
+    with path.open("rb") as file:
+        return _source(path, file.readline(FIRST))
+
+
 def _source(path: Path, first: bytes) -> str:
     """The name of a file: its path and its first line, whose line end may be missing."""
     if len(first) < FIRST:
@@ -397,7 +410,6 @@ def _stands(source: str) -> bool:
     if not path.is_file():
         return False
     try:
-        with path.open("rb") as file:
-            return _source(path, file.readline(FIRST)) == source
+        return source_of(path) == source
     except OSError:
         return False

@@ -40,8 +40,9 @@ from tracklog.formats.importing_lines import (
     torn_line,
 )
 from tracklog.formats.importing_summary import FEW, ImportSummary
-from tracklog.formats.recognition import Recognition, recognised_file
+from tracklog.formats.recognition import Recognition, is_database, recognised_file
 from tracklog.home.home import Home
+from tracklog.intake.reserved import Source
 from tracklog.intake.verdicts import Verdict
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import TracklogError
@@ -106,6 +107,9 @@ class Importing:
         if name in self._chosen:
             return self._chosen[name]
         recognised = recognised_file(self.importers.values(), path)
+        known = self._known.get(name)
+        if known and recognised == Recognition() and is_database(path):
+            return self.importers.get(known.place.importer)  # its last conversation was deleted
         if recognised.importer is None or recognised.companion:
             self._undecided[name] = recognised
             return None
@@ -346,7 +350,7 @@ class Importing:
         """Record facts about a source that no line of it can state."""
         spelled = os.fsencode(reading.path.absolute()).decode("utf-8", "backslashreplace")
         if reading.completed is not None and place.run:
-            text = "the record at the end of the file is whole now"
+            text = "the record at the end of the file is complete now"
             about = {"offset": reading.completed}
             self._write_note(place, place.run, "completed", text, spelled, about)
         for guess in reading.replaced:
@@ -391,7 +395,8 @@ class Importing:
         if dry or not lines:
             return ()
         self._put_lifted()  # first: a line must not refer to a blob that does not exist
-        verdicts = self._home.intake.admit(lines, dialect, bodies=bodies)
+        source: Source = "outside" if bodies is None else "reader"
+        verdicts = self._home.intake.admit(lines, dialect, bodies=bodies, source=source)
         one.lines.update([verdict[0] for verdict in verdicts])
         refused = [verdict.problems for verdict in verdicts if verdict[2]]
         one.refused += [(str(reading.path), each) for each in refused[: FEW - len(one.refused)]]

@@ -5,7 +5,7 @@ offset of a file is stored in the journal, with the records that it gave.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import count
 from pathlib import Path
 
@@ -15,16 +15,17 @@ from tracklog.dialects import tracklog as native
 from tracklog.dialects.checking import checker_for, is_object
 from tracklog.dialects.documents import document_of
 from tracklog.dialects.recognition import Hints
-from tracklog.folds import IMPORTED
-from tracklog.formats.follow import Follower, SkippedLink, TornLine, UnreadableFile
+from tracklog.formats.follow import Follower, SkippedLink, TornLine, UnreadableFile, source_of
 from tracklog.formats.importers import HEAD, ImportReport, opened, uncompressed_name
 from tracklog.formats.importing_summary import FEW, ImportSummary
 from tracklog.home.home import Home
+from tracklog.intake.resuming import recorded_names
 from tracklog.intake.verdicts import Verdict
 from tracklog.journal.frame import Run
 from tracklog.model.event import Event
 from tracklog.model.fact import Noted
 from tracklog.model.lines import BOM, split
+from tracklog.model.own_notes import IMPORTED
 
 LINES = {".jsonl", ".ndjson"}
 FIRST = 20
@@ -104,6 +105,10 @@ class Native:
                     one.torn.append(TornLine(path, line.number, line.size))
 
     def _admit(self, path: Path, one: ImportSummary) -> None:
+        place_of = self._home.intake.offsets.place
+        named = (None, *self._home.intake.dialect_names)
+        recorded = any(place_of(next(recorded_names(path, each))) for each in named)
+        recorded = recorded and not place_of(source_of(path))
         first = self._first_in(path)
         noted: set[Run] = set()
         follower = Follower(self._home.intake, [path], None, self._home.path)
@@ -134,7 +139,9 @@ class Native:
                 if hint := self._hints.of(verdict.dialect, verdict.run):
                     one.hints.append(hint)
         if first is not None and not one.unread:  # an earlier import may have ended before its note
-            one.notes += note_imported(self._home, path, {(first.family, first.run)} - noted)
+            events = self._events_in(path) if recorded else [first]
+            runs = {(event.family, event.run) for event in events}
+            one.notes += note_imported(self._home, path, runs - noted)
         if not (one.files or one.unread):
             one.unchanged = 1
 
@@ -198,10 +205,15 @@ class Native:
 
     def _first_in(self, path: Path) -> Event | None:
         """The first good line of a file."""
+        return next(self._events_in(path), None)
+
+    def _events_in(self, path: Path) -> Iterator[Event]:
+        """The good lines of a file."""
         check = checker_for(self._home.dialects.values(), self._home.intake.recogniser)
         with path.open("rb") as file:
-            events = (check(line.data) for line in split(file, self._home.intake.cap))
-            return next((event for event in events if isinstance(event, Event)), None)
+            for line in split(file, self._home.intake.cap):
+                if isinstance(event := check(line.data), Event):
+                    yield event
 
 
 def runs_of(home: Home, verdicts: Iterable[Verdict]) -> set[Run]:
@@ -215,7 +227,7 @@ def runs_of(home: Home, verdicts: Iterable[Verdict]) -> set[Run]:
 
 
 def note_imported(home: Home, path: Path, runs: Set[Run]) -> int:
-    """Puts on record, once per run, that lines of it come from a file and may be of any age.
+    """Records, once per run, that lines of it come from a file and may be of any age.
 
     A run whose id is empty gets no note: a native line must name its run. Called when the lines are stored, so that no note is about lines that are not. Returns the
     number of new notes.

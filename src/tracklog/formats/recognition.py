@@ -23,6 +23,11 @@ class Recognition(NamedTuple):
     """The importers that would all read it, if there are several."""
 
 
+def is_database(path: Path) -> bool:
+    """Whether a file is an SQLite database."""
+    return head_of(path).startswith(MAGIC)
+
+
 def recognised_file(importers: Iterable[Importer], path: Path) -> Recognition:
     """What a file is, which may be compressed."""
     head = head_of(path)

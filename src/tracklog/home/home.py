@@ -32,18 +32,28 @@ from tracklog.journal.sharding import (
     whole_only,
 )
 from tracklog.journal.storages import Blobs, Storage
-from tracklog.journal.stores import Durability, Erasure, Pruning
-from tracklog.model.errors import IndexUnwritable, NoSuchRecord, NoSuchRun
+from tracklog.journal.stores import Durability, Erasure, Pruning, Sealing
+from tracklog.model.errors import IndexUnwritable, NoSuchRecord, NoSuchRun, NotAppended
 from tracklog.model.event import Event
 from tracklog.model.fact import Began, Ended, Fact, Noted
 from tracklog.model.lines import CAP
+from tracklog.model.own_notes import PRUNE, PRUNED
 from tracklog.reading.record import event_of
 from tracklog.reading.walk import facts_in, walk
 
 T = TypeVar("T")
 
+OPERATIONS: Run = ("tracklog", "operations")
+"""The run in which it is recorded what operators did to the record as a whole."""
+
 _BLOB = re.compile(rb'"(?:sha256|raw)": ?"([0-9a-f]{64})"')
 """Where a line speaks of a blob: in the place of what was lifted out, or as its own origin."""
+
+
+def act(label: str, by: str, **data: object) -> Noted:
+    """What an operator did, as a note that says in its text who it was, and with what."""
+    words = [f"by {by}", *(f"{name} {value}" for name, value in data.items() if value is not None)]
+    return Noted(label=label, text=", ".join(words), data={**data, "by": by})
 
 
 class Home:
@@ -97,7 +107,7 @@ class Home:
         return Intake(journal, dialects, offsets=storage.offsets(journal), **options)
 
     def journal_of(self, run: Run) -> Journal:
-        """The journal that has a run; there is only one, unless the record has shards."""
+        """The journal that has a run; there is only one, unless the store has shards."""
         return self.journal.of(run) if isinstance(self.journal, ShardedJournal) else self.journal
 
     def newest(self, limit: int) -> list[Record]:
@@ -255,20 +265,25 @@ class Home:
         dry: bool = False,
         by: str | None = None,
     ) -> Pruning:
-        """Delete complete segments that are older than that many seconds, and record that.
+        """Record that complete segments older than that many seconds are deleted, and delete them.
 
         It stops before a run that has not ended and has newer records, unless `open_too`.
         Blobs that no record names any more are deleted, too.
         """
         before = stamp(self.clock() - older_than)
         is_open = None if open_too else self._open_since(before).__contains__
-        done = self.store.prune(before, at=self._now(), is_open=is_open, dry=dry)
-        if dry or not done.records:
-            return done
+        planned = self.store.prune(before, at=self._now(), is_open=is_open, dry=True)
+        if dry or not planned.records:
+            return planned
+        note = act(PRUNE, by or "a program", through=planned.through, records=planned.records)
+        is_noted = self._note_before(note, before)
+        done = self.store.prune(before, at=self._now(), is_open=is_open)
+        if not is_noted:
+            self.record_act(note)
         for run in (*done.whole, *done.part):
             data: dict[str, Any] = {"through": done.through, "whole": run in done.whole}
             data |= {"by": by} if by is not None else {}
-            self.record_fact(run, Noted(label="pruned", data=data))
+            self.record_fact(run, Noted(label=PRUNED, data=data))
         gone = {run for _, run in (*done.whole, *done.part)}
         for transcript in (self.path / "transcripts").glob("*.jsonl"):
             if transcript.stem in gone:
@@ -279,6 +294,16 @@ class Home:
         # What was put in the last hour may belong to a line that is still on its way.
         self.blobs.collect(lambda name: name in named, older_than=time.time() - 3600)
         return done
+
+    def _note_before(self, note: Noted, before: str) -> bool:
+        """Record that records are about to be deleted; False where the disk has no room for it."""
+        try:
+            if isinstance(self.store, Sealing):
+                self.store.seal(before)  # else the note would keep the last segment from being old
+            self.record_act(note)
+        except (NotAppended, OSError):
+            return False
+        return True
 
     def close(self) -> None:
         if "intake" in self.__dict__:
@@ -303,6 +328,10 @@ class Home:
     def record_fact(self, run: Run, fact: Fact, *, writer: str = "cli") -> None:
         """Record a fact that has no line of its own, such as an act of an operator, as a native line."""
         self.intake.admit([self.fact_line(run, fact, writer=writer)], native.dialect.name)
+
+    def record_act(self, note: Noted, *, writer: str = "cli") -> None:
+        """Record what an operator does to the record as a whole: an `act`."""
+        self.record_fact(OPERATIONS, note, writer=writer)
 
     def fact_line(self, run: Run, fact: Fact, *, writer: str, at: str | None = None) -> bytes:
         """A fact about a run as a native line; the time is now if none is given."""

@@ -63,7 +63,7 @@ class Plugs(Generic[T]):
 
 
 class Registry(Plugs[T]):
-    """Plugs that are objects of one class, each with its `name`."""
+    """Plug-ins that are objects of one class, each with its `name`."""
 
     def __init__(
         self, folder: str, shape: type[T], *, group: str = "", called: str = "", **options: Any

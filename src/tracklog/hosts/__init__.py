@@ -10,7 +10,7 @@ A request to end a run, or a remark of a visitor, is recorded in the journal (`e
 process that executes the run reads it there.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from tracklog import Log, OnMiss, ServeBy
     from tracklog.web.guard import Guard
+
+
+Announce = Callable[[str], Awaitable[None]]
 
 
 class RunOver(TracklogError):
@@ -54,6 +57,8 @@ class Wanted:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     seed: str | None = None
     tape: "TapeOptions | None" = None
+    announce: "Announce | None" = None
+    """To be awaited with the id of the run before it begins: who asked for it is recorded then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

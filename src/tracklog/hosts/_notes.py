@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from tracklog import Log, Run
 
 WRITER = "host"
+OPERATIONS: "Run" = ("tracklog", "operations")
+"""The run for what is done to the host itself, and belongs to no run of it."""
 
 
 def note(journal: "Log", run: "Run", label: str, data: Mapping[str, Any]) -> bytes:

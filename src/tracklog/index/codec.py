@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from itertools import compress
-from operator import attrgetter, ne
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -19,8 +18,8 @@ def freeze(key: str, state: Any) -> bytes:
     So are `family` and `run`, where the key begins with them.
     """
     shape = _shape(type(state))
-    every = shape.values(state)
-    values = dict(compress(zip(shape.names, every, strict=False), map(ne, every, shape.usual)))
+    fields = zip(shape.names, shape.values(state), shape.usual, strict=False)
+    values = {name: value for name, value, usual in fields if value != usual}
     if shape.of_run and key.partition(MARK)[0] == f"{state.family}:{state.run}":
         values.pop("family", None)
         values.pop("run", None)
@@ -41,7 +40,7 @@ def usual(fold: Fold[Any]) -> Mapping[str, Any]:
     return dict(zip(shape.names, shape.usual, strict=False))
 
 
-class _Shape(NamedTuple):
+class _ClassCodec(NamedTuple):
     names: tuple[str, ...]
     values: Callable[[Any], tuple[Any, ...]]
     usual: tuple[Any, ...]
@@ -49,18 +48,18 @@ class _Shape(NamedTuple):
     """Whether it has the fields `family` and `run`."""
 
 
-_shapes: dict[type, _Shape] = {}
+_shapes: dict[type, _ClassCodec] = {}
 
 
-def _shape(state: type) -> _Shape:
+def _shape(state: type) -> _ClassCodec:
     known = _shapes.get(state)
     if known is None:
         known = _shapes[state] = _shape_of(state)
     return known
 
 
-def _shape_of(state: type) -> _Shape:
+def _shape_of(state: type) -> _ClassCodec:
     names = tuple(each.name for each in fields(state))
     # A second name, because of one alone it would get no tuple.
     values = attrgetter(*names, "__class__")
-    return _Shape(names, values, values(state()), {"family", "run"} <= {*names})
+    return _ClassCodec(names, values, values(state()), {"family", "run"} <= {*names})

@@ -3,17 +3,17 @@
 The states that were used last stay in memory, so that the next batch need not load them.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from operator import add, itemgetter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any
 from zlib import crc32
 
 import orjson
 
 from tracklog.dialects import Dialect
-from tracklog.folds import Fold, Position, Sums, is_of, less, rows_of, run_key, summed
-from tracklog.folds._cells import Cell, Cells, changed_cells, with_sums
-from tracklog.index.batch import PAST, Batch
+from tracklog.folds import Fold, Position, Sums, less, rows_of, summed
+from tracklog.folds._cells import Cell, changed_cells, with_sums
+from tracklog.index.batch import PAST, ActiveRun, Batch, CachedState
 from tracklog.index.codec import freeze, thaw
 from tracklog.index.indexes import Change, Index, RecordFinding, Words
 from tracklog.index.search_text import searchable_text
@@ -58,50 +58,53 @@ class Folding:
         self.journal, self.index = journal, index
         self.dialects, self.folds = dialects, folds
         self._words = words
-        self._rewound = [fold.name for fold in folds.values() if fold.rewound]
-        self._listeners: dict[type[Fact], list[Fold[Any]]] = {}
+        self._rewound = [fold for fold in folds.values() if fold.rewound]
+        self._entries: dict[str, dict[str, CachedState]] = {name: {} for name in folds}
+        """The states in memory, by fold and key."""
+        self._listeners: dict[type[Fact], list[tuple[Fold[Any], dict[str, CachedState]]]] = {}
         for fold in folds.values():
             for kind in fold.facts:
-                self._listeners.setdefault(kind, []).append(fold)
+                self._listeners.setdefault(kind, []).append((fold, self._entries[fold.name]))
         self._through = 0
+        self._batches = 0
         self.forget()
 
     def forget(self) -> None:
         """Drop everything in memory."""
         self.at = -1
         """The last record that was folded; -1 where that is not known."""
-        self._complete = False
-        """Whether everything that the index holds is in memory."""
-        self._states: dict[tuple[str, str], Any] = {}
-        self._sizes: dict[tuple[str, str], int] = {}
+        for entries in self._entries.values():
+            entries.clear()
         self._size = 0
-        self._walkers: dict[Run, Walker] = {}
+        """The size of these states, in bytes of JSON."""
+        self._runs: dict[Run, ActiveRun] = {}
+        """The runs with a walker in memory, the one that was active last at the end."""
         self._walked = 0
         """The size of these walkers, in events."""
         self._dropped: set[int] | None = None
         """Hashes of the runs that the index has and that have no walker in memory; None where any
         run may be one of them."""
-        self._unsettled: dict[Run, int] = {}
-        """By run, how many findings remain if no more records come, as stored."""
 
     def resume(self) -> None:
         """Continue from the cursor of the index, which another process may have moved."""
         if self.index.cursor != self.at:
             self.forget()
             self.at = self.index.cursor
-            self._complete = self.at == 0
-            self._dropped = set() if self._complete else None
+            self._dropped = None if self.at else set()
         self._through = int(self.index.notes["through"])
 
     def apply(self, records: list[Record]) -> int:
         """Apply a batch; if a record was erased meanwhile, apply nothing and return its number."""
-        batch = Batch()
+        self._batches += 1
+        batch = Batch(self._batches)
         for record in records:
             self._read(record, batch)
         for noted in batch.erasures:
             if self._was_erased(noted):
                 return noted
         cursor = records[-1].seq
+        for run in batch.refolded:
+            batch.forget(self._runs[run])
         for run in batch.refolded:
             self._refold(run, cursor, batch)
         self._load(batch)
@@ -111,29 +114,29 @@ class Folding:
         changes = [*self._changes(batch), *self._sums(batch), *self._rests(batch)]
         changes += self._pasts(batch)
         rows = (batch.findings, batch.words, _names(batch), batch.superseded, batch.refolded)
-        link, cells = self.journal.link(cursor), self._cells(batch)
+        link, cells = self.journal.link(cursor), list(self._cells(batch))
         self.index.apply(cursor, changes, *rows, link=link, after=self.at, cells=cells)
         self.at = cursor
-        self._trim({(record.family, record.run) for record in records})
+        self._trim(records)
         return 0
 
     def _read(self, record: Record, batch: Batch) -> None:
         """Add one record to the batch."""
-        walker = self._walker(record)
+        active = self._active(record)
+        walker = active.walker
         reading = walker.read(record)
-        run = (record.family, record.run)
         if walker.changed:
-            batch.refolded[run] = None
+            batch.refolded[active.run] = None
         if walker.revisions.mixed:
-            batch.mixed.add(run)
-        self._add(reading, walker, batch)
+            batch.mixed.add(active.run)
+        self._add(reading, active, batch)
         for fact in reading.facts:
             if type(fact) is Noted and fact.label == "erasure":
                 batch.note_erasure(record, fact, self._through)
         if self._words and (text := searchable_text(reading.facts)):
             batch.words.append(Words(record.seq, text))
 
-    def _add(self, reading: Reading, walker: Walker, batch: Batch) -> None:
+    def _add(self, reading: Reading, active: ActiveRun, batch: Batch) -> None:
         """Add the facts and findings of a record; of one that does not count, only its names."""
         record, _, facts, findings, position, dialect, superseded, marks, _ = reading
         if position is not None and dialect is not None and dialect.policy.identity == "refuse":
@@ -146,20 +149,31 @@ class Folding:
         if position is None:
             return
         if not marks:
-            batch.active[record.family, record.run] = record.seq
+            batch.active[active.run] = record.seq
         steps = batch.steps
         for fact in marks or facts:
-            for fold in self._listeners.get(type(fact), ()):
+            for fold, entries in self._listeners.get(type(fact), ()):
                 try:
                     key = fold.key(position, fact)
                 except Exception as error:  # noqa: BLE001  # one fold must not stop the others
                     batch.find(record, failure(f"the fold {fold.name}", error))
                     continue
-                if key is not None:
-                    steps.append(((fold.name, key), fold, position, fact))
-        if walker.checked.count % _INTERVAL == 0 and not walker.revisions.mixed:
-            key = run_key(position)
-            steps += [((name, key), None, position, None) for name in self._rewound]
+                if key is None:
+                    continue
+                entry = entries.get(key) or self._entry(fold, key, active, batch)
+                steps.append((entry, position, fact))
+        if active.walker.checked.count % _INTERVAL == 0 and not active.walker.revisions.mixed:
+            for fold in self._rewound:
+                known = self._entries[fold.name].get(active.key)
+                entry = known or self._entry(fold, active.key, active, batch)
+                steps.append((entry, position, None))
+
+    def _entry(self, fold: Fold[Any], key: str, active: ActiveRun, batch: Batch) -> CachedState:
+        """A place in memory for a state that is not there."""
+        entry = self._entries[fold.name][key] = CachedState(fold, key, active)
+        if not active.whole:
+            batch.missing.append(entry)
+        return entry
 
     def _name(self, reading: Reading, position: Position, dialect: Dialect, batch: Batch) -> None:
         """Add the names of a record whose identity is unique over all runs."""
@@ -173,16 +187,19 @@ class Folding:
 
     def _refold(self, run: Run, through: int, batch: Batch) -> None:
         """Drop the states of a run and fold it again, because earlier records count differently."""
-        batch.forget(run)
-        for name, json in self._states_of(run):
-            before = self._states.pop(name, None)
-            self._size -= self._sizes.pop(name, 0)
-            batch.changed[name] = 0
-            self._note_before(batch, self.folds[name[0]], name, before or self._thawed(name, json))
-        walker = self._walkers[run]
+        active = self._runs[run]
+        active.whole = True  # what the index has of it is dropped here
+        for (name, key), json in self._states_of(run):
+            fold = self.folds[name]
+            entry = self._entries[name].get(key) or self._entry(fold, key, active, batch)
+            if entry.state is None:
+                entry.state = self._thawed(fold, key, json)
+            batch.change(entry)
+            entry.state = None
+        walker = active.walker
         walker.begin_again()
         for record in self.journal.records(run=run, through=through):
-            self._add(walker.reread(record), walker, batch)
+            self._add(walker.reread(record), active, batch)
             if len(batch.steps) > _STEPS:
                 self._load(batch)
                 self._step(batch)
@@ -198,17 +215,18 @@ class Folding:
                     yield (fold, key), state
                 after = page[-1][0]
 
-    def _walker(self, record: Record) -> Walker:
-        """The walker of a record's run; where none is in memory, a new one reads the run."""
+    def _active(self, record: Record) -> ActiveRun:
+        """The run of a record, with its walker; where it is not in memory, a walker reads the run."""
         run = (record.family, record.run)
-        walker = self._walkers.pop(run, None)
-        if walker is None:
+        active = self._runs.pop(run, None)
+        if active is None:
             stored = self._dropped is None or hash(run) in self._dropped
             walker = self.recall(run, record.seq - 1)[0] if stored else Walker(self.dialects)
+            active = ActiveRun(run, walker, whole=not stored)
             self._walked += _size(walker)
-        self._walkers[run] = walker
+        self._runs[run] = active
         self._walked += 1
-        return walker
+        return active
 
     def recall(self, run: Run, through: int) -> tuple[Walker, int]:
         """The walker of a run as it was after a record, and the run's last record until then."""
@@ -249,75 +267,67 @@ class Folding:
         )
 
     def _load(self, batch: Batch) -> None:
-        """Load the states that the batch needs; a run that is folded again needs none."""
-        if self._complete:
+        """Load the states that the batch needs and that are not in memory."""
+        if not batch.missing:
             return
-        keys = {name for name, _, _, _ in batch.steps} - self._states.keys() - batch.changed.keys()
-        for name, state in self.index.load(keys).items():
-            self._states[name] = self._thawed(name, state)
+        stored = self.index.load((entry.fold.name, entry.key) for entry in batch.missing)
+        for entry in batch.missing:
+            state = stored.get((entry.fold.name, entry.key))
+            if state is not None:
+                entry.state = self._thawed(entry.fold, entry.key, state)
+        batch.missing.clear()
 
-    def _thawed(self, name: tuple[str, str], state: bytes) -> Any:
+    def _thawed(self, fold: Fold[Any], key: str, state: bytes) -> Any:
         try:
-            return thaw(self.folds[name[0]], name[1], state)
+            return thaw(fold, key, state)
         except (ValueError, TypeError) as error:
-            raise IndexDamaged(f"the state {name} is none: {error}") from error
+            raise IndexDamaged(f"the state {(fold.name, key)} is none: {error}") from error
 
     def _step(self, batch: Batch) -> None:
-        states, changed = self._states, batch.changed
-        for name, fold, position, fact in batch.steps:
-            before = states.get(name)
-            if fold is None or fact is None:
-                batch.store_past(name, position, before)
+        for entry, position, fact in batch.steps:
+            if fact is None:
+                batch.store_past(entry, position)
                 continue
-            if name not in changed and (fold.sums is not None or fold.cells is not None):
-                self._note_before(batch, fold, name, before)
+            fold, before = entry.fold, entry.state
+            if entry.batch != batch.number:
+                batch.change(entry)
             try:
-                if before is None and not is_of(name[1], position):
-                    raise ValueError(f"the key {name[1]!r} is not of the run")  # noqa: TRY301  # found like any failure of it
-                after = fold.step(fold.State() if before is None else before, position, fact)
+                if before is None:
+                    if not entry.run.owns(entry.key):
+                        raise ValueError(f"the key {entry.key!r} is not of the run")  # noqa: TRY301  # found like any failure of it
+                    before = fold.State()
+                entry.state = fold.step(before, position, fact)
             except Exception as error:  # noqa: BLE001  # one fold must not stop the others
                 finding = failure(f"the fold {fold.name}", error)
                 batch.findings.append(
                     RecordFinding(position.seq, position.family, position.run, finding)
                 )
-                if before is None:
+                if entry.state is None:
                     continue
-            else:
-                if after is not before:
-                    states[name] = after
-            changed[name] = position.seq
+            entry.seq = position.seq
         batch.steps.clear()
 
-    def _note_before(
-        self, batch: Batch, fold: Fold[Any], name: tuple[str, str], before: Any
-    ) -> None:
-        """Note what a state added to sums and cells before this batch."""
-        if fold.sums is not None and name not in batch.before:
-            batch.before[name] = {} if before is None else fold.sums(name[1], before)
-        if fold.cells is not None and name not in batch.cells:
-            batch.cells[name] = Cells() if before is None else fold.cells(before)
-
     def _changes(self, batch: Batch) -> Iterator[Change]:
-        states, sizes = self._states, self._sizes
-        for name in sorted(batch.changed):
-            state = states.pop(name, None)
-            if state is None:
-                yield (*name, 0, b"")  # the run was folded again and has no such state now
-                continue
-            states[name] = state  # at the end: the state that was used last is dropped last
-            json = freeze(name[1], state)
-            self._size += len(json) - sizes.get(name, 0)
-            sizes[name] = len(json)
-            yield (*name, batch.changed[name], json)
+        for fold, changed in sorted(batch.changed.items()):
+            for entry in sorted(changed, key=attrgetter("key")):
+                key = entry.key
+                if entry.state is None:  # the run was folded again and has no such state now
+                    del self._entries[fold][key]
+                    self._size -= entry.size
+                    yield (fold, key, 0, b"")
+                    continue
+                json = freeze(key, entry.state)
+                self._size += len(json) - entry.size
+                entry.size = len(json)
+                yield (fold, key, entry.seq, json)
 
     def _sums(self, batch: Batch) -> Iterator[Change]:
         """The sums over all runs, changed by what the states of this batch add and subtract."""
         added: dict[str, list[Sums]] = {}
-        for name, before in batch.before.items():
-            fold, state = self.folds[name[0]], self._states.get(name)
-            after: Sums = {} if state is None or fold.sums is None else fold.sums(name[1], state)
+        for entry, before in batch.sums:
+            after = entry.sums()
             if after != before:
-                added.setdefault(fold.name, []).extend((less(before), after))
+                added.setdefault(entry.fold.name, []).extend((less(before), after))
         for fold_name, sums in added.items():
             fold, table, changed = self.folds[fold_name], SUMS + fold_name, summed(sums)
             known = self.index.load((table, key) for key in changed)
@@ -333,17 +343,13 @@ class Folding:
                 if fold.shared and (len(row) > 1 or (old and len(old) > 1)):
                     yield (SHARED + fold_name, key, 0, json if len(row) > 1 else b"")
 
-    def _cells(self, batch: Batch) -> list[tuple[Cell, Sequence[int]]]:
+    def _cells(self, batch: Batch) -> Iterator[tuple[Cell, Sequence[int]]]:
         """What the states of this batch add to what happened in each minute."""
-        added: dict[Cell, Sequence[int]] = {}
-        for name, before in batch.cells.items():
-            fold, state = self.folds[name[0]], self._states.get(name)
-            after = Cells() if state is None or fold.cells is None else fold.cells(state)
-            for cell, amounts in changed_cells(before, after):
-                known = added.get(cell)
-                added[cell] = amounts if known is None else [*map(add, known, amounts)]
-        changed = {cell: amounts for cell, amounts in added.items() if any(amounts)}
-        return [(cell, amounts) for cell, amounts in with_sums(changed).items() if any(amounts)]
+        return with_sums(
+            change
+            for entry, before in batch.cells
+            for change in changed_cells(before, entry.cells())
+        )
 
     def _pasts(self, batch: Batch) -> Iterator[Change]:
         """The past states to store; none of a run whose source record has several revisions."""
@@ -352,40 +358,42 @@ class Folding:
             if key[:-15] not in mixed:
                 yield (fold, key, int(key[-15:]), state)
         for run in batch.mixed:
-            for fold in self._rewound:
-                for key, _ in self.index.states(PAST + fold, prefix=rows_of(*run), limit=10_000):
-                    yield (PAST + fold, key, 0, b"")
+            for past in (PAST + fold.name for fold in self._rewound):
+                for key, _ in self.index.states(past, prefix=rows_of(*run), limit=10_000):
+                    yield (past, key, 0, b"")
 
     def _rests(self, batch: Batch) -> Iterator[Change]:
         """Note which runs have findings if no more records come."""
         for run, seq in batch.active.items():
-            count = len(self._walkers[run].at_rest())
-            if count or self._unsettled.get(run, -1):
-                yield (REST, ":".join(run), seq, orjson.dumps({"n": count}) if count else b"")
-            self._unsettled[run] = count
+            active = self._runs[run]
+            count = len(active.walker.at_rest())
+            if count or active.unsettled:
+                yield (REST, active.key, seq, orjson.dumps({"n": count}) if count else b"")
+            active.unsettled = count
 
-    def _trim(self, active: Collection[Run]) -> None:
+    def _trim(self, records: Iterable[Record]) -> None:
         """Drop from memory what was not used for the longest time.
 
         The walkers of the runs that were active last stay, however long these are: to make one again,
         its run is read from its first record.
         """
         if self._size > _STATES:
-            self._complete = False
-            for name in list(self._states):
+            every = [entry for entries in self._entries.values() for entry in entries.values()]
+            for entry in sorted(every, key=attrgetter("seq")):
                 if self._size <= _STATES // 2:
                     break
-                del self._states[name]
-                self._size -= self._sizes.pop(name, 0)
+                del self._entries[entry.fold.name][entry.key]
+                self._size -= entry.size
+                entry.run.whole = False
         if self._walked > _WALKED:
-            self._walked = sum(map(_size, self._walkers.values()))
-            for run in list(self._walkers)[: max(0, len(self._walkers) - _LAST_ACTIVE)]:
+            active = {(record.family, record.run) for record in records}
+            self._walked = sum(_size(each.walker) for each in self._runs.values())
+            for run in list(self._runs)[: max(0, len(self._runs) - _LAST_ACTIVE)]:
                 if self._walked <= _WALKED // 2:
                     break
                 if run in active:
                     continue
-                self._walked -= _size(self._walkers.pop(run))
-                self._unsettled.pop(run, None)
+                self._walked -= _size(self._runs.pop(run).walker)
                 self._note_dropped(run)
 
     def _note_dropped(self, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""The index of a record with several shards: each shard has its own, and answers are merged."""
+"""The index of a store with several shards: each shard has its own, and answers are merged."""
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 
 from tracklog.folds import MARK, Fold, run_of
 from tracklog.index.indexer import Hit, Indexer, Progress
-from tracklog.index.indexes import NO_FILTER, QueryResult, RecordFinding, Total
+from tracklog.index.indexes import NO_FILTER, QueriesShards, QueryResult, RecordFinding, Total
 from tracklog.journal.frame import Record, Run
 from tracklog.journal.sharding import Ends, ShardedJournal, by_shard, cursor_text, shard_of
 from tracklog.model.event import Finding
@@ -227,8 +227,12 @@ class ShardedIndexer(Indexer):
                 found |= shard.silent(mine)
         return found
 
-    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> QueryResult:  # noqa: ARG002
-        raise by_shard("tables")
+    def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> QueryResult:
+        indexes = [each.index for each in self.shards]
+        first = indexes[0]
+        if not isinstance(first, QueriesShards):
+            raise by_shard("tables")
+        return first.query_all(indexes, sql, limit=limit, seconds=seconds)
 
     def text(self, record: Record) -> str:
         return self.shards[0].text(record)

@@ -27,6 +27,7 @@ from tracklog.intake.identities import (
     Outcome,
     Stretch,
 )
+from tracklog.intake.reserved import Source, without_reserved
 from tracklog.intake.verdicts import Verdict, Verdicts, replayed, reused, verdicts_of
 from tracklog.journal import offsets
 from tracklog.journal.journal import Appending, Journal, Mark, Record
@@ -37,12 +38,14 @@ from tracklog.model import problems
 from tracklog.model.errors import Overtaken
 from tracklog.model.event import Body, Passed, Refusal
 from tracklog.model.lines import CAP, Line
+from tracklog.model.own_notes import OWN_FAMILY
 
 Redact = Callable[[bytes], tuple[bytes, Sequence[str]]]
 """From a line to the line to store, and the names of what was removed; () for nothing."""
 
 STRIPES = 64
 _NO_LOCK = nullcontext()
+_COMPILING = threading.Lock()
 
 
 def admit(journal: Journal, dialect: Dialect, lines: Iterable[bytes]) -> Verdicts:
@@ -71,11 +74,14 @@ class Intake:
         self._redact = redact
         self._lifecycle = lifecycle
         self._dialects = {dialect.name: dialect for dialect in dialects}
+        self.dialect_names = tuple(self._dialects)
         self._checks: dict[str | None, CheckAll] = {
-            name: batch_checker(dialect) for name, dialect in self._dialects.items()
+            name: batch_checker(dialect, _COMPILING) for name, dialect in self._dialects.items()
         }
         self.recogniser = Recogniser(self._dialects.values())
-        self._checks[None] = recognising_checker(self._dialects.values(), self.recogniser)
+        self._checks[None] = recognising_checker(
+            self._dialects.values(), self.recogniser, _COMPILING
+        )
         self._identities = Identities(journal, self._dialects)
         self._stripes = [threading.Lock() for _ in range(STRIPES)]
 
@@ -89,6 +95,7 @@ class Intake:
         place: SourceOffset | None = None,
         bodies: Sequence[Body | None] | None = None,
         repeated: bool = False,
+        source: Source = "tracklog",
     ) -> Verdicts:
         """A verdict for every line, in order; all accepted lines are stored, or none.
 
@@ -98,10 +105,11 @@ class Intake:
         offset at which they were read. If another writer has moved it since, nothing is stored,
         and `Overtaken` is raised. `bodies` are the objects that the caller wrote the lines from:
         they are checked, and the lines are not parsed again. `repeated` lines were admitted before
-        and have a mark: those without an identity are duplicates. On return the accepted lines are
+        and have a mark: those without an identity are duplicates. `source` says who wrote the lines:
+        what only tracklog itself may write is refused from others. On return the accepted lines are
         as durable as the journal promises.
         """
-        checked = self.check(lines, dialect, batch=batch, bodies=bodies)
+        checked = self.check(lines, dialect, batch=batch, bodies=bodies, source=source)
         if mark is not None or repeated:
             checked = checked._replace(mark=mark, place=place, repeated=repeated)
         return self.commit_one(checked)
@@ -113,11 +121,14 @@ class Intake:
         *,
         batch: str | None = None,
         bodies: Sequence[Body | None] | None = None,
+        source: Source = "tracklog",
     ) -> "Checked":
         """The first half of `admit`, which needs no lock and stores nothing; `commit` is the other."""
         lines = list(lines)
-        key = _Key(f"batch:{batch}", _digest(dialect, lines)) if batch else None
+        key = _BatchKey(f"batch:{batch}", _digest(dialect, lines)) if batch else None
         results = self._judged(lines, self._checks[dialect], bodies)
+        if dialect is None or dialect == OWN_FAMILY:  # other lines cannot be tracklog's own
+            results = without_reserved(results, source)
         redacted = self._redacted(results) if self._redact else {}
         events: list[Passed] = [result for result in results if type(result) is Passed]
         return Checked(lines, results, events, self._identities.stretches(events), redacted, key)
@@ -154,9 +165,14 @@ class Intake:
         place: SourceOffset | None = None,
         repeated: bool = False,
     ) -> Verdicts:
-        """The same for lines that were cut from a file, of which one may be too long to hold."""
+        """The same for lines that were cut from a file, of which one may be too long to hold.
+
+        Any program may have written the file.
+        """
         held = [line.data for line in lines if line.size <= self.cap]
-        admitted = self.admit(held, dialect, mark=mark, place=place, repeated=repeated)
+        admitted = self.admit(
+            held, dialect, mark=mark, place=place, repeated=repeated, source="outside"
+        )
         verdicts = iter(admitted)
         return Verdicts(
             next(verdicts) if line.size <= self.cap else self._too_long(line) for line in lines
@@ -254,7 +270,7 @@ class Intake:
             used |= names
         return apart, rest
 
-    def _admit(self, call: "Checked", decision: "_Decision | None" = None) -> Verdicts:
+    def _admit(self, call: "Checked", decision: "_AppendPlan | None" = None) -> Verdicts:
         """The part of `admit` that needs the locks of its runs and its key."""
         stored = decision.stored if decision else set()
         while True:
@@ -269,16 +285,16 @@ class Intake:
 
     def _admit_all(self, calls: "list[Checked]") -> "list[Verdicts | Exception]":
         """The same for several calls that share nothing."""
-        decisions: list[_Decision | Verdicts | Exception] = []
+        decisions: list[_AppendPlan | Verdicts | Exception] = []
         for call in calls:
             try:
                 decisions.append(self._decided(call, set()))
             except Exception as error:  # noqa: BLE001  # each caller gets its own
                 decisions.append(error)
-        numbers = iter(self._append([each for each in decisions if isinstance(each, _Decision)]))
+        numbers = iter(self._append([each for each in decisions if isinstance(each, _AppendPlan)]))
         results: list[Verdicts | Exception] = []
         for call, decision in zip(calls, decisions, strict=True):
-            if not isinstance(decision, _Decision):
+            if not isinstance(decision, _AppendPlan):
                 results.append(decision)
                 continue
             try:
@@ -288,7 +304,7 @@ class Intake:
         return results
 
     def _settled_or_again(
-        self, call: "Checked", decision: "_Decision", seqs: range | Exception
+        self, call: "Checked", decision: "_AppendPlan", seqs: range | Exception
     ) -> Verdicts:
         try:
             return self._settled(call, decision, seqs)
@@ -296,7 +312,7 @@ class Intake:
             self._catch_up(call, decision, error)
             return self._admit(call, decision)
 
-    def _decided(self, call: "Checked", stored: set[int]) -> "_Decision | Verdicts":
+    def _decided(self, call: "Checked", stored: set[int]) -> "_AppendPlan | Verdicts":
         """What is to be appended for a call; its first answer where its key came before.
 
         Refused lines are committed with the events; where the store cannot do that, or there are
@@ -342,9 +358,9 @@ class Intake:
         except BaseException:
             identities.give_up(fresh)
             raise
-        return _Decision(decided, fresh, asked, place, stored)
+        return _AppendPlan(decided, fresh, asked, place, stored)
 
-    def _append(self, decisions: "list[_Decision]") -> list[range | Exception]:
+    def _append(self, decisions: "list[_AppendPlan]") -> list[range | Exception]:
         try:
             return self.journal.append_all([each.asked for each in decisions])
         except BaseException:
@@ -352,7 +368,9 @@ class Intake:
                 self._identities.give_up(each.fresh)
             raise
 
-    def _settled(self, call: "Checked", decision: "_Decision", seqs: range | Exception) -> Verdicts:
+    def _settled(
+        self, call: "Checked", decision: "_AppendPlan", seqs: range | Exception
+    ) -> Verdicts:
         """The verdicts, now that the new events have their numbers, or did not get any."""
         if isinstance(seqs, Exception):
             self._identities.give_up(decision.fresh)
@@ -361,7 +379,7 @@ class Intake:
         outcomes = self._identities.settle(call.events, decision.decided, decision.fresh, seqs)
         return verdicts_of(call.results, outcomes)
 
-    def _catch_up(self, call: "Checked", decision: "_Decision", error: Overtaken) -> None:
+    def _catch_up(self, call: "Checked", decision: "_AppendPlan", error: Overtaken) -> None:
         """Read the records that another process appended meanwhile, so that the call is decided
         again; where it moved the source of the mark, the call is not made again.
         """
@@ -374,7 +392,11 @@ class Intake:
         return lambda first: self.offsets.is_at(source, place, first)
 
     def _mark(
-        self, call: "Checked", key: "_Key", decided: list[Outcome | None], entries: list[Passed]
+        self,
+        call: "Checked",
+        key: "_BatchKey",
+        decided: list[Outcome | None],
+        entries: list[Passed],
     ) -> Mark:
         """The mark of the batch, which is stored with its first new record."""
         count = len(entries)
@@ -442,7 +464,7 @@ def _new(
     return [events[n] for n in new], taken
 
 
-class _Key(NamedTuple):
+class _BatchKey(NamedTuple):
     """A sender's name for a batch, and what it stands for."""
 
     source: str
@@ -457,13 +479,13 @@ class Checked(NamedTuple):
     events: list[Passed]
     stretches: list[Stretch]
     redacted: dict[int, Sequence[str]]
-    key: _Key | None = None
+    key: _BatchKey | None = None
     mark: Mark | None = None
     place: SourceOffset | None = None
     repeated: bool = False
 
 
-class _Decision(NamedTuple):
+class _AppendPlan(NamedTuple):
     """What is to be appended for a call, and what became of its other lines."""
 
     decided: list[Outcome | None]

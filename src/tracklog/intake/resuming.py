@@ -1,5 +1,6 @@
 """Admit a stream of lines so that a retry of the stream continues where the last one stopped."""
 
+import os
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +15,8 @@ from tracklog.model.lines import ByteSource, Line, groups
 
 if TYPE_CHECKING:
     from hashlib import _Hash as HASH
+
+    from tracklog.journal.storages import Offsets
 
 _BLOCK = 1 << 20
 
@@ -38,6 +41,37 @@ def admit_stream(
     for group in groups(resumed, intake.cap):
         yield from resumed.admit(group)
     yield from resumed.compare()
+
+
+def recorded_names(path: Path, dialect: str | None) -> Iterator[str]:
+    """The names under which `record` stores the offsets of files that were ever at that path.
+
+    Each dialect that was named has its own, and so has none.
+    """
+    full_name = os.fsencode(path.resolve()).decode("utf-8", "backslashreplace")
+    name = f"record:{dialect or ''}:{full_name}"
+    while True:
+        yield name
+        name += "+"
+
+
+def moved_names(offsets: "Offsets", path: Path) -> list[str]:
+    """The names under which `record` stored the offsets of files that are now at this path: it
+    begins with their bytes, and their own paths no longer do.
+    """
+    recorded = [each for each in offsets.sources() if each.startswith("record:")]
+    places = [(place, name) for name in recorded if (place := offsets.place(name))]
+    found, made, at = [], sha256(), 0
+    with path.open("rb") as file:
+        for place, name in sorted(places):
+            at += feed(made, file, at, place.through - at)
+            if at < place.through:
+                break
+            if at and made.hexdigest() == place.sha256:
+                former = Path(name.split(":", 2)[2].rstrip("+"))
+                if not (former.is_file() and starts_alike(former, place)):
+                    found.append(name)
+    return found
 
 
 def starts_alike(path: Path, place: SourceOffset) -> bool:

@@ -1,4 +1,4 @@
-"""The way in to a record with several shards: each line goes to the shard of its run."""
+"""The way in to a store with several shards: each line goes to the shard of its run."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ _PART = "#part"
 """Behind the name of a source: its offset in a shard whose part is stored before the others."""
 
 
-class _Part(NamedTuple):
+class _ShardPart(NamedTuple):
     """What one shard gets of a call, and the places of these lines in it."""
 
     shard: int
@@ -64,13 +64,13 @@ class ShardedIntake(Intake):
         return result
 
     def commit(self, calls: Sequence[Checked]) -> list[Verdicts | Exception]:
-        parts: list[list[_Part] | Exception] = []
+        parts: list[list[_ShardPart] | Exception] = []
         for call in calls:
             try:
                 parts.append(self._claimed(call))
             except Exception as error:  # noqa: BLE001  # each caller gets its own
                 parts.append(error)
-        asked: dict[int, list[_Part]] = {}
+        asked: dict[int, list[_ShardPart]] = {}
         for each in parts:
             for part in each if isinstance(each, list) else ():
                 asked.setdefault(part.shard, []).append(part)
@@ -100,7 +100,8 @@ class ShardedIntake(Intake):
         if mark is None:
             return super().admit_lines(lines, dialect, repeated=repeated)
         held = [line.data for line in lines if line.size <= self.cap]
-        admitted = iter(self._admit_marked(self.check(held, dialect), mark, place))
+        checked = self.check(held, dialect, source="outside")
+        admitted = iter(self._admit_marked(checked, mark, place))
         return Verdicts(
             next(admitted) if line.size <= self.cap else self._too_long(line) for line in lines
         )
@@ -130,7 +131,7 @@ class ShardedIntake(Intake):
         for each in self.shards:
             each.close()
 
-    def _claimed(self, call: Checked) -> list[_Part]:
+    def _claimed(self, call: Checked) -> list[_ShardPart]:
         """The parts of a call; its key is claimed first, so that it stands for one batch only."""
         if call.key is not None:
             claimed = self._claim(call.key.source, call.key.sha256)
@@ -139,7 +140,7 @@ class ShardedIntake(Intake):
                 raise reused(place or SourceOffset(0, 0, claimed, ""))
         return self._split(call)
 
-    def _split(self, call: Checked) -> list[_Part]:
+    def _split(self, call: Checked) -> list[_ShardPart]:
         """What each shard gets; a refused line goes with the first line that is stored."""
         count = len(self.shards)
         of = [shard_of(event[1:3], count) for event in call.events]
@@ -148,7 +149,9 @@ class ShardedIntake(Intake):
         for n, result in enumerate(call.results):
             shard = next(left) if isinstance(result, Passed) else first
             places.setdefault(shard, []).append(n)
-        return [_Part(shard, self._part(call, of, shard, at), at) for shard, at in places.items()]
+        return [
+            _ShardPart(shard, self._part(call, of, shard, at), at) for shard, at in places.items()
+        ]
 
     def _part(self, call: Checked, of: list[int], shard: int, places: list[int]) -> Checked:
         mine = [n for n, each in enumerate(of) if each == shard]
@@ -162,7 +165,9 @@ class ShardedIntake(Intake):
             redacted=redacted,
         )
 
-    def _stored(self, shard: int, parts: list[_Part]) -> list[tuple[_Part, Verdicts | Exception]]:
+    def _stored(
+        self, shard: int, parts: list[_ShardPart]
+    ) -> list[tuple[_ShardPart, Verdicts | Exception]]:
         try:
             results = self.shards[shard].commit([part.call for part in parts])
         except Exception as error:  # noqa: BLE001  # every caller gets it
@@ -170,7 +175,7 @@ class ShardedIntake(Intake):
         return list(zip(parts, results, strict=True))
 
     def _together(
-        self, call: Checked, parts: list[_Part], results: Sequence[Verdicts | Exception]
+        self, call: Checked, parts: list[_ShardPart], results: Sequence[Verdicts | Exception]
     ) -> Verdicts | Exception:
         verdicts: dict[int, Verdict] = {}
         for part, result in zip(parts, results, strict=True):

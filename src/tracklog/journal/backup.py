@@ -26,7 +26,7 @@ def backup(source: Storage, target: Path, progress: Progress | None = None) -> H
 
     The copy gets its name only when it is complete.
     """
-    return build(target, lambda folder: _make(source, folder, progress))
+    return build(target, lambda folder: copied(source, folder, progress))
 
 
 def restore(archive: ArchiveReader, target: Path, progress: Progress | None = None) -> Head:
@@ -45,10 +45,15 @@ def _restore(archive: ArchiveReader, folder: Path, progress: Progress | None) ->
     return _finish(folder, FORMAT, head)
 
 
-def build(target: Path, make: Callable[[Path], Head]) -> Head:
-    """Make a folder under another name, and give it its own when it is complete."""
+def check_new(target: Path) -> None:
+    """Raise an error if there is something in the place of a copy."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise BadBackup(f"{target} is there already", "name a folder that is new or empty")
+
+
+def build(target: Path, make: Callable[[Path], Head]) -> Head:
+    """Make a folder under another name, and give it its own when it is complete."""
+    check_new(target)
     making = target.with_name(f".{target.name}.making")
     try:
         head = make(making)
@@ -67,21 +72,24 @@ def build(target: Path, make: Callable[[Path], Head]) -> Head:
     return head
 
 
-def _make(source: Storage, folder: Path, progress: Progress | None) -> Head:
+def copied(
+    source: Storage, folder: Path, progress: Progress | None, *, journal_only: bool = False
+) -> Head:
+    """Make a home from a journal, and from all that belongs to it unless only the journal is wanted."""
     for attempt in range(1, ATTEMPTS + 1):
         if folder.exists():
             shutil.rmtree(folder)  # left by a copy that was cut short
         folder.mkdir(mode=0o700, parents=True)
         before = source.store.head()
         try:
-            return _copy(source, folder, progress)
+            return _copy(source, folder, progress, journal_only=journal_only)
         except (TracklogError, FileNotFoundError):
             if attempt == ATTEMPTS or source.store.head() == before:
                 raise
     raise AssertionError("the last attempt returns or raises")
 
 
-def _copy(source: Storage, folder: Path, progress: Progress | None) -> Head:
+def _copy(source: Storage, folder: Path, progress: Progress | None, *, journal_only: bool) -> Head:
     format = check_format(source.folder) or FORMAT
     if format == 1 and source.verify().unproven:
         raise BadBackup(
@@ -90,6 +98,8 @@ def _copy(source: Storage, folder: Path, progress: Progress | None) -> Head:
             "format 1, copy the folder with `cp -a` while nobody writes to it",
         )
     head = copy(source.store, FolderReceiver(folder / "journal"), progress)
+    if journal_only:
+        return _finish(folder, format, head)
     copy(source.refused, FolderReceiver(folder / "refused"))
     copy_blobs(source.blobs, FileBlobs(folder))
     for path in (source.folder / name for name in BESIDE):

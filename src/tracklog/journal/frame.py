@@ -12,6 +12,8 @@ So the event can be cut out without parsing, and nothing is ever serialised twic
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
+from math import modf
 from typing import NamedTuple
 
 import orjson
@@ -85,8 +87,16 @@ _heads: dict[bytes, _Head] = {}
 
 def stamp(seconds: float) -> str:
     """Seconds since 1970 as `received` is written."""
-    text = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
-    return text[:23] + "Z"
+    rest, whole = modf(seconds)
+    micros = round(rest * 1e6)
+    if not 0 <= micros < 10**6:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:23] + "Z"
+    return f"{_second(whole)}.{micros // 1000:03}Z"
+
+
+@lru_cache(64)
+def _second(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
 
 
 def head(
@@ -152,7 +162,11 @@ def record(frame: bytes) -> Record | None:
     if known is None:
         return None
     dialect, family, run, redacted, erased, mark, group = known
-    line = b"" if erased else frame[end + 9 : -1]
+    line = frame[end + 9 : -1]
+    if erased:
+        if line != b"null":
+            return None  # a tombstone has no event
+        line = b""
     seq, received = int(start[1]), start[2].decode()
     return Record(seq, received, dialect, family, run, line, redacted, erased, mark, group)
 

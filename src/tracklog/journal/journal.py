@@ -83,8 +83,8 @@ class Journal:
         self._clock = clock
         self._heads: dict[tuple[str, str, str], bytes] = {}
         self._mutex = threading.Lock()
-        self._waiting: deque[_Call] = deque()
-        self._leader: _Call | None = None
+        self._waiting: deque[_PendingAppend] = deque()
+        self._leader: _PendingAppend | None = None
         self._hoped = 0
         self._gathered = threading.Lock()
         self._gathered.acquire()
@@ -147,11 +147,11 @@ class Journal:
             for batch in batches
         ]
 
-    def _commit(self, batches: "list[_Batch]") -> None:
+    def _commit(self, batches: "list[_PendingBatch]") -> None:
         """Write them, together with those of other threads; each has its number then, or its error."""
         if not batches:
             return
-        call = _Call(batches)
+        call = _PendingAppend(batches)
         try:
             if not self._queue(call):
                 call.turn.acquire()  # until it is written, or until it is its turn to lead
@@ -243,7 +243,7 @@ class Journal:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _batch(self, asked: Appending) -> "_Batch":
+    def _batch(self, asked: Appending) -> "_PendingBatch":
         entries, redacted, mark = asked.entries, asked.redacted, asked.mark
         lines = list(map(_LINE, entries))
         heads: list[tuple[bytes, int]] = []
@@ -265,7 +265,7 @@ class Journal:
                 sent = mark if place == 0 else None
                 each[place] = frame.head(entry.dialect, entry.family, entry.run, names, sent)
             heads = [(head, 1) for head in each]
-        return _Batch(asked, heads, lines, runs)
+        return _PendingBatch(asked, heads, lines, runs)
 
     def _head(self, names: tuple[str, str, str]) -> bytes:
         if len(self._heads) >= 1 << 16:
@@ -273,7 +273,7 @@ class Journal:
         made = self._heads[names] = frame.head(*names)
         return made
 
-    def _queue(self, call: "_Call") -> bool:
+    def _queue(self, call: "_PendingAppend") -> bool:
         """Whether it is the first of those that wait, and so the one that writes them all."""
         with self._mutex:
             self._waiting.append(call)
@@ -284,7 +284,7 @@ class Journal:
                 self._gathered.release()
             return self._leader is call
 
-    def _withdraw(self, call: "_Call") -> None:
+    def _withdraw(self, call: "_PendingAppend") -> None:
         """An interrupted producer must not leave the others without a leader.
 
         It is called again if it is interrupted: every step may be done twice.
@@ -299,7 +299,7 @@ class Journal:
         self._hand_over(call)
         self._wake(call)
 
-    def _lead(self, own: "_Call") -> None:
+    def _lead(self, own: "_PendingAppend") -> None:
         """Writes what is waiting, wakes its owners, and hands over to the next that came."""
         self._gather()
         batches = _batches(self._take(own))
@@ -321,7 +321,7 @@ class Journal:
         self._hand_over(own)
         self._wake(own)
 
-    def _write(self, group: "list[_Batch]") -> int:
+    def _write(self, group: "list[_PendingBatch]") -> int:
         """Appends the batches of which no run was overtaken; the number of the first record."""
         try:
             return self.store.append(
@@ -329,7 +329,7 @@ class Journal:
                 lifecycle=any(batch.asked.lifecycle for batch in group),
             )
         except Overtaken as error:
-            left: list[_Batch] = []
+            left: list[_PendingBatch] = []
             for batch in group:
                 moved = {
                     run: error.runs[run] for run in batch.asked.expected or () if run in error.runs
@@ -354,7 +354,7 @@ class Journal:
                 else:
                     self._gathered.acquire()
 
-    def _take(self, own: "_Call") -> "list[_Call]":
+    def _take(self, own: "_PendingAppend") -> "list[_PendingAppend]":
         size, group = 0, []
         with self._mutex:
             for call in self._waiting:
@@ -367,7 +367,7 @@ class Journal:
                 self._waiting.popleft()
         return group
 
-    def _hand_over(self, own: "_Call") -> None:
+    def _hand_over(self, own: "_PendingAppend") -> None:
         """Ends the lead of one and gives it to the next that waits, if any."""
         with self._mutex:
             if self._leader is not own:
@@ -379,7 +379,7 @@ class Journal:
             self._leader = own.after  # at once: who is interrupted before does all of it again
 
     @staticmethod
-    def _wake(own: "_Call") -> None:
+    def _wake(own: "_PendingAppend") -> None:
         """Wakes those whom a leader owes an answer or the lead, however often it is interrupted."""
         while own.group:
             try:
@@ -392,7 +392,7 @@ class Journal:
                 own.after.turn.release()
             own.after = None
 
-    def _group(self, first: int, batches: "list[_Batch]") -> Group:
+    def _group(self, first: int, batches: "list[_PendingBatch]") -> Group:
         """One group of those batches that are still wanted, asked in order."""
         received = b',"received":"%b"' % stamp(self._clock()).encode()
         frames: list[bytes] = []
@@ -455,7 +455,7 @@ def _stretches(entries: Sequence[Appendable]) -> list[tuple[tuple[str, str, str]
     return [(names, len(list(alike))) for names, alike in groupby(map(_NAMES, entries))]
 
 
-class _Batch:
+class _PendingBatch:
     """Lines that are kept together, ready to be numbered."""
 
     __slots__ = ("asked", "error", "first", "heads", "lines", "runs")
@@ -472,22 +472,22 @@ class _Batch:
         self.error: Exception | None = None
 
 
-class _Call:
+class _PendingAppend:
     """What one thread waits for: its batches, and those of others while it is their leader."""
 
     __slots__ = ("after", "batches", "done", "group", "lines", "turn")
 
-    def __init__(self, batches: list[_Batch]) -> None:
+    def __init__(self, batches: list[_PendingBatch]) -> None:
         self.batches = batches
         self.lines = sum([len(batch.lines) for batch in batches])
         self.done = False
-        self.group: list[_Call] = []
-        self.after: _Call | None = None
+        self.group: list[_PendingAppend] = []
+        self.after: _PendingAppend | None = None
         self.turn = threading.Lock()
         self.turn.acquire()
 
 
-def _batches(calls: list[_Call]) -> list[_Batch]:
+def _batches(calls: list[_PendingAppend]) -> list[_PendingBatch]:
     if len(calls) == 1:
         return calls[0].batches
     return [batch for call in calls for batch in call.batches]

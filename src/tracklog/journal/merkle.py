@@ -7,7 +7,7 @@ leaf can pass for a node, because every frame opens with a brace. The roots are 
     group     chain = SHA-256(0x02 chain-before through root)
     erasure   chain = SHA-256(0x03 chain-before seq leaf SHA-256-of-the-tombstone)
 
-Numbers are eight bytes, big end first. The first chain-before is 32 zero bytes.
+Numbers are eight bytes, big-endian. The first chain-before is 32 zero bytes.
 """
 
 import re

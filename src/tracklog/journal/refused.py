@@ -13,6 +13,9 @@ from tracklog.journal.stores import REFUSED_BYTES, Make, Store
 from tracklog.model.event import Refusal
 
 SEGMENT_SIZE = 4 << 20
+APPENDED = 1 << 18
+"""Bytes that are appended at a time, so that no segment is much longer than the others."""
+
 SEGMENTS = 8
 """The oldest refusals are given up when there are more than this many segments."""
 
@@ -57,7 +60,22 @@ class RefusedLines:
 
     def _append(self, entries: list[JournalEntry]) -> None:
         with self._mutex:
-            self.journal.append(entries)
+            for part in _parts(entries):
+                self.journal.append(part)
+
+
+def _parts(entries: list[JournalEntry]) -> Iterator[list[JournalEntry]]:
+    """The entries in lists of about `APPENDED` bytes."""
+    part: list[JournalEntry] = []
+    size = 0
+    for entry in entries:
+        part.append(entry)
+        size += len(entry.line)
+        if size >= APPENDED:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
 
 def line_of(refusal: dict[str, Any]) -> bytes:

@@ -74,7 +74,7 @@ def prune(
     *,
     dry: bool = False,
 ) -> Pruning:
-    """Drops the oldest segments, on record in `pruned`, so that the rest still verifies."""
+    """Drops the oldest segments, and notes it in `pruned`, so that the rest still verifies."""
     with writer.exclusive():
         old = writer.through >= writer.first and _received(writer, writer.first) < before
         if old and not dry:
@@ -100,6 +100,13 @@ def prune(
             _drop(writer, drop, through, at)
     complete, part = tuple(sorted(gone - left)), tuple(sorted(left))
     return Pruning(through, through - drop[0] + 1, size, complete, part)
+
+
+def seal_old(writer: SegmentWriter, before: str) -> None:
+    """Begin a new segment if all records of the last one were received before that time."""
+    with writer.exclusive():
+        if writer.through >= writer.first and _received(writer, writer.first) < before:
+            writer.roll()
 
 
 def trim(writer: SegmentWriter, segments: int) -> None:

@@ -1,7 +1,7 @@
-"""Shards: a record that is divided over several journals by run, so that several can work on it.
+"""Shards: a store whose runs are divided over several journals, for several processes to work on.
 
 A shard is a journal as any other: its own numbers from 1 on, its own chain, its own index. A run is
-in one shard, which a hash of its name selects. A record of a record with shards has the number
+in one shard, which a hash of its name selects. A record of a store with shards has the number
 `(seq - 1) * shards + shard + 1`, which tells both; with one shard that is `seq`.
 """
 
@@ -22,7 +22,7 @@ from tracklog.journal.journal import Journal
 from tracklog.journal.leases import Leases
 from tracklog.journal.merkle import NOTHING, Head, Link
 from tracklog.journal.offsets import SourceOffset
-from tracklog.journal.storages import Blobs, Storage
+from tracklog.journal.storages import Blobs, SharesSettings, Storage
 from tracklog.journal.stores import Durability, Erasure, Make, Pruning, Store
 from tracklog.model.errors import TracklogError
 from tracklog.model.event import Finding
@@ -31,7 +31,7 @@ _LOOK = 0.05  # seconds between two looks at the ends of the shards
 _START = len(b'{"seq":')
 
 Ends = tuple[int, ...]
-"""A position in a record with shards: of each shard the number of its last record, as the shard
+"""A position in a store with shards: of each shard the number of its last record, as the shard
 counts."""
 
 
@@ -62,17 +62,17 @@ def ends_of(text: str, shards: int) -> Ends | None:
 
 
 class Numbers:
-    """The numbers of the records of one shard, in the shard and in the record."""
+    """The numbers of the records of one shard, in the shard and in the store."""
 
     def __init__(self, shard: int, shards: int) -> None:
         self.shard, self.shards = shard, shards
 
     def outer(self, seq: int) -> int:
-        """The number of a record of the shard in the record; 0 for none."""
+        """The number that a record of the shard has in the store; 0 for none."""
         return (seq - 1) * self.shards + self.shard + 1 if seq > 0 else 0
 
     def inner(self, number: int) -> int:
-        """The last record of the shard that has this number in the record, or a smaller one."""
+        """The last record of the shard that has this number in the store, or a smaller one."""
         return max(0, (number - 1 - self.shard) // self.shards + 1)
 
 
@@ -144,7 +144,7 @@ class NumberedStore:
 
 
 def renumbered(frame: bytes, numbers: Numbers) -> bytes:
-    """A frame of a shard with its number in the record; a damaged one as it is."""
+    """A frame of a shard with its number in the store; a damaged one as it is."""
     end = frame.find(b",", _START)
     digits = frame[_START:end]
     if end < 0 or not digits.isdigit():
@@ -155,7 +155,7 @@ def renumbered(frame: bytes, numbers: Numbers) -> bytes:
 def whole_only(what: str) -> TracklogError:
     """The error of an act that needs all shards, at the URL of one of them."""
     return TracklogError(
-        f"you cannot {what} one shard of a record",
+        f"you cannot {what} one shard of a store",
         "leave `shard=` out of the URL: then each line goes to the shard of its run",
     )
 
@@ -163,7 +163,7 @@ def whole_only(what: str) -> TracklogError:
 def by_shard(what: str) -> TracklogError:
     """The error of an act that is done shard by shard, at the URL of all of them."""
     return TracklogError(
-        f"a record with shards has {what} for each shard",
+        f"a store with shards has {what} for each shard",
         "add `shard=0` to the query of the URL, and do the same for the other shards",
     )
 
@@ -297,7 +297,7 @@ class ShardedStore:
 
 
 class NumberedJournal(Journal):
-    """The journal of one shard, with the numbers of the record."""
+    """The journal of one shard, with the numbers of the store."""
 
     def __init__(self, store: NumberedStore | ShardedStore, clock: Callable[[], float]) -> None:
         super().__init__(store, clock)
@@ -409,7 +409,7 @@ class Sharded(Protocol):
 
 
 class ShardedStorage:
-    """All shards of a record, and what they share: refused lines, large values, leases."""
+    """All shards of a store, and what they share: refused lines, large values, leases."""
 
     refused_together = True
 
@@ -442,7 +442,7 @@ class ShardedStorage:
         raise by_shard("offsets")
 
     def verify(self, anchor: Head | None = None) -> Report:
-        """Verify every shard; the numbers are those of the record, the head of each is in the notes."""
+        """Verify every shard; the numbers are those of the store, the head of each is in the notes."""
         if anchor is not None:
             raise by_shard("a head")
         whole = Report()
@@ -464,13 +464,27 @@ class ShardedStorage:
     def leases(self) -> Leases:
         return self.parts[0].leases()
 
+    def setting(self, name: str) -> bytes | None:
+        """A setting of all shards."""
+        return self._settings.setting(name)
+
+    def set_setting(self, name: str, value: bytes) -> None:
+        """Store a setting of all shards."""
+        self._settings.set_setting(name, value)
+
+    @property
+    def _settings(self) -> SharesSettings:
+        first = self.parts[0]
+        assert isinstance(first, SharesSettings), "shards are in a database"
+        return first
+
     def close(self) -> None:
         for part in reversed(self.parts):
             part.close()
 
 
 def stored_in(storage: Storage) -> Store:
-    """The records of a storage, with the numbers that they have in the record."""
+    """The records of a storage, with the numbers that they have in the store."""
     numbers = storage.numbers if isinstance(storage, OneOfShards) else None
     return storage.store if numbers is None else NumberedStore(storage.store, numbers)
 

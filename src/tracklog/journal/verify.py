@@ -37,16 +37,16 @@ def verify(home: Path | str, anchor: Head | None = None, folder: str = "journal"
     for _ in range(2):
         sizes = snapshot(place)
         try:
-            report = _Verifying(Path(home), folder, anchor, sizes).report
+            report = _VerifyingJournal(Path(home), folder, anchor, sizes).report
         except FileNotFoundError:  # pruned while it was read
             continue
         if report.ok or snapshot(place) == sizes:
             return report
     with still(place):  # what is erased meanwhile looks like a fault: the writers have to wait
-        return _Verifying(Path(home), folder, anchor, _sizes(place)).report
+        return _VerifyingJournal(Path(home), folder, anchor, _sizes(place)).report
 
 
-class _Verifying(Comparing):
+class _VerifyingJournal(Comparing):
     """One walk over a journal as it is when the walk begins."""
 
     def __init__(
@@ -97,14 +97,16 @@ class _Verifying(Comparing):
             self.through, self.before = first - 1, None
             return
         try:
-            frames = _Frames(segment, size)
+            frames = _SegmentFrames(segment, size)
             sealed = self._chain(first, links, chain_size, frames, last=last)
             self._end(frames, sealed, last=last)
         finally:
             os.close(segment)
             os.close(links)
 
-    def _chain(self, first: int, fd: int, size: int, frames: "_Frames", *, last: bool) -> bool:
+    def _chain(
+        self, first: int, fd: int, size: int, frames: "_SegmentFrames", *, last: bool
+    ) -> bool:
         """Walks one chain file beside its frames; whether it is sealed."""
         sealed, end = False, 0
         for offset, line in lines(fd, 0, size):
@@ -139,7 +141,7 @@ class _Verifying(Comparing):
         self.before = link.chain
         self._meet(link.through, self.before)
 
-    def _end(self, frames: "_Frames", sealed: bool, *, last: bool) -> None:
+    def _end(self, frames: "_SegmentFrames", sealed: bool, *, last: bool) -> None:
         if last and not sealed:
             self._tail(frames)
         elif frames.take(None) or frames.torn:
@@ -154,7 +156,7 @@ class _Verifying(Comparing):
         if not last and not sealed:
             self.fault(self.through, "ends a segment that was not sealed")
 
-    def _tail(self, frames: "_Frames") -> None:
+    def _tail(self, frames: "_SegmentFrames") -> None:
         """Data after the end of the chain: a crash leaves it, and opening the journal repairs it."""
         start, end, through = frames.offset, frames.offset, self.through
         for group in complete_groups(frames.fd, start, frames.size, through):
@@ -188,7 +190,7 @@ class _Verifying(Comparing):
             self.report.notes.append(f"{what}; `tracklog doctor --accept` ends this notice")
 
 
-class _Frames:
+class _SegmentFrames:
     """The lines of a segment, handed out by the numbers that they open with."""
 
     def __init__(self, fd: int, size: int) -> None:

@@ -30,6 +30,7 @@
     ├── NotProven            lines of a run that do not fit the chain of the journal
     ├── BadBackup            a backup that was not made, or that does not verify
     ├── BadCheckpoint        a checkpoint or a key that cannot be read, or a signature that is wrong
+    │   └── NotSigned            a checkpoint without a valid signature of a key that must have signed
     ├── NotExtended          a journal that is not the continuation of what was signed
     ├── NoSuchObject         an object that the archive does not have
     ├── ArchiveDamaged       an archive with an object that is missing or is not what was written
@@ -82,7 +83,7 @@ class MissingExtra(TracklogError):
 
 
 class BadPlug(TracklogError):
-    """A plug cannot be read, or does not have the shape of its folder."""
+    """A plug-in cannot be read, or lacks what the plug-ins of its folder have."""
 
 
 class NotAppended(TracklogError):
@@ -123,7 +124,7 @@ class NotDurable(NotAppended):
 
 
 class StoreBroken(NotAppended):
-    """The journal was removed, made read-only or damaged under its writer."""
+    """The journal was removed, made read-only or damaged while it was open for writing."""
 
 
 class KeyReused(TracklogError):
@@ -131,7 +132,7 @@ class KeyReused(TracklogError):
 
 
 class BadFormat(TracklogError):
-    """A home was made by a newer version, or the folder is no home."""
+    """A home was made by a newer version, or the folder is not a home."""
 
 
 class NoSuchRun(TracklogError):
@@ -204,6 +205,10 @@ class BadCheckpoint(TracklogError):
     """A checkpoint or a key cannot be read, or a signature is wrong."""
 
 
+class NotSigned(BadCheckpoint):
+    """A checkpoint has no valid signature of a key that must have signed it."""
+
+
 class NotExtended(TracklogError):
     """A journal is not the continuation of the checkpoint that was signed before."""
 
@@ -225,7 +230,7 @@ class IndexOvertaken(IndexUnusable):
 
 
 class BadQuery(TracklogError):
-    """A query to the index is no SQL, would change something, or took too long."""
+    """A query to the index is not SQL, would change something, or took too long."""
 
 
 class BadToken(TracklogError):

@@ -1,9 +1,10 @@
-"""Facts: the meaning of an event in any dialect, in eleven classes and one for everything else.
+"""Facts: the meaning of an event in any dialect, one class for each kind of thing that happens.
 
 `Marked` is besides them: it says nothing of what happened, only what a person noted about it.
 
 Facts are derived from events and never stored. Field names are those of the native dialect's lines,
-so a fact and its line have the same fields.
+so a fact and its line have the same fields. Nobody changes a fact once it is made; the classes do not
+enforce it, because a frozen one takes three times as long to make.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ BLOCK_KEYS: Mapping[str, tuple[str, ...]] = {
 """The block types that writers use, each with the keys of its content."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Fact:
     """The fields that all facts share."""
 
@@ -45,7 +46,7 @@ class Fact:
     """Whether it repeats the history of another run: shown, never counted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Began(Fact):
     """A run, an agent or a step began."""
 
@@ -60,7 +61,7 @@ class Began(Fact):
     """Totals announced by the source, under the source's names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Ended(Fact):
     """A run, an agent or a step ended; `outcome` is the source's own word."""
 
@@ -86,7 +87,7 @@ class Ended(Fact):
     """Totals counted by the source, under the source's names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Moved(Fact):
     """An agent or a step changed its status; both values are the source's own words."""
 
@@ -97,7 +98,7 @@ class Moved(Fact):
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Called(Fact):
     """A tool was called."""
 
@@ -113,7 +114,7 @@ class Called(Fact):
     """Whether the source gave no id: then `call_id` is unique only within its record."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Returned(Fact):
     """A tool call returned."""
 
@@ -129,7 +130,7 @@ class Returned(Fact):
     synthetic_id: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Said(Fact):
     """A message or a thought."""
 
@@ -143,7 +144,7 @@ class Said(Fact):
     """Whether no person typed it, although its role is `user`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Decided(Fact):
     """A verdict or a score."""
 
@@ -164,7 +165,7 @@ class Decided(Fact):
     no_contest: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Asked(Fact):
     """A question to a person."""
 
@@ -177,7 +178,7 @@ class Asked(Fact):
     expires: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Answered(Fact):
     """An answer to a question."""
 
@@ -186,7 +187,7 @@ class Answered(Fact):
     by: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Linked(Fact):
     """Two runs, two agents or two names of one run belong together."""
 
@@ -204,7 +205,7 @@ class Linked(Fact):
     context: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Spent(Fact):
     """Tokens or money were spent."""
 
@@ -221,7 +222,7 @@ class Spent(Fact):
     bound: Literal["lower", "upper"] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Noted(Fact):
     """Anything else, with the source's own kind."""
 
@@ -236,7 +237,7 @@ FACTS: tuple[type[Fact], ...] = (
 )  # fmt: skip  # one row, in the order of the design's table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Marked(Fact):
     """A person marked a run, or one of its records: a tag, a score, a note, or that it was seen.
 

@@ -35,6 +35,7 @@ CODES = {
     "not-allowed": "A value is not allowed at this place.",
     "wrong-shape": "A value breaks another rule of its shape.",
     "event-changed": "An event has the identity of an earlier one and other content.",
+    "reserved": "Only tracklog itself may write this event.",
     "refused-before": "The line was refused when its batch was first sent.",
 }
 """What a problem can be, by its code. A code is never renamed and never gets another meaning."""

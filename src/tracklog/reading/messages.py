@@ -30,7 +30,7 @@ class SharedMessages:
         """By record that counts: its repeats whose source is known."""
         self._counts: dict[tuple[str, bytes], int] = {}
         """By channel and message, how many there are."""
-        self._read: dict[tuple[str, str, bytes], int | _Numbers] = {}
+        self._read: dict[tuple[str, str, bytes], int | _MessageNumbers] = {}
         """By channel, source record and message, its numbers; only the number where the record was
         read once, as the first of its channel was: a long run has very many of these.
         """
@@ -62,7 +62,7 @@ class SharedMessages:
             number = self._next(channel, words)
             self._read |= dict.fromkeys(keys, number)
             return number
-        known = found if isinstance(found, _Numbers) else _Numbers()
+        known = found if isinstance(found, _MessageNumbers) else _MessageNumbers()
         if isinstance(found, int):
             known.numbers, known.reading, known.next = (found,), self._plain[channel], 1
         self._read |= dict.fromkeys(keys, known)
@@ -84,7 +84,7 @@ class SharedMessages:
         return self._repeats.get(seq, ())
 
 
-class _Numbers:
+class _MessageNumbers:
     """The numbers of equal messages of one source record."""
 
     __slots__ = ("next", "numbers", "reading")

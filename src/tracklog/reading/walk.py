@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from tracklog.dialects import Dialect, SourceRecord
-from tracklog.folds import IMPORTED, Position
+from tracklog.folds import Position
 from tracklog.journal.frame import Record, Run
 from tracklog.model.event import Event, Finding
 from tracklog.model.fact import Fact, Marked
+from tracklog.model.own_notes import IMPORTED
 from tracklog.reading.record import (
     Dialects,
     event_or_finding,

@@ -71,13 +71,13 @@ class FanOutStats(NamedTuple):
     subscribers: tuple[SubscriberStats, ...]
 
 
-class _Item(NamedTuple):
+class _QueueEntry(NamedTuple):
     gap: Gap | None
     entry: Entry | None
     """None at the end."""
 
 
-_END = _Item(None, None)
+_END = _QueueEntry(None, None)
 
 
 class Subscription:
@@ -100,7 +100,7 @@ class Subscription:
         self.buffer = buffer
         self._types = types
         self._fanout = fanout
-        self._queue: SimpleQueue[_Item] = SimpleQueue()
+        self._queue: SimpleQueue[_QueueEntry] = SimpleQueue()
         self._ready: Iterator[Entry | Gap] = backlog
         self._heals = heal
         self._wake: Callable[[], None] | None = None
@@ -210,13 +210,13 @@ class Subscription:
             self._ready = self._from_gap(gap)
         return True
 
-    def _open(self, item: _Item) -> None:
+    def _open(self, item: _QueueEntry) -> None:
         if item.entry is None and item.gap is None:
             self._ended = True
             return
         self._ready = self._unpack(item)
 
-    def _unpack(self, item: _Item) -> Iterator[Entry | Gap]:
+    def _unpack(self, item: _QueueEntry) -> Iterator[Entry | Gap]:
         if item.gap is not None:
             yield from self._from_gap(item.gap)
         if item.entry is not None:
@@ -262,7 +262,7 @@ class Subscription:
         if waiting >= self.buffer:
             self._drop(seq)
             return
-        item = _Item(self._pending, entry)
+        item = _QueueEntry(self._pending, entry)
         if waiting >= self._high_water:
             self._high_water = waiting + 1
         self._pending = None
@@ -299,7 +299,7 @@ class Subscription:
         if not self.closed:
             self.closed = True
             if self._pending is not None:
-                self._queue.put(_Item(self._pending, None))
+                self._queue.put(_QueueEntry(self._pending, None))
                 self._pending = None
             self._queue.put(_END)
             if self._wake is not None:

@@ -70,6 +70,7 @@ class Divergence:
 class Tape:
     """Serves each recorded answer once; thread-safe.
 
+    A lane is one caller: an agent, a step or a tool.
     By `order`, a lane gets its answers one after the other, whatever it asks, and a different
     request is noted. By `match`, it gets the first answer to the same request; generated ids and
     times are ignored in the comparison.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from tracklog.model.event import Body
 from tracklog.web.trouble import ClientGone, Trouble
 from tracklog.web.unpacking import ENCODINGS, Turns, Unpacker, too_large, unpacker
 
@@ -49,7 +50,7 @@ class Held:
         self.now += size
 
 
-class _Share:
+class _BodyShare:
     """The bytes that one body holds, returned if it is not read to its end."""
 
     def __init__(self, held: Held) -> None:
@@ -82,7 +83,7 @@ async def read(receive: "Receive", headers: dict[bytes, bytes], held: Held) -> b
             raise too_large(limit)
         held.take(len(body))
         return body
-    share, messages = _Share(held), _Messages(receive, message)
+    share, messages = _BodyShare(held), _RequestMessages(receive, message)
     unpacking = unpacker(encoding, held.limits) if packed else None
     try:
         body = await _gathered(messages, headers, share, unpacking)
@@ -95,7 +96,7 @@ async def read(receive: "Receive", headers: dict[bytes, bytes], held: Held) -> b
     return body
 
 
-class _Messages:
+class _RequestMessages:
     """The messages of a request, the next of which may be waited for while something is done."""
 
     def __init__(self, receive: "Receive", first: "Message") -> None:
@@ -130,9 +131,9 @@ class _Messages:
 
 
 async def _gathered(
-    messages: _Messages,
+    messages: _RequestMessages,
     headers: dict[bytes, bytes],
-    share: _Share,
+    share: _BodyShare,
     unpacking: Unpacker | None,
 ) -> bytes:
     """The pieces of a body, put together; what is not taken is read to its end and dropped."""
@@ -166,7 +167,9 @@ async def _gathered(
     return b"".join(pieces)
 
 
-async def _unpack(piece: bytes, unpacking: Unpacker, messages: _Messages, share: _Share) -> None:
+async def _unpack(
+    piece: bytes, unpacking: Unpacker, messages: _RequestMessages, share: _BodyShare
+) -> None:
     """Unpacks the next piece of a body, in steps, and stops when the client leaves."""
     unpacking.feed(piece)
     done = unpacking.start()
@@ -179,7 +182,7 @@ async def _unpack(piece: bytes, unpacking: Unpacker, messages: _Messages, share:
 
 async def json_object(
     receive: "Receive", headers: dict[bytes, bytes], held: Held, hint: str
-) -> dict[str, object]:
+) -> Body:
     """The body as a JSON object; an empty body is an empty one. The hint says what to send."""
     body = await read(receive, headers, held)
     held.now -= len(body)

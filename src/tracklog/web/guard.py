@@ -10,7 +10,7 @@ import re
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -62,8 +62,13 @@ class Guard:
         *,
         tokens: Tokens | None = None,
         proxy: "Proxy | None" = None,
+        always: bool = False,
     ) -> None:
-        self.token, self._tokens, self._proxy = token, tokens, proxy
+        self.token, self.tokens, self._proxy = token, tokens, proxy
+        self._always = always
+        """Whether a token is asked for even where there is none yet."""
+        self.beside: tuple[Guard, ...] = ()
+        """The guards of other tenants, whose tokens the same login page takes."""
         self._cookie = None if token is None else cookie_of(token)
         self._hosts = {"localhost", socket.gethostname().lower(), *map(_name, hosts)}
         self._known: set[bytes] = set()
@@ -142,29 +147,46 @@ class Guard:
         """Who asks; None where nothing says so and something must."""
         if self._proxy is not None and (user := self._proxy.user(headers, peer)) is not None:
             return user
-        tokens = self._tokens
-        if self._cookie is None and self._proxy is None and not (tokens and tokens.all()):
+        if not self._always and not self._asks():
             return LOCAL
-        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() == b"bearer":
-            found = self._owner(cookie_of(given.strip().decode("latin-1")))
-            if found is not None:
+        for cookie in cookies(headers):
+            if (found := self._owner(cookie)) is not None:
                 return found
-        return self._owner(_cookie(headers))
+        return None
+
+    def _asks(self) -> bool:
+        """Whether there is anything that says who somebody is."""
+        known = self._cookie is not None or self._proxy is not None
+        return known or bool(self.tokens and self.tokens.all())
 
     def _owner(self, cookie: str) -> Identity | None:
         if self._cookie is not None and hmac.compare_digest(cookie, self._cookie):
             return MASTER
-        return self._tokens.identity(cookie) if self._tokens is not None else None
+        return self.tokens.identity(cookie) if self.tokens is not None else None
 
     def active(self) -> tuple[str, ...]:
         """The tokens that can be used: when they change, the token of each open stream is checked again."""
-        return self._tokens.active() if self._tokens is not None else ()
+        return self.tokens.active() if self.tokens is not None else ()
 
     def knows(self, token: str) -> bool:
-        """Whether a text is a token that may read."""
-        owner = self._owner(cookie_of(token))
-        return owner is not None and "read" in owner.rights
+        """Whether a text is a token that may read, also of a tenant beside this one."""
+        cookie = cookie_of(token)
+        owners = (guard._owner(cookie) for guard in (self, *self.beside))
+        return any(owner is not None and "read" in owner.rights for owner in owners)
+
+    def refusal(self, token: str) -> str:
+        """Why a text does not open the console, for whoever typed it."""
+        cookie = cookie_of(token)
+        for guard in (self, *self.beside):
+            if guard._owner(cookie) is not None:
+                return "This token may send events, but not read. Ask for one with the role read."
+            if guard.tokens is not None and (ended := guard.tokens.ended(cookie)):
+                return f"This token {ended.replace('revoked', 'was revoked')}. Ask for a new one."
+        return "That is not the token."
+
+    def has(self, cookie: str) -> bool:
+        """Whether a cookie is of a token that can be used here."""
+        return self._owner(cookie) is not None
 
 
 def name_of(identity: Identity, typed: str | None) -> str:
@@ -196,12 +218,16 @@ class Proxy:
         return Identity(name, ROLES[self.role], is_person=True)
 
 
-def _cookie(headers: Headers) -> str:
+def cookies(headers: Headers) -> Iterator[str]:
+    """The cookies of the tokens that a request carries: of its `Authorization`, then its own."""
+    scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+    if scheme.lower() == b"bearer":
+        yield cookie_of(given.strip().decode("latin-1"))
     for part in headers.get(b"cookie", b"").decode("latin-1").split(";"):
         name, _, value = part.strip().partition("=")
         if name == COOKIE and value.isascii():
-            return value
-    return ""
+            yield value
+            return
 
 
 class Throttle:

@@ -30,7 +30,7 @@ def log_failure(what: str, error: BaseException, **more: Any) -> None:
     log("error", what, error=repr(error)[:500], trace=trace, **more)
 
 
-class Handler(logging.Handler):
+class LibraryLogs(logging.Handler):
     """What libraries log, in the same form."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -45,7 +45,7 @@ def take_over() -> None:
     """Redirect the logs of uvicorn and asyncio to this log."""
     for name in ("uvicorn", "uvicorn.error", "asyncio"):
         logger = logging.getLogger(name)
-        logger.handlers = [Handler()] if name != "uvicorn.error" else []
+        logger.handlers = [LibraryLogs()] if name != "uvicorn.error" else []
         logger.setLevel(logging.ERROR)
         logger.propagate = name == "uvicorn.error"
     logging.getLogger("uvicorn.access").handlers = []

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tracklog.answers import Param
+from tracklog.answers import Arguments, Param
 from tracklog.web.guard import LOCAL
 from tracklog.web.tokens import Identity, Right
 from tracklog.web.trouble import Trouble
@@ -74,7 +74,7 @@ class RoutedRequest:
     """Who asks."""
     check_again: Callable[[], object] = bool
     """Raises an error if who asks may not do so any more."""
-    query: dict[str, Any] = field(default_factory=dict)
+    query: Arguments = field(default_factory=dict)
     """The values in the query, every parameter of the route with its default."""
 
 
@@ -113,16 +113,23 @@ class Route:
     """Whether it is answered without the token."""
     waits: bool = False
     """Whether it may stay open: a stream, a long poll."""
+    _defaults: dict[str, Any] | None = field(init=False, repr=False, compare=False, default=None)
+    """The values of a query without any parameter; None where one is required."""
+
+    def __post_init__(self) -> None:
+        if not any(param.required for param in self.params):
+            defaults = {param.name: param.default for param in self.params}
+            object.__setattr__(self, "_defaults", defaults)
 
     @property
     def rights(self) -> tuple[Right, ...]:
         """The rights of which one is needed."""
         return self.needs or (("operate",) if self.takes else ("read",))
 
-    def read(self, query: bytes) -> dict[str, Any]:
+    def read(self, query: bytes) -> Arguments:
         """The values of the query's parameters."""
-        if not query:
-            return {param.name: read(param) for param in self.params}
+        if not query and self._defaults is not None:
+            return self._defaults.copy()
         data: dict[str, list[str]] = {}
         for name, text in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
             data.setdefault(name, []).append(text)

@@ -1,13 +1,14 @@
-"""Create and revoke tokens; each change is on record, with who made it."""
+"""Create and revoke tokens; each change is recorded, with who made it."""
 
 from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
 
+from tracklog.home.home import act
 from tracklog.journal.frame import stamp
+from tracklog.journal.storages import SharesSettings
 from tracklog.model.errors import BadToken, LastToken
-from tracklog.model.fact import Noted
-from tracklog.web.tokens import FILE, Token, Tokens
+from tracklog.web.tokens import FILE, SharedTokens, Token, Tokens
 
 if TYPE_CHECKING:
     from tracklog.home.home import Home
@@ -32,8 +33,11 @@ class TokenRow(TypedDict):
 
 
 def tokens_of(home: "Home") -> Tokens:
-    """The tokens of a home."""
-    return Tokens(home.path / FILE)
+    """The tokens of a home: in its folder, or in the database that many machines share."""
+    storage = home.storage
+    return Tokens(
+        SharedTokens(storage) if isinstance(storage, SharesSettings) else home.path / FILE
+    )
 
 
 def row_of(token: Token, now: str) -> TokenRow:
@@ -95,6 +99,5 @@ def _check_last(tokens: Tokens, id: str, now: str) -> None:
 
 
 def _record(home: "Home", change: str, token: Token, by: str, writer: str) -> None:
-    data = {"token": token.id, "name": token.name, "role": token.role}
-    data |= {"change": change, "by": by}
-    home.record_fact(RUN, Noted(label="token", data=data), writer=writer)
+    data = {"token": token.id, "name": token.name, "role": token.role, "change": change}
+    home.record_fact(RUN, act("token", by, **data), writer=writer)

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import orjson
 
 from tracklog.journal.disk import Disk, make_folders, write_file
 from tracklog.journal.frame import stamp
+from tracklog.journal.storages import SharesSettings
 from tracklog.model.errors import BadToken, TracklogError, UnknownName
 
 FILE = "tokens.json"
@@ -29,6 +30,7 @@ ROLES: dict[str, frozenset[Right]] = {
 """What each role may do: send events; ask questions; also answer agents, mark runs and start them;
 everything."""
 _PREFIX = "tl_"
+_SETTING = "tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +70,25 @@ class Identity:
         return self.run_prefix is None or (run is not None and run.startswith(self.run_prefix))
 
 
-class Tokens:
-    """The tokens in a file; a change by another process counts with the next request."""
+class TokenPlace(Protocol):
+    """Where tokens are stored."""
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        self._path, self._clock = path, clock
+    def read(self) -> tuple[Token, ...]:
+        """Every token."""
+
+    def write(self, tokens: tuple[Token, ...]) -> None:
+        """Store these instead; durable on return."""
+
+
+class TokenFile:
+    """Tokens in a file; a change by another process counts with the next request."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._seen: tuple[int, int, int] | None = None
         self._tokens: tuple[Token, ...] = ()
 
-    def all(self) -> tuple[Token, ...]:
-        """Every token, also those that were revoked or have expired, the oldest first."""
+    def read(self) -> tuple[Token, ...]:
         try:
             info = os.stat(self._path)  # noqa: PTH116  # asked with every request
         except (FileNotFoundError, NotADirectoryError):
@@ -85,15 +96,48 @@ class Tokens:
             return ()
         seen = (info.st_mtime_ns, info.st_size, info.st_ino)
         if seen != self._seen:
-            try:
-                rows = orjson.loads(self._path.read_bytes())
-                self._tokens = tuple(Token(**row) for row in rows)
-            except (ValueError, TypeError) as error:
-                raise TracklogError(
-                    f"{self._path} cannot be read", "bring it back from a backup, or delete it"
-                ) from error
+            hint = "bring it back from a backup, or delete it"
+            self._tokens = _parsed(self._path.read_bytes(), str(self._path), hint)
             self._seen = seen
         return self._tokens
+
+    def write(self, tokens: tuple[Token, ...]) -> None:
+        make_folders(Disk(), self._path.parent)
+        write_file(Disk(), self._path, _json(tokens))
+
+
+class SharedTokens:
+    """Tokens in the storage of a record, for all collectors on it: a copy that is refreshed."""
+
+    def __init__(self, storage: SharesSettings) -> None:
+        self._storage = storage
+        self._tokens: tuple[Token, ...] | None = None
+
+    def read(self) -> tuple[Token, ...]:
+        return self.refresh() if self._tokens is None else self._tokens
+
+    def refresh(self) -> tuple[Token, ...]:
+        """Read them again."""
+        content = self._storage.setting(_SETTING)
+        hint = "bring the database back from a backup"
+        self._tokens = () if content is None else _parsed(content, "the setting `tokens`", hint)
+        return self._tokens
+
+    def write(self, tokens: tuple[Token, ...]) -> None:
+        self._storage.set_setting(_SETTING, _json(tokens))
+        self._tokens = tokens
+
+
+class Tokens:
+    """The tokens of a record."""
+
+    def __init__(self, place: TokenPlace | Path, clock: Callable[[], float] = time.time) -> None:
+        self.place = TokenFile(place) if isinstance(place, Path) else place
+        self._clock = clock
+
+    def all(self) -> tuple[Token, ...]:
+        """Every token, also those that were revoked or have expired, the oldest first."""
+        return self.place.read()
 
     def identity(self, cookie: str) -> Identity | None:
         """Who has the token with this cookie, if it can be used."""
@@ -101,6 +145,14 @@ class Tokens:
         for token in self.all():
             if hmac.compare_digest(token.hash, hash) and token.state(now) == "active":
                 return Identity(token.name, ROLES[token.role], token.run_prefix)
+        return None
+
+    def ended(self, cookie: str) -> str | None:
+        """Since when the token with this cookie cannot be used any more; None for any other."""
+        now, hash = stamp(self._clock()), _hash(cookie)
+        for token in self.all():
+            if hmac.compare_digest(token.hash, hash) and token.state(now) != "active":
+                return f"{token.state(now)} on {(token.revoked or token.expires or now)[:10]}"
         return None
 
     def active(self) -> tuple[str, ...]:
@@ -128,7 +180,7 @@ class Tokens:
             expires=None if seconds is None else stamp(now + seconds),
             run_prefix=run_prefix,
         )
-        self._write((*self.all(), token))
+        self.place.write((*self.all(), token))
         return token, text
 
     def revoke(self, id: str) -> Token:
@@ -138,13 +190,8 @@ class Tokens:
         if found is None:
             raise UnknownName(f"there is no token {id!r}", "`tracklog token list` shows their ids")
         ended = replace(found, revoked=found.revoked or stamp(self._clock()))
-        self._write(tuple(ended if token is found else token for token in tokens))
+        self.place.write(tuple(ended if token is found else token for token in tokens))
         return ended
-
-    def _write(self, tokens: tuple[Token, ...]) -> None:
-        make_folders(Disk(), self._path.parent)
-        rows = [asdict(token) for token in tokens]
-        write_file(Disk(), self._path, orjson.dumps(rows, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def cookie_of(token: str) -> str:
@@ -154,3 +201,14 @@ def cookie_of(token: str) -> str:
 
 def _hash(cookie: str) -> str:
     return sha256(cookie.encode()).hexdigest()
+
+
+def _json(tokens: tuple[Token, ...]) -> bytes:
+    return orjson.dumps([asdict(each) for each in tokens], option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def _parsed(content: bytes, where: str, hint: str) -> tuple[Token, ...]:
+    try:
+        return tuple(Token(**row) for row in orjson.loads(content))
+    except (ValueError, TypeError) as error:
+        raise TracklogError(f"{where} cannot be read", hint) from error

@@ -58,6 +58,7 @@ _STATUS: Mapping[type[errors.TracklogError], int] = {
     errors.BadQuery: 400,
     errors.BadToken: 400,
     errors.LastToken: 409,
+    errors.NotExtended: 409,
     errors.OverQuota: 429,
     errors.NotAppended: 503,
     errors.IndexUnusable: 503,

@@ -310,7 +310,7 @@ export class HttpSink implements Sink {
     } else {
       const why = whyNot(answer, this.url, lines.length);
       if (status < 500 && !PASSING.includes(status))
-        this.#warn(isOurs || status !== 200 ? "answer" : "foreign", `${why}; lines are kept in ${this.folder}`);
+        this.#warn(isOurs || status !== 200 ? "answer" : "foreign", `${why}; ${this.#spool.where()}`);
       throw new Unreachable(why, pause, status, isOurs);
     }
   }
@@ -358,7 +358,7 @@ export class HttpSink implements Sink {
     try {
       return await this.#connection.exchange("POST", path, PATIENCE, body, headers);
     } catch (error) {
-      if (!this.#isAbandoned) this.#warn("down", `${(error as Error).message}; lines are kept in ${this.folder}`);
+      if (!this.#isAbandoned) this.#warn("down", `${(error as Error).message}; ${this.#spool.where()}`);
       throw error;
     }
   }

@@ -351,6 +351,12 @@ export class Spool {
     return found;
   }
 
+  /** Where lines wait that were not sent yet. */
+  where(): string {
+    const inMemory = this.#own.some((segment) => segment.store instanceof SpoolMemory);
+    return inMemory ? "lines wait in memory" : `lines are kept in ${this.folder}`;
+  }
+
   /** How many lines wait in memory alone. */
   onlyInMemory(): number {
     let count = 0;

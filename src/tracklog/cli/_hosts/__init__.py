@@ -1,6 +1,5 @@
 """`tracklog host NAME`: the commands of our hosts, one file each."""
 
-import getpass
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,4 +19,4 @@ def record_stop(home: Path, run: str, ask: "Callable[[Log, str, str], int]") -> 
     _home.reading(home).close()
     with _home.writing(home) as opened:
         named = opened.run(run)[1]
-        click.echo(f"recorded as {ask(Log(opened), named, getpass.getuser())}")
+        click.echo(f"recorded as {ask(Log(opened), named, _home.user_name())}")

@@ -1,13 +1,14 @@
 """Run one workflow in this process and print its events, without a server."""
 
 import asyncio
-import getpass
 import signal
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracklog.cli import _home
 from tracklog.cli import _terminal as terminal
 from tracklog.folds import short
 from tracklog.hosts import Wanted
@@ -26,24 +27,27 @@ WORDS = ("reasoning", "delta", "decision", "result", "error", "arguments", "outp
 """The keys of a payload that are printed for a person."""
 
 
-def carry_out(app: "App", wanted: Wanted, *, as_json: bool) -> tuple[str, tapes.TapeReport | None]:
+def carry_out(
+    app: "App", wanted: Wanted, begun: Callable[[str], None], *, as_json: bool
+) -> tuple[str, tapes.TapeReport | None]:
     """Returns the final status of the run, and the report of its tape, if it had one."""
-    return asyncio.run(_carried_out(app, wanted, as_json=as_json))
+    return asyncio.run(_carried_out(app, wanted, begun, as_json=as_json))
 
 
 async def _carried_out(
-    app: "App", wanted: Wanted, *, as_json: bool
+    app: "App", wanted: Wanted, begun: Callable[[str], None], *, as_json: bool
 ) -> tuple[str, tapes.TapeReport | None]:
     engine = app.engine
     await engine.start(alone=True)
     try:
         run = await app.begin(wanted)
+        begun(run)
         log, tape = engine.log(run), engine.tapes.get(run)
         loop = asyncio.get_running_loop()
         wishes: set[asyncio.Task[Any]] = set()
 
         def cancel() -> None:
-            wish = engine.control.cancel(run, "interrupted", getpass.getuser())
+            wish = engine.control.cancel(run, "interrupted", _home.user_name())
             wishes.add(loop.create_task(wish))
 
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,7 +1,6 @@
 """`tracklog host fishbowl`: play a scenario, speak in it, end it."""
 
 import colorsys
-import getpass
 import shutil
 import signal
 import sys
@@ -32,8 +31,8 @@ WIDEST = 100
     subcommand_metavar="SCENARIO | play | inject | stop | check [ARGS]...",
     epilog="""\b
 Examples:
-  tracklog host fishbowl examples/fishbowl/biscuit.yaml
-  tracklog host fishbowl examples/fishbowl/biscuit.yaml --fast --seed rain
+  tracklog host fishbowl heist.yaml
+  tracklog host fishbowl heist.yaml --fast --seed rain
   tracklog host fishbowl play heist.yaml --run heist-1     resumes heist-1
   tracklog host fishbowl heist.yaml --tape heist-1         again, with the recorded answers
   tracklog host fishbowl inject heist-1 'The lights go out.'
@@ -88,6 +87,7 @@ def play(
     """Play SCENARIO; Ctrl-C ends the run, and that is recorded."""
     from tracklog import Log
     from tracklog.dialects.fishbowl import dialect
+    from tracklog.home.home import act
     from tracklog.hosts._notes import put
     from tracklog.hosts.fishbowl import show
     from tracklog.hosts.fishbowl.governor import BudgetExceeded
@@ -121,6 +121,7 @@ def play(
     ):
         if conductor.done:
             raise click.ClickException(f"the run {conductor.run} has ended; name another --run")
+        opened.record_act(act("start", _home.user_name(), host="fishbowl", run=conductor.run))
         if not as_json:
             text = f"the run is {conductor.run}; Ctrl-C ends it"
             click.secho(terminal.printable(text), dim=True, err=True)
@@ -156,7 +157,8 @@ def inject(run: str, text: str, home: Path, label: str | None) -> None:
 
     _home.reading(home).close()
     with _home.writing(home) as opened:
-        click.echo(f"recorded as {show.inject(Log(opened), run, text, label)}")
+        seq = show.inject(Log(opened), run, text, label, _home.user_name())
+        click.echo(f"recorded as {seq}")
 
 
 @command.command(
@@ -173,7 +175,7 @@ def stop(run: str, home: Path) -> None:
 
     _home.reading(home).close()
     with _home.writing(home) as opened:
-        click.echo(f"recorded as {show.stop(Log(opened), run, getpass.getuser())}")
+        click.echo(f"recorded as {show.stop(Log(opened), run, _home.user_name())}")
 
 
 @command.command(

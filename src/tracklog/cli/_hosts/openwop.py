@@ -40,11 +40,11 @@ def _offers(verb: F) -> F:
     epilog="""\b
 Examples:
   tracklog host openwop --port 4400
-  TRACKLOG_TOKEN=secret tracklog host openwop --config examples/openwop/host.yaml
+  TRACKLOG_TOKEN=secret tracklog host openwop --config host.yaml
   curl -H 'Authorization: Bearer secret' -H 'Content-Type: application/json' \\
     -d '{"workflowId": "conformance-agent-reasoning"}' http://127.0.0.1:4319/v1/runs
   tracklog host openwop run conformance-agent-reasoning
-  tracklog host openwop run review --config examples/openwop/host.yaml --input article='Rain.'
+  tracklog host openwop run review --config host.yaml --input article='Rain.'
   tracklog host openwop run conformance-agent-reasoning --tape RUN
   tracklog host openwop stop RUN
   TRACKLOG_TOKEN=secret tracklog host openwop conformance http://127.0.0.1:4319""",
@@ -95,10 +95,10 @@ def conformance(url: str, major: tuple[str, ...], as_json: bool) -> None:
     from tracklog.hosts.openwop.conformance import run_all
     from tracklog.model.errors import TracklogError
 
-    _reach(url)
+    token, majors = token_of() or "", tuple(int(each) for each in major) or (1, 2)
+    _reach(url, token, majors)
     counts = {"passed": 0, "failed": 0, "skipped": 0}
-    majors = tuple(int(each) for each in major) or (1, 2)
-    for result in run_all(url, token_of() or "", majors):
+    for result in run_all(url, token, majors):
         counts[result.outcome] += 1
         if as_json:
             terminal.put_json(asdict(result))
@@ -115,8 +115,8 @@ def conformance(url: str, major: tuple[str, ...], as_json: bool) -> None:
     sys.exit(1 if counts["failed"] else 0)
 
 
-def _reach(url: str) -> None:
-    """Ask once whether an OpenWOP host is there, instead of failing in every scenario."""
+def _reach(url: str, token: str, majors: tuple[int, ...]) -> None:
+    """Ask once whether an OpenWOP host is there and takes the key, instead of failing everywhere."""
     from http.client import HTTPException
 
     from tracklog.hosts.openwop.conformance.client import Client
@@ -137,6 +137,9 @@ def _reach(url: str) -> None:
         what = "without a discovery document" if answer.status == 200 else f"{answer.status}"
         text = f"there is no OpenWOP host at {url}: /.well-known/openwop answers {what}"
         raise TracklogError(text, next_step)
+    if all(Client(url, token, each).get("/runs/nobody").status == 401 for each in majors):
+        text = f"the host at {url} " + ("refuses this key" if token else "asks for a key")
+        raise TracklogError(text, "set TRACKLOG_TOKEN to a key of that host that may do everything")
 
 
 @command.command(
@@ -144,7 +147,7 @@ def _reach(url: str) -> None:
     epilog="""\b
 Examples:
   tracklog host openwop run conformance-agent-reasoning
-  tracklog host openwop run review --config examples/openwop/host.yaml --input article='Rain.'
+  tracklog host openwop run review --config host.yaml --input article='Rain.'
 
 \b
 Answer its questions with `tracklog answer`.
@@ -172,6 +175,7 @@ def run_here(
     """Run WORKFLOW here, and print its events until it has ended; Ctrl-C cancels it."""
     from tracklog import Log
     from tracklog.cli._hosts._openwop_run import carry_out
+    from tracklog.home.home import act
     from tracklog.hosts import TapeOptions, Wanted
     from tracklog.hosts.openwop.mounted import app_of, settings_of
 
@@ -180,7 +184,11 @@ def run_here(
     wanted = Wanted(program=workflow, inputs=dict(map(given, inputs)), tape=options)
     with _home.writing(home) as opened:
         app = app_of(Log(opened), None, settings, None)
-        status, report = carry_out(app, wanted, as_json=as_json)
+
+        def begun(run: str) -> None:
+            opened.record_act(act("start", _home.user_name(), host="openwop", run=run))
+
+        status, report = carry_out(app, wanted, begun, as_json=as_json)
     left = report is not None and print_report(report)
     sys.exit({"completed": 1 if left else 0, "cancelled": 130}.get(status, 1))
 
@@ -188,7 +196,7 @@ def run_here(
 @command.command(
     epilog="""\b
 Examples:
-  TRACKLOG_TOKEN_FILE=token tracklog host openwop serve --config examples/openwop/host.yaml
+  TRACKLOG_TOKEN_FILE=token tracklog host openwop serve --config host.yaml
 
 \b
 The key is read from TRACKLOG_TOKEN, or from the file that TRACKLOG_TOKEN_FILE names; if there is
@@ -214,6 +222,7 @@ def serve(
     from tracklog.cli.serve import long_enough, token_of
     from tracklog.collector import server
     from tracklog.collector.app import Collector
+    from tracklog.hosts.openwop.keys import KeyFile
     from tracklog.hosts.openwop.mounted import app_of, settings_of
     from tracklog.web import guard, logs
 
@@ -223,7 +232,8 @@ def serve(
     with server.listen(host, port) as bound:
         opened = _home.serving(home, durability=durability)
         guarding = guard.Guard(token or made or None, (host,))
-        app = app_of(Log(opened), guarding, settings, token or made or None)
+        keys = KeyFile(config, os.environ) if config else None
+        app = app_of(Log(opened), guarding, settings, token or made or None, keys)
         collector = Collector(opened, guard=guarding)
         collector.hosts["openwop"] = app
         address, taken = bound.getsockname()[:2]
@@ -231,7 +241,7 @@ def serve(
         where = f"http://{name}:{taken}"
 
         def ready() -> None:
-            click.echo(f"the host is at {where} and keeps its record in {home}")
+            click.echo(f"the host is at {where} and stores its journal in {home}")
             if made:
                 click.echo(f"its key is {made}")
             known = app.engine.workflows

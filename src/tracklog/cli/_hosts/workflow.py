@@ -33,7 +33,7 @@ CODES = {"ok": 0, "failed": 1, "timeout": 124, "cancelled": 130}
     subcommand_metavar="FILE | run | stop [ARGS]...",
     epilog="""\b
 Examples:
-  tracklog host workflow examples/workflow/review.yaml
+  tracklog host workflow review.yaml
   tracklog host workflow review.yaml --input 'files=["a.py"]' --input who=me
   tracklog host workflow review.yaml --tape RUN      (again, with the recorded answers)
   tracklog host workflow stop RUN""",
@@ -100,7 +100,7 @@ def run_flow(
     home = _home.local(
         home, "record it in a folder; `tracklog serve --store URL --with workflow` runs it there"
     )
-    with _Host(home, loaded, run_id, record=record) as host:
+    with _WorkflowRun(home, loaded, run_id, record=record) as host:
         played = host.tape(tape, by, on_miss) if tape else None
         outcome = host.run(values, played)
         code = CODES.get(outcome.status, 1)
@@ -109,7 +109,7 @@ def run_flow(
     sys.exit(code)
 
 
-class _Host:
+class _WorkflowRun:
     """One run in this process, with its home and its recorder."""
 
     def __init__(self, home: Path, loaded: "Loaded", run_id: str | None, *, record: bool) -> None:
@@ -127,7 +127,7 @@ class _Host:
         self.tapes: list[Tape] = []
         self._tape_of: Any = lambda _run: None
 
-    def __enter__(self) -> "_Host":
+    def __enter__(self) -> "_WorkflowRun":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -177,6 +177,7 @@ class _Host:
             self._check_same(history, inputs)
         recorder: Recorder = NullRecorder()
         if self._record:
+            _home.record_act(self._path, "start", host="workflow", run=self._run_id)
             opening = Recorder.open if history.run else Recorder.try_open
             resume = history.run is not None
             recorder = opening(self._run_id, self._path, durability="interval", resume=resume)

@@ -1,5 +1,6 @@
 """Send a message about an incident: a bell, the desktop, an HTTP POST, or a service of apprise."""
 
+import contextlib
 import http.client
 import ipaddress
 import shutil
@@ -18,6 +19,7 @@ from tracklog.collector.alerts.rules import BadRules, RuleFile, Target
 from tracklog.intake.secrets import redact
 from tracklog.journal.frame import stamp
 from tracklog.model.errors import MissingExtra, TracklogError
+from tracklog.model.event import Body
 
 _PATIENCE = 10.0
 _DISCORD = 2000  # characters of a message
@@ -42,7 +44,8 @@ def deliver(change: AlertChange, name: str, target: Target, console: str | None 
         body = _body(change, target, title, text, console)
         _try(name, lambda: _post(target.post or "", body, private=target.allow_private))
     if target.url:
-        _try(name, lambda: _apprise(target.url or "", title, text, change.severity))
+        linked = f"{text}\n{console}" if console else text
+        _try(name, lambda: _apprise(target, title, linked, change.severity))
 
 
 def _ring(text: str) -> None:
@@ -53,9 +56,7 @@ def _ring(text: str) -> None:
         sys.stderr.flush()
 
 
-def _body(
-    change: AlertChange, target: Target, title: str, text: str, console: str | None
-) -> dict[str, object]:
+def _body(change: AlertChange, target: Target, title: str, text: str, console: str | None) -> Body:
     """The JSON that a service understands; the incident's id is the same in every message."""
     link = f"\n{console}" if console else ""
     match target.style:
@@ -86,7 +87,7 @@ def _try(name: str, send: Callable[[], None]) -> None:
         raise NotDelivered(f"{name} was not reached: {error}", "it is tried again") from error
 
 
-def _post(url: str, body: dict[str, object], *, private: bool) -> None:
+def _post(url: str, body: Body, *, private: bool) -> None:
     """Post JSON to an address that was looked up once, so that it is the one that was checked."""
     parts = urlsplit(url)
     host, secure = parts.hostname or "", parts.scheme == "https"
@@ -117,14 +118,29 @@ def _address(host: str, port: int, *, private: bool) -> str:
     return min(found)
 
 
-def check_targets(file: RuleFile) -> None:
-    """Raise where apprise is needed and missing, or does not understand a target."""
+def check_targets(file: RuleFile, *, look_up: bool = False) -> None:
+    """Raise where a target can never be reached: by its address, or because apprise is missing.
+
+    With `look_up` the addresses of names are asked for; otherwise only addresses themselves are checked.
+    """
     for name, target in file.to.items():
+        host = urlsplit(target.post or "").hostname
+        if host and (look_up or _is_address(host)):
+            try:
+                _address(host, 0, private=target.allow_private)
+            except OSError:
+                continue  # not found here and now; the address may be found later
+            except ValueError as error:
+                raise BadRules(f"{name}: {error}", "name an address that may be reached") from error
         if target.url:
             try:
                 _sender(target.url)
             except ValueError as error:
                 raise BadRules(f"{name}: {error}", "see the list of services of apprise") from error
+
+
+def _is_address(host: str) -> bool:
+    return host == "localhost" or ":" in host or host.replace(".", "").isdigit()
 
 
 def _sender(url: str) -> Any:
@@ -142,8 +158,18 @@ def _sender(url: str) -> Any:
     return sender
 
 
-def _apprise(url: str, title: str, text: str, severity: str) -> None:
-    sender = _sender(url)
+def _hosts(sender: Any) -> set[str]:
+    """The machines that the url of a service names; of most services it names none."""
+    named = [each.host for each in sender if "host" in each.template_tokens]
+    named += [getattr(each, "smtp_host", None) for each in sender]
+    return set(filter(None, named))
+
+
+def _apprise(target: Target, title: str, text: str, severity: str) -> None:
+    sender = _sender(target.url or "")
+    for host in _hosts(sender):
+        with contextlib.suppress(socket.gaierror):  # no name of a machine, such as a topic
+            _address(host, 0, private=target.allow_private)
     kind = {"info": "info", "warning": "warning", "critical": "failure"}[severity]
     if not sender.notify(title=title, body=text, notify_type=kind):
         raise ValueError("apprise could not send it")

@@ -1,8 +1,9 @@
 """Look at the rules again and again: record each change, and send it until it has arrived."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tracklog import Log, Noted
 from tracklog.collector.alerts import RUN
@@ -13,14 +14,18 @@ from tracklog.collector.alerts.tables import FIELDS, TABLES
 from tracklog.folds import epoch_ms
 from tracklog.home.home import Home
 from tracklog.journal.frame import stamp
+from tracklog.model.event import Body
 
 WRITER = "alerts"
 CHANGE, SENT, START, SILENCE = "alert", "alert-sent", "alerts-started", "alert-silence"
+PENDING, LAPSED = "alert-pending", "alert-lapsed"
 """The labels of the notes."""
 AGAIN = 3600.0
 """Seconds during which a message that did not arrive is sent again."""
 
 Deliver = Callable[[AlertChange, str, Target], None]
+_Message = tuple[str, str, str, str]
+"""What names one message: the incident, the change, its time and the target."""
 
 
 class AlertNote(NamedTuple):
@@ -29,7 +34,7 @@ class AlertNote(NamedTuple):
     seq: int
     received: str
     label: str
-    data: Mapping[str, Any]
+    data: Body
 
 
 def notes(home: Home, after: int = 0) -> Iterator[AlertNote]:
@@ -38,6 +43,28 @@ def notes(home: Home, after: int = 0) -> Iterator[AlertNote]:
         for fact in home.facts_in(record):
             if isinstance(fact, Noted) and isinstance(fact.data, dict):
                 yield AlertNote(record.seq, record.received, fact.label, fact.data)
+
+
+class AlertEntry(NamedTuple):
+    """A recorded change, and the targets that a message about it reached."""
+
+    change: AlertChange
+    sent: tuple[str, ...]
+
+
+def entries(home: Home, limit: int) -> list[AlertEntry]:
+    """The last changes that were recorded, the oldest first."""
+    changes: deque[AlertChange] = deque(maxlen=limit)
+    sent: set[_Message] = set()
+    for note in notes(home):
+        if note.label == CHANGE:
+            changes.append(_recorded(note.data))
+        elif note.label == SENT:
+            sent.add(_sent(note.data))
+    return [
+        AlertEntry(each, tuple(name for name in each.to if _message(each, name) in sent))
+        for each in changes
+    ]
 
 
 def silence(home: Home, rule: Silence) -> int:
@@ -53,7 +80,7 @@ class Evaluator:
         self._home, self._log, self._path, self._deliver = home, Log(home), path, deliver
         self.file = load(path, FIELDS)
         self._incidents: Incidents = {}
-        self._unsent: dict[tuple[str, str, str, str], AlertChange] = {}
+        self._unsent: dict[_Message, AlertChange] = {}
         self._started = False
         self._silences: list[Silence] = []
         self._read = 0
@@ -71,27 +98,31 @@ class Evaluator:
         """Those of the file, and those that were recorded."""
         return [*self.file.silences, *self._silences]
 
-    def _restore(self, label: str, data: Mapping[str, Any]) -> None:
+    def _restore(self, label: str, data: Body) -> None:
         if label == START:
             self._started = True
             quiet = [Incident(**each, firing=True, quiet=True) for each in data.get("known", ())]
             self._incidents = {(each.rule, each.key): each for each in quiet}
         elif label == CHANGE:
-            at = (epoch_ms(data["at"]) or 0) / 1000
             since = data["since"]
-            change = AlertChange(**{**data["change"], "at": at, "to": tuple(data["change"]["to"])})
+            change = _recorded(data)
             key = (change.rule, change.key)
             rest = {name: each for name, each in self._incidents.items() if name != key}
             incident = Incident(
-                rule=change.rule, key=change.key, since=since, firing=True, notified=at,
+                rule=change.rule, key=change.key, since=since, firing=True, notified=change.at,
                 summary=change.summary,
             )  # fmt: skip  # one line of arguments
             self._incidents = rest if change.state == "resolved" else {**rest, key: incident}
             self._unsent |= {_message(change, name): change for name in change.to}
+        elif label in (PENDING, LAPSED):
+            key = (data["rule"], data["key"])
+            rest = {name: each for name, each in self._incidents.items() if name != key}
+            pending = {} if label == LAPSED else {key: Incident(**data)}
+            self._incidents = {**rest, **pending}
         elif label == SILENCE:
             self._silences.append(Silence.model_validate(data))
         elif label == SENT:
-            self._unsent.pop(tuple(data["message"]), None)
+            self._unsent.pop(_sent(data), None)
 
     def look(self) -> list[AlertChange]:
         """Look once, record the changes, and send what is to be sent."""
@@ -115,6 +146,7 @@ class Evaluator:
                 if each.firing
             ]
             self._note(START, {"rules": str(self._path), "known": known})
+        self._note_pending(before)
         for change in changes:
             key = (change.rule, change.key)
             since = (self._incidents.get(key) or before[key]).since
@@ -123,6 +155,19 @@ class Evaluator:
             self._unsent |= {_message(change, name): change for name in change.to}
         self._send(now)
         return changes
+
+    def _note_pending(self, before: Incidents) -> None:
+        """Record what began to wait for its time, and what ceased before it fired."""
+        ceased = [
+            each for key, each in before.items() if each.pending and key not in self._incidents
+        ]
+        began = [
+            each for key, each in self._incidents.items() if each.pending and key not in before
+        ]
+        for label, pending in ((LAPSED, ceased), (PENDING, began)):
+            for each in pending:
+                data = {"rule": each.rule, "key": each.key, "since": each.since}
+                self._note(label, {**data, "summary": each.summary})
 
     def _send(self, now: float) -> None:
         """Send what was not sent; the first failure of each is reported by the last one."""
@@ -142,10 +187,21 @@ class Evaluator:
         if failure is not None:
             raise failure
 
-    def _note(self, label: str, data: Mapping[str, Any]) -> None:
+    def _note(self, label: str, data: Body) -> None:
         self._log.append_fact(RUN, Noted(label=label, data=data), writer=WRITER)
 
 
-def _message(change: AlertChange, target: str) -> tuple[str, str, str, str]:
-    """What names one message: the incident, the change, its time and the target."""
+def _recorded(data: Body) -> AlertChange:
+    """The change that a note is about."""
+    at = (epoch_ms(data["at"]) or 0) / 1000
+    return AlertChange(**{**data["change"], "at": at, "to": tuple(data["change"]["to"])})
+
+
+def _sent(data: Body) -> _Message:
+    """The message of which a note says that it was sent."""
+    id, state, at, target = data["message"]
+    return id, state, at, target
+
+
+def _message(change: AlertChange, target: str) -> _Message:
     return change.id, change.state, stamp(change.at), target

@@ -1,4 +1,4 @@
-"""Replay the record, and say which alerts there would have been."""
+"""Replay the journal, and say which alerts there would have been."""
 
 from collections.abc import Iterator
 

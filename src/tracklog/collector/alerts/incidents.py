@@ -32,6 +32,11 @@ class Incident:
     summary: str = ""
 
     @property
+    def pending(self) -> bool:
+        """The condition holds, though not for long enough."""
+        return not self.firing and not self.quiet
+
+    @property
     def id(self) -> str:
         """The same for every message about this incident."""
         text = f"{self.rule}\n{self.key}\n{self.since:.3f}"
@@ -102,12 +107,13 @@ def _next(
         if now - lapsed >= rule.keep_firing_for:
             return None, "resolved"
         return replace(before, lapsed=lapsed), None
-    incident = before or Incident(rule=rule.name, key=key, since=now)
+    late = _is_late(row, rule, now)
+    incident = before or Incident(rule=rule.name, key=key, since=now, quiet=late)
     incident = replace(incident, lapsed=None, summary=_summary(rule, row))
     if not incident.firing:
         if not baseline and now - incident.since < rule.after:
             return incident, None
-        quiet = baseline or _is_late(row, rule, now)
+        quiet = baseline or incident.quiet or late
         return replace(incident, firing=True, notified=now, quiet=quiet), "firing"
     assert incident.notified is not None
     if rule.repeat is not None and now - incident.notified >= rule.repeat:

@@ -1,7 +1,6 @@
 """Alerts over HTTP: what fires, what fired, the rules and the silences; `worker.py` evaluates them."""
 
 from collections import deque
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
@@ -88,7 +87,7 @@ def _state(collector: "Collector") -> AlertState:
     home = collector.home
     now = home.clock()
     notes = list(evaluator.notes(home))
-    changes = deque((_change(note.data) for note in notes if note.label == evaluator.CHANGE), 5000)
+    changes = deque(map(_change, evaluator.entries(home, 5000)))
     silences = [
         Silence.model_validate(note.data) for note in notes if note.label == evaluator.SILENCE
     ]
@@ -150,7 +149,7 @@ def _incident(each: "Incident", rule: Rule, silences: list[Silence], now: float)
 
 
 def _recorded(changes: "deque[AlertChangeRow]") -> list[IncidentRow]:
-    """What fires by the record, where another process looks at the rules, or none."""
+    """What fires by the journal, where another process looks at the rules, or none."""
     open_: dict[tuple[str, str], IncidentRow] = {}
     for change in changes:
         key = (change["rule"], change["key"])
@@ -172,11 +171,20 @@ def _recorded(changes: "deque[AlertChangeRow]") -> list[IncidentRow]:
     return list(open_.values())
 
 
-def _change(data: Mapping[str, object]) -> AlertChangeRow:
-    change = data["change"]
-    assert isinstance(change, dict)
-    row: AlertChangeRow = {**change, "at": data["at"]}  # type: ignore[typeddict-item]
-    return row
+def _change(entry: evaluator.AlertEntry) -> AlertChangeRow:
+    change = entry.change
+    return {
+        "at": stamp(change.at),
+        "id": change.id,
+        "rule": change.rule,
+        "key": change.key,
+        "state": change.state,
+        "severity": change.severity,
+        "summary": change.summary,
+        "to": list(change.to),
+        "sent": list(entry.sent),
+        "silenced": change.silenced,
+    }
 
 
 def _silence(each: Silence) -> SilenceRow:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from tracklog.hosts._yaml_text import NotYaml, read_yaml
 from tracklog.model.errors import TracklogError
+from tracklog.model.event import Body
 
 Severity = Literal["info", "warning", "critical"]
 Scalar = str | float | bool | None
@@ -48,11 +49,11 @@ Table = Literal[
 """Where rows come from; `tables` makes them."""
 
 
-class _Shape(BaseModel):
+class _RuleModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Target(_Shape):
+class Target(_RuleModel):
     """Where messages go: one or several ways."""
 
     bell: bool = False
@@ -78,7 +79,7 @@ class Target(_Shape):
         return self
 
 
-class Silence(_Shape):
+class Silence(_RuleModel):
     """A time during which matching alerts are recorded, but not sent."""
 
     match: dict[str, str] = Field(min_length=1)
@@ -93,7 +94,7 @@ class Silence(_Shape):
         )
 
 
-class Rule(_Shape):
+class Rule(_RuleModel):
     """When an alert begins, and who is told."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")
@@ -147,12 +148,12 @@ def _fits(value: Scalar, wanted: Condition) -> bool:
     }[compared[1]]
 
 
-class RuleFile(_Shape):
+class RuleFile(_RuleModel):
     """The targets, the silences and the rules."""
 
     version: Literal[1]
     to: dict[str, Target]
-    defaults: dict[str, object] = {}
+    defaults: Body = {}
     silences: list[Silence] = []
     rules: list[Rule] = Field(min_length=1)
 

@@ -12,11 +12,11 @@ from tracklog.answers.inbox import inbox
 from tracklog.answers.loops import loops
 from tracklog.answers.run_list import RunList, RunRow
 from tracklog.answers.runs import runs
-from tracklog.collector.alerts import REFUSED, RUN
+from tracklog.collector.alerts import NOT_SIGNED, REFUSED, RUN
 from tracklog.collector.alerts.rules import Rule, Scalar
 from tracklog.folds import LATE, epoch_ms
 from tracklog.home.home import Home
-from tracklog.journal.checkpoints.checkpoint import Checkpoint, last_witnessed
+from tracklog.journal.checkpoints.checkpoint import Checkpoint, last_checkpoint, last_witnessed
 from tracklog.journal.frame import stamp
 
 _DAY = 86_400.0
@@ -194,9 +194,10 @@ def _models(home: Home, _rule: Rule, now: float) -> list[Row]:
 
 
 def _checkpoints(home: Home, _rule: Rule, now: float) -> list[Row]:
-    """The last checkpoint that a witness signed; none where no witness signed or refused one."""
+    """The last checkpoint that a witness signed; none where none was signed or refused."""
     note, refused = last_witnessed(home.storage), _refused_at(home)
-    if note is None and refused is None:
+    unsigned = _is_unsigned(home)
+    if note is None and refused is None and not unsigned:
         return []
     signed = 0 if note is None else max(each.at or 0 for each in note.witnesses())
     size = 0 if note is None else Checkpoint.of(note.text).size
@@ -204,7 +205,7 @@ def _checkpoints(home: Home, _rule: Rule, now: float) -> list[Row]:
         "records": size,
         "unwitnessed": max(home.journal.last - size, 0),
         "witnessed_seconds": None if note is None else round(max(now - signed, 0)),
-        "refused": refused is not None and refused >= signed,
+        "refused": unsigned or (refused is not None and refused >= signed),
     }
     return [Row("checkpoints", values)]
 
@@ -215,6 +216,13 @@ def _refused_at(home: Home) -> float | None:
     times = [each.received for each in home.journal.records(run=RUN) if mark in each.line]
     at = epoch_ms(times[-1]) if times else None
     return None if at is None else at / 1000
+
+
+def _is_unsigned(home: Home) -> bool:
+    """Whether the journal was found rewritten, and no checkpoint was made since."""
+    mark, last = f'"{NOT_SIGNED}"'.encode(), last_checkpoint(home.storage)
+    size = 0 if last is None else Checkpoint.of(last.text).size
+    return any(each.seq > size for each in home.journal.records(run=RUN) if mark in each.line)
 
 
 TABLES: Mapping[str, AlertTable] = {
@@ -247,13 +255,14 @@ TABLES: Mapping[str, AlertTable] = {
         _loops,
     ),
     "findings": AlertTable("Each finding.", ("run", "name", "level", "message"), _findings),
-    "journal": AlertTable("The record as one row.", ("silent_seconds", "working"), _journal),
+    "journal": AlertTable("The journal as one row.", ("silent_seconds", "working"), _journal),
     "models": AlertTable(
         "Each model; `new` where it was first used less than a day ago.", ("model", "new"), _models
     ),
     "checkpoints": AlertTable(
         "The last checkpoint that a witness signed: the records that it has, those that came after "
-        "it, its age, and whether a witness refused one since.",
+        "it, its age, and whether one was refused since, by a witness or because the journal was "
+        "rewritten.",
         ("records", "unwitnessed", "witnessed_seconds", "refused"),
         _checkpoints,
     ),

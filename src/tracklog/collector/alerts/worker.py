@@ -29,7 +29,7 @@ class AlertWorker(Worker):
         """The one that looks at the rules, where this collector does."""
 
     def work(self) -> None:
-        """Look until it is stopped, or a message cannot be sent; the state is in the record."""
+        """Look until it is stopped, or a message cannot be sent; the state is in the journal."""
         with self._home.storage.leases() as leases:
             if not leases.take(LEASE):
                 return

@@ -6,6 +6,9 @@ from typing import Any
 
 import orjson
 
+from tracklog.answers import JsonValue
+from tracklog.model.event import Body
+
 MOST = 60_000
 """Bytes of a result: the answer as JSON, and once more as a text that holds this JSON."""
 _TEXTS = (4000, 1000, 200)
@@ -67,13 +70,13 @@ def _size(value: object) -> int:
     return len(text) + len(orjson.dumps(text.decode()))
 
 
-def _longest(value: dict[str, object]) -> str | None:
+def _longest(value: Body) -> str | None:
     """The list among the fields of an answer that takes the most room."""
     lists = [name for name, each in value.items() if isinstance(each, list) and each]
     return max(lists, key=lambda name: len(orjson.dumps(value[name])), default=None)
 
 
-def _cut(value: Any, most: int) -> Any:
+def _cut(value: JsonValue, most: int) -> JsonValue:
     """A value of the same shape that is small enough: with shorter texts, then with shorter lists."""
     for texts, items in [(each, 0) for each in _TEXTS] + [(_TEXTS[-1], each) for each in _ITEMS]:
         if _size(value) <= most:
@@ -82,7 +85,7 @@ def _cut(value: Any, most: int) -> Any:
     return value
 
 
-def _shortened(value: Any, texts: int, items: int) -> Any:
+def _shortened(value: JsonValue, texts: int, items: int) -> JsonValue:
     if isinstance(value, str) and len(value) > texts:
         return f"{value[: texts - 1]}…"
     if isinstance(value, dict):

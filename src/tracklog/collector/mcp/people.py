@@ -7,11 +7,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from tracklog import Asked, Began, Ended, Log, Run
-from tracklog.answers import JsonValue
-from tracklog.answers.inbox import InboxRow, inbox
-from tracklog.home.home import Home
-from tracklog.model.errors import NoSuchQuestion
-from tracklog.model.fact import Answered
+from tracklog.answers.inbox import inbox
+from tracklog.collector.operator import recorded_answer
+from tracklog.home.home import Home, act
+from tracklog.model.errors import NoSuchQuestion, TooLate
 
 WRITER = "mcp"
 LONGEST_TEXT = 10_000
@@ -30,11 +29,12 @@ class PersonAnswer(BaseModel):
     by: str | None = None
 
 
-def ask(home: Home, text: str, options: Sequence[str], run: str | None) -> PersonAnswer:
-    """Record a question; one that belongs to no run gets a run of its own."""
+def ask(home: Home, text: str, options: Sequence[str], run: str | None, *, by: str) -> PersonAnswer:
+    """Record a question, and whose token asks it; one that belongs to no run gets its own run."""
     log, id = Log(home), f"mcp-{uuid.uuid4()}"
     asked: Run = home.run(run) if run else ("tracklog", id)
     text = text[:LONGEST_TEXT]
+    home.record_act(act("ask", by, run=":".join(asked), question=id), writer=WRITER)
     if not run:
         log.append_fact(asked, Began(what="run", task=text), writer=WRITER)
     question = Asked(question_id=id, text=text, options=tuple(options) or None)
@@ -49,18 +49,14 @@ def answer(home: Home, id: str) -> PersonAnswer:
             run = f"{row.family}:{row.run}"
             if row.state != "answered":
                 return PersonAnswer(status=row.state, question_id=id, run=run)
-            given, by = _given(home, row)
+            try:
+                given = recorded_answer(home, row)
+            except TooLate:
+                return PersonAnswer(status="abandoned", question_id=id, run=run)
+            assert given is not None
             if row.run == id and not home.index.state("runs", run).ended:
                 Log(home).append_fact((row.family, row.run), Ended(what="run"), writer=WRITER)
-            return PersonAnswer(status="answered", question_id=id, run=run, answer=given, by=by)
+            return PersonAnswer(
+                status="answered", question_id=id, run=run, answer=given.answer, by=given.by
+            )
     raise NoSuchQuestion(f"nobody asks {id!r}", "use the question_id that ask_person returned")
-
-
-def _given(home: Home, row: InboxRow) -> tuple[JsonValue, str | None]:
-    """The answer from its record: the inbox has only the beginning of it."""
-    assert row.answered_seq is not None
-    for record in home.journal.read(row.answered_seq - 1, 1):
-        for fact in home.facts_in(record):
-            if isinstance(fact, Answered):
-                return fact.answer, fact.by
-    return row.answer, None

@@ -57,8 +57,13 @@ def reading(home: Home) -> HomeReader:
     return ask
 
 
-def make_server(read: HomeReader, *, operate: bool = False) -> "MCPServer[Any]":
-    """The server; only with `operate` it has the tools that ask a person, which write."""
+def make_server(
+    read: HomeReader, *, operate: bool = False, by: str = "operator"
+) -> "MCPServer[Any]":
+    """The server; only with `operate` it has the tools that ask a person, which write.
+
+    `by` is who asks, where the request does not name the owner of a token.
+    """
     try:
         from mcp.server import MCPServer  # noqa: PLC0415  # an extra
         from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415
@@ -69,9 +74,16 @@ def make_server(read: HomeReader, *, operate: bool = False) -> "MCPServer[Any]":
     class PlainServer(MCPServer[Any]):
         """A server that says in plain words what is wrong with the arguments of a tool."""
 
-        async def call_tool(self, name: str, *arguments: Any, **more: Any) -> Any:
+        async def call_tool(self, name: str, arguments: Any, context: Any = None) -> Any:
+            for tool in await self.list_tools():
+                known = list(tool.input_schema["properties"])
+                unknown = sorted(set(arguments) - set(known)) if tool.name == name else ()
+                if unknown:
+                    raise ToolError(
+                        f"{name}: `{unknown[0]}` is no argument; there are: {', '.join(known)}"
+                    )
             try:
-                return await super().call_tool(name, *arguments, **more)
+                return await super().call_tool(name, arguments, context)
             except ToolError as error:
                 if not isinstance(error.__cause__, ValidationError):
                     raise
@@ -86,7 +98,7 @@ def make_server(read: HomeReader, *, operate: bool = False) -> "MCPServer[Any]":
         server.add_tool(_tool(question, read), name, description=question.about, annotations=reads)
     _add_resources(server, read)
     if operate:
-        _add_people(server, read)
+        _add_people(server, read, by)
     return server
 
 
@@ -206,8 +218,17 @@ _ASK = (
 _FETCH = "Fetch the answer of a person to a question that `ask_person` asked before."
 
 
-def _add_people(server: "MCPServer[Any]", read: HomeReader) -> None:
-    from mcp.types import ToolAnnotations  # noqa: PLC0415  # an extra
+BY = "tracklog.by"
+"""The key of a request's scope with the name of the token."""
+
+
+def _add_people(server: "MCPServer[Any]", read: HomeReader, by: str) -> None:
+    from mcp.server.mcpserver import Context  # noqa: PLC0415  # an extra
+    from mcp.types import ToolAnnotations  # noqa: PLC0415
+
+    def asker(context: Any) -> str:
+        request = context.request_context.request
+        return str(request.scope.get(BY, by)) if request is not None else by
 
     asks = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 
@@ -225,8 +246,12 @@ def _add_people(server: "MCPServer[Any]", read: HomeReader) -> None:
         ] = None,
         wait_seconds: Annotated[float, Field(ge=0, le=_LONGEST_WAIT)] = 50,
         run: Annotated[str | None, Field(description="The run that asks; else a new one.")] = None,
+        context: Context[Any, Any] | None = None,
     ) -> PersonAnswer:
-        asked = await _asked(read, lambda home: people.ask(home, question, choices or (), run))
+        who = asker(context)
+        asked = await _asked(
+            read, lambda home: people.ask(home, question, choices or (), run, by=who)
+        )
         until = time.monotonic() + wait_seconds
         while asked.status == "open" and (left := until - time.monotonic()) > 0:
             await asyncio.sleep(min(_LOOK, left))

@@ -8,9 +8,15 @@ An outside package offers its function under the entry point group `tracklog.pub
 from typing import Protocol
 
 from tracklog.home.plugs import Openers
-from tracklog.journal.checkpoints.checkpoint import Checkpoints
-from tracklog.journal.checkpoints.notes import Note, Signature
-from tracklog.model.errors import TracklogError
+from tracklog.journal.checkpoints import tree
+from tracklog.journal.checkpoints.checkpoint import Checkpoint, Checkpoints
+from tracklog.journal.checkpoints.notes import Note, Signature, read_note
+from tracklog.model.errors import BadCheckpoint, TracklogError
+
+CONTINUE_HINT = (
+    "`tracklog verify --checkpoint FILE` compares the journal with it; name another place for "
+    "another journal"
+)
 
 
 class NotPublished(TracklogError):
@@ -19,6 +25,10 @@ class NotPublished(TracklogError):
 
 class WitnessRefused(TracklogError):
     """A witness knows another history of this journal: it was rewritten or rolled back."""
+
+
+class NotContinued(WitnessRefused):
+    """The checkpoint that a place has is not continued by the new one, and is not replaced."""
 
 
 class Publisher(Protocol):
@@ -40,16 +50,48 @@ def open_publisher(place: str) -> Publisher:
     return _publishers.open(place if is_url else f"file:{place}")
 
 
+_WITNESS, _PUT = "witness:", ("http:", "https:")
+
+
+def _order(place: str) -> int:
+    """Witnesses first, and last the places whose old checkpoint cannot be read here."""
+    return 0 if place.startswith(_WITNESS) else 2 if place.startswith(_PUT) else 1
+
+
+def check_continued(place: str, old: bytes | None, note: Note, checkpoints: Checkpoints) -> None:
+    """Raise `NotContinued` if a place has a checkpoint that the new one does not continue."""
+    try:
+        known = Checkpoint.of(read_note(old or b"").text)
+    except BadCheckpoint:
+        return  # there is none
+    stated = Checkpoint.of(note.text)
+    why = ""
+    if known.origin != stated.origin:
+        why = f"is of another journal, {known.origin}"
+    elif known.size > stated.size:
+        why = f"has {known.size} records, and the new one has {stated.size}"
+    elif not tree.is_extension(
+        *(known.size, stated.size, known.root, stated.root),
+        checkpoints.consistency(known.size, stated.size),
+    ):
+        why = f"has other records than the new one, up to {known.size}"
+    if why:
+        raise NotContinued(f"the checkpoint at {place} {why}: it was not replaced", CONTINUE_HINT)
+
+
 def publish_all(
     checkpoints: Checkpoints, note: Note, publishers: dict[str, Publisher]
 ) -> tuple[Note, list[TracklogError]]:
     """Publish a checkpoint everywhere, witnesses first, so that other places get their signatures.
 
-    The note with all signatures, and what failed.
+    A checkpoint that a witness refused, or that does not continue the one at a place, reaches no
+    other place. The note with all signatures, and what failed.
     """
     failures: list[TracklogError] = []
-    places = sorted(publishers, key=lambda place: not place.startswith("witness:"))
-    for place in places:
+    for place in sorted(publishers, key=_order):
+        refused = any(isinstance(each, WitnessRefused) for each in failures)
+        if refused and not place.startswith(_WITNESS):
+            break
         try:
             signatures = publishers[place].publish(note, checkpoints)
         except TracklogError as error:

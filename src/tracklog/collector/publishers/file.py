@@ -1,7 +1,8 @@
-"""`file:/mnt/elsewhere/checkpoint`, or only the path: a file that is replaced."""
+"""`file:/mnt/elsewhere/checkpoint`, or only the path: a file that is replaced by what continues it."""
 
 from pathlib import Path
 
+from tracklog.collector.publishers import check_continued
 from tracklog.journal.archive.objects import FolderObjects
 from tracklog.journal.checkpoints.checkpoint import Checkpoints
 from tracklog.journal.checkpoints.notes import Note, Signature
@@ -14,7 +15,8 @@ class FilePublisher:
         self._path = Path(place).expanduser()
 
     def publish(self, note: Note, checkpoints: Checkpoints) -> list[Signature]:
-        del checkpoints
+        old = self._path.read_bytes() if self._path.is_file() else None
+        check_continued(str(self._path), old, note, checkpoints)
         FolderObjects(self._path.parent).put(self._path.name, str(note).encode())
         return []
 

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from tracklog.collector.publishers import NotPublished
+from tracklog.collector.publishers import NotPublished, check_continued
 from tracklog.journal.archive.objects import FolderObjects
 from tracklog.journal.checkpoints.checkpoint import Checkpoint, Checkpoints
 from tracklog.journal.checkpoints.notes import Note, Signature
@@ -18,8 +18,10 @@ class GitPublisher:
         self._folder = Path(place).expanduser()
 
     def publish(self, note: Note, checkpoints: Checkpoints) -> list[Signature]:
-        del checkpoints
         self._git("rev-parse", "--git-dir")  # before a file is written
+        path = self._folder / "checkpoint"
+        old = path.read_bytes() if path.is_file() else None
+        check_continued(str(path), old, note, checkpoints)
         FolderObjects(self._folder).put("checkpoint", str(note).encode())
         self._git("add", "checkpoint")
         if self._git("status", "--porcelain", "checkpoint"):

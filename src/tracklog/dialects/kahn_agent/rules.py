@@ -22,7 +22,7 @@ TERMINAL = ("converged", "failed")
 
 
 @dataclass(slots=True)
-class _Agent:
+class _AgentState:
     begun: bool = False
     ended: bool = False
     status: str = "thinking"
@@ -34,7 +34,7 @@ class _Agent:
 
 @dataclass(slots=True)
 class _State:
-    agents: dict[str, _Agent] = field(default_factory=dict)
+    agents: dict[str, _AgentState] = field(default_factory=dict)
 
 
 def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
@@ -49,7 +49,7 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
         )
     if name is None:
         return state, findings
-    agent = state.agents.setdefault(name, _Agent())
+    agent = state.agents.setdefault(name, _AgentState())
     if agent.ended:
         findings.append(
             Finding("after-end", f"{name} has an event after its agent_run_end", "error")
@@ -58,7 +58,7 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
         if agent.begun:
             findings.append(Finding("second-start", f"{name} starts a second time", "error"))
         # A new start after an end begins a new lifecycle with new totals.
-        agent = state.agents[name] = _Agent(begun=True, step=agent.step)
+        agent = state.agents[name] = _AgentState(begun=True, step=agent.step)
     elif not agent.begun:
         agent.begun = True
         findings.append(
@@ -82,7 +82,7 @@ def rules(state: _State | None, event: Event) -> tuple[_State, list[Finding]]:
     return state, findings
 
 
-def _check_move(name: str, agent: _Agent, body: Body, findings: list[Finding]) -> None:
+def _check_move(name: str, agent: _AgentState, body: Body, findings: list[Finding]) -> None:
     before, to = body["from"], body["to"]
     if not agent.moved and before != "thinking":
         message = f"{name}: the first status is {before}, not thinking"
@@ -97,7 +97,7 @@ def _check_move(name: str, agent: _Agent, body: Body, findings: list[Finding]) -
     agent.status, agent.moved = to, True
 
 
-def _check_end(name: str, agent: _Agent, body: Body, findings: list[Finding]) -> None:
+def _check_end(name: str, agent: _AgentState, body: Body, findings: list[Finding]) -> None:
     outcome = body["outcome"]
     if outcome != "aborted" and agent.status not in TERMINAL:
         message = f"{name} ended as {outcome} while {agent.status}"

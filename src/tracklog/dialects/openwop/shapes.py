@@ -1,5 +1,6 @@
 """The shapes of OpenWOP events: the envelope, and the payload of each type that is understood."""
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import (
@@ -777,9 +778,30 @@ def _event(kind: str, payload: Any) -> type[KnownEvent]:
     )
 
 
-KINDS: dict[str, type[AnyShape]] = {
-    kind: _event(kind, payload)
-    for kind, payload in {
+class _Events(Mapping[str, type[AnyShape]]):
+    """The shapes of all events by kind; each is made when it is first asked for."""
+
+    def __init__(self, payloads: Mapping[str, Any]) -> None:
+        self._payloads = payloads
+        self._made: dict[str, type[AnyShape]] = {}
+
+    def __getitem__(self, kind: str) -> type[AnyShape]:
+        if kind not in self._made:
+            self._made[kind] = _event(kind, self._payloads[kind])
+        return self._made[kind]
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._payloads
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._payloads)
+
+    def __len__(self) -> int:
+        return len(self._payloads)
+
+
+KINDS: Mapping[str, type[AnyShape]] = _Events(
+    {
         "run.started": RunStartedPayload,
         "run.completed": RunCompletedPayload,
         "run.failed": RunFailedPayload,
@@ -814,5 +836,5 @@ KINDS: dict[str, type[AnyShape]] = {
         "variable.changed": VariableChangedPayload,
         "replay.diverged": ReplayDivergedPayload,
         "provider.usage": ProviderUsagePayload,
-    }.items()
-}
+    }
+)

@@ -31,7 +31,7 @@ PLUMBING = {"model", "tools"}
 
 
 @dataclass(slots=True)
-class _Scope:
+class _CallbackScope:
     """Where a callback stands: its run, its agent, its step, and the call that it is part of."""
 
     run: str
@@ -57,7 +57,7 @@ class LangChainCallbacks(FactWriter):
 
     def __init__(self, url: str | None = None, emitter: Any = None) -> None:
         super().__init__(url, emitter)
-        self._scopes: dict[Any, _Scope] = {}
+        self._scopes: dict[Any, _CallbackScope] = {}
         self._asked: dict[str, list[str]] = {}
         """The open questions of each run."""
 
@@ -169,19 +169,19 @@ class LangChainCallbacks(FactWriter):
     def on_retriever_error(self, error: BaseException, **about: Any) -> None:
         self._return(about, ok=False, error=described(error))
 
-    def _enter(self, about: Mapping[str, Any], metadata: Any, name: Any) -> _Scope:
+    def _enter(self, about: Mapping[str, Any], metadata: Any, name: Any) -> _CallbackScope:
         """The scope of a callback: inside that of its parent, or a run of its own."""
         parent = self._scopes.get(about.get("parent_run_id"))
         if parent is None:
             run = metadata.get("session_id") or metadata.get("thread_id") or about["run_id"]
-            scope = _Scope(str(run), metadata.get("lc_agent_name") or name, began="run")
+            scope = _CallbackScope(str(run), metadata.get("lc_agent_name") or name, began="run")
         else:
-            scope = _Scope(parent.run, parent.agent, parent.step, parent.call)
+            scope = _CallbackScope(parent.run, parent.agent, parent.step, parent.call)
             scope.written, scope.nested = parent.written, parent.nested
         self._scopes[about["run_id"]] = scope
         return scope
 
-    def _begin(self, scope: _Scope, inputs: Any) -> None:
+    def _begin(self, scope: _CallbackScope, inputs: Any) -> None:
         answer = getattr(inputs, "resume", None)
         if answer is not None:  # a Command that resumes an interrupted graph
             for question in self._asked.pop(scope.run, ()):
@@ -189,7 +189,7 @@ class LangChainCallbacks(FactWriter):
         software = software_of("langchain-core")
         self._write(scope, "Began", what="run", task=_task(inputs), software=software)
 
-    def _ask(self, scope: _Scope, waits: Sequence[Any]) -> None:
+    def _ask(self, scope: _CallbackScope, waits: Sequence[Any]) -> None:
         for number, wait in enumerate(waits):
             id = str(getattr(wait, "id", None) or f"{scope.run}/{number}")
             value = as_json(getattr(wait, "value", wait))
@@ -197,11 +197,11 @@ class LangChainCallbacks(FactWriter):
             self._asked.setdefault(scope.run, []).append(id)
             self._write(scope, "Asked", question_id=id, text=text, what="interrupt")
 
-    def _fail(self, scope: _Scope, error: BaseException) -> None:
+    def _fail(self, scope: _CallbackScope, error: BaseException) -> None:
         end: dict[str, Any] = {"outcome": "failed", "passed": False, "error": described(error)}
         self._write(scope, "Ended", what=scope.began, **end)
 
-    def _model(self, serialized: Any, about: Mapping[str, Any]) -> _Scope:
+    def _model(self, serialized: Any, about: Mapping[str, Any]) -> _CallbackScope:
         metadata = about.get("metadata") or {}
         scope = self._enter(about, metadata, (serialized or {}).get("name"))
         asked = about.get("invocation_params") or {}
@@ -210,7 +210,7 @@ class LangChainCallbacks(FactWriter):
             self._begin(scope, None)
         return scope
 
-    def _message(self, scope: _Scope, role: str, place: int, message: Any) -> None:
+    def _message(self, scope: _CallbackScope, role: str, place: int, message: Any) -> None:
         blocks = _blocks(message.content)
         digest = sha256(repr((role, blocks)).encode("utf-8", "replace")).hexdigest()
         key = str(getattr(message, "id", None) or f"{place}/{digest}")
@@ -219,7 +219,7 @@ class LangChainCallbacks(FactWriter):
             injected = True if scope.nested and role == "user" else None
             self._write(scope, "Said", once=key, role=role, blocks=blocks, injected=injected)
 
-    def _answer(self, scope: _Scope, generation: Any, key: str) -> None:
+    def _answer(self, scope: _CallbackScope, generation: Any, key: str) -> None:
         message = getattr(generation, "message", None)
         reported = getattr(message, "response_metadata", None) or {}
         model = reported.get("model_name") or reported.get("model") or scope.model
@@ -257,7 +257,7 @@ class LangChainCallbacks(FactWriter):
                 scope, "Ended", what="run", outcome="completed" if ok else "failed", passed=ok
             )
 
-    def _write(self, scope: _Scope, fact: str, **fields: Any) -> None:
+    def _write(self, scope: _CallbackScope, fact: str, **fields: Any) -> None:
         self.write(fact, scope.run, agent=scope.agent, step=scope.step, **fields)
 
 

@@ -116,6 +116,8 @@ class ExportRun:
     """The subjects of its decisions, by the names used for them."""
     asks: bool = False
     """Whether a person is asked in it."""
+    same_calls: Mapping[str, str] = field(default_factory=dict)
+    """By the name of a call, the name of the call that it is a copy of."""
     uncovered: Callable[[Event], Iterable[str]] = lambda _event: ()
     """The places of an event that no fact covers."""
     trace: str | None = None

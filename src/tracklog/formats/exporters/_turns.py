@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from tracklog.formats.exporters import ExportRecord, Spend, call_name, span_of
+from tracklog.formats.exporters import ExportRecord, ExportRun, Spend, call_name, span_of
 from tracklog.model.fact import Called, Fact, Returned, Said, Spent
 
 
@@ -12,8 +12,8 @@ class CallCopies:
     Two calls are the same when `join_call` of the folds says so.
     """
 
-    def __init__(self) -> None:
-        self._originals: dict[str, str] = {}
+    def __init__(self, run: ExportRun) -> None:
+        self._originals = dict(run.same_calls)
         """By the name of a copy, the name of its original."""
         self._written: dict[str, str] = {}
         """By the name of an original, the name under which it was written."""

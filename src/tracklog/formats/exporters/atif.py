@@ -48,7 +48,7 @@ def write(run: ExportRun, _options: Options) -> Iterator[bytes]:
 
 
 def _trajectory(run: ExportRun) -> dict[str, Any]:
-    steps = _Steps(run)
+    steps = _TrajectorySteps(run)
     for entry in run.records():
         for place, fact in enumerate(entry.facts):
             borne = steps.add(entry, place, fact)["extra"]["tracklog"]["facts"]
@@ -123,13 +123,13 @@ def _metrics(spends: tuple[Spend, ...] | list[Spend]) -> dict[str, Any]:
     return metrics | ({"extra": {"tracklog": extra}} if extra else {})
 
 
-class _Steps:
+class _TrajectorySteps:
     """The steps of one trajectory, in the order in which each began."""
 
     def __init__(self, run: ExportRun) -> None:
         self.run = run
         self.steps: list[Step] = []
-        self.calls, self.turns = CallCopies(), ModelTurns()
+        self.calls, self.turns = CallCopies(run), ModelTurns()
         self.turn_steps: dict[int, tuple[Turn, Step]] = {}
         self.owner: dict[str, Step] = {}
         """The step of each call."""

@@ -12,10 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tracklog.formats.hooks._writing import HookedRun, HookWriter, rest_of
+from tracklog.formats.hooks._writing import TERMINAL, HookedRun, HookWriter, rest_of
 from tracklog.model.event import Body
 
-__all__ = ["FILES", "MAPPING", "Hook", "HookWriter", "HookedRun", "at_home", "name_in", "rest_of"]
+__all__ = [
+    "FILES",
+    "MAPPING",
+    "TERMINAL",
+    "Hook",
+    "HookWriter",
+    "HookedRun",
+    "at_home",
+    "name_in",
+    "rest_of",
+]
 
 MAPPING = "1"
 FILES = Path(__file__).parent / "files"

@@ -34,7 +34,7 @@ UNKNOWN = "answered in the terminal"
 NO_RESULT = "no result"
 """The status of a call of which no event reported a result, although the agent went on."""
 TERMINAL = "terminal"
-"""Who answered a question that was asked in the agent's own terminal."""
+"""Who answered a question that was asked in the agent's own terminal; it is no operator."""
 
 
 def rest_of(event: Mapping[str, Any], *used: str) -> Body:
@@ -262,6 +262,11 @@ class HookWriter:
         for question, call in list(self.past.asking.items()):
             is_allowed = returned is not None and call == returned
             self.answer(question, "allowed" if is_allowed else UNKNOWN)
+
+    def only_open_call(self) -> str | None:
+        """The call that has not returned, if it is the only one."""
+        called = [id for id, state in self.past.calls.items() if state == "called"]
+        return called[0] if len(called) == 1 else None
 
     def close_calls(self, call: str | None = None) -> None:
         """No result of a call will come, or of any: it was denied, or stopped.

@@ -12,6 +12,8 @@ INJECTED = ("<task-notification>", "<command-name>", "<local-command-stdout>", "
 """Prompts that begin so are no words of a person."""
 IGNORED = ("PostToolBatch", "MessageDisplay")
 """Events that repeat others."""
+WAITING = ("permission_prompt", "elicitation_dialog", "agent_needs_input")
+"""Notifications that the agent waits for a person."""
 
 
 def write(out: HookWriter, event: str, body: Body) -> None:
@@ -39,7 +41,7 @@ def write(out: HookWriter, event: str, body: Body) -> None:
         case "PostToolUse" | "PostToolUseFailure":
             _returned(out, event, body, rest)
         case "PermissionRequest":
-            out.ask(_asks(tool, given), id, rest_of(body))
+            out.ask(_asks(tool, given), id or out.only_open_call(), rest_of(body))
         case "PermissionDenied":
             out.close_questions()
             out.note("permission-denied", rest_of(body), kind=event)
@@ -86,9 +88,9 @@ def _returned(out: HookWriter, event: str, body: Body, rest: Body) -> None:
 
 
 def _notified(out: HookWriter, body: Body) -> None:
-    """A notification; one about a permission is a question, where no other event asked it."""
+    """A notification; one that a person must react to is a question, where no event asked it."""
     text, kind = word(body.get("message")), word(body.get("notification_type"))
-    if kind in ("permission_prompt", "elicitation_dialog"):
+    if kind in WAITING:
         if not out.past.asking:
             out.ask(text or "Claude Code asks for a permission", None, rest_of(body))
     else:

@@ -1,7 +1,12 @@
-"""Where editors keep the data of their extensions."""
+"""Where editors keep the data of their extensions, and how they name folders."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from tracklog.formats.importers import word
 
 EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
 KILO = "kilocode.kilo-code"
@@ -21,3 +26,12 @@ def user_folders(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
 def storages(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
     """The folders in which editors keep the data of extensions."""
     return (user / "globalStorage" for user in user_folders(home, environment))
+
+
+DRIVE = re.compile(r"/[A-Za-z]:")
+
+
+def path_of(uri: Any) -> str | None:
+    """The path of a file URI; that of Windows begins with its drive."""
+    path = unquote(urlparse(word(uri) or "").path)
+    return (path[1:] if DRIVE.match(path) else path) or None

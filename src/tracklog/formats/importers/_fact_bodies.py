@@ -1,7 +1,7 @@
 """Fast constructors for the most common facts, as the keys of their lines.
 
-They give the same result as `Said(...)`, `Called(...)`, `Returned(...)` and `Spent(...)`, in a
-third of the time; None and False are left out.
+They give the same result as `Said(...)`, `Called(...)`, `Returned(...)`, `Spent(...)`, `Began(...)`
+and `Ended(...)`, in a third of the time; None and False are left out.
 """
 
 from collections.abc import Sequence
@@ -111,4 +111,41 @@ def spend_fact(
         fact["whole"] = True
     if bound is not None:
         fact["bound"] = bound
+    return fact
+
+
+def begin_fact(
+    what: str, task: str | None, model: str | None, software: Body | None, host: str | None
+) -> Body:
+    fact: Body = {"fact": "Began", "what": what}
+    if task is not None:
+        fact["task"] = task
+    if model is not None:
+        fact["model"] = model
+    if software is not None:
+        fact["software"] = software
+    if host is not None:
+        fact["host"] = host
+    return fact
+
+
+def end_fact(
+    what: str,
+    outcome: str | None,
+    passed: bool | None,
+    reason: str | None,
+    error: Any,
+    seconds: float | None,
+) -> Body:
+    fact: Body = {"fact": "Ended", "what": what}
+    if outcome is not None:
+        fact["outcome"] = outcome
+    if passed is not None:
+        fact["passed"] = passed
+    if reason is not None:
+        fact["reason"] = reason
+    if error is not None:
+        fact["error"] = error
+    if seconds is not None:
+        fact["seconds"] = seconds
     return fact

@@ -87,10 +87,10 @@ class Lift:
         if isinstance(value, str):
             return value if len(value) <= MEDIA else self._string(value, key)
         if isinstance(value, dict):
-            media = _media_type(value)
-            if media and isinstance(value.get("data"), str) and len(value["data"]) > MEDIA:
+            data = value.get("data")
+            if isinstance(data, str) and len(data) > MEDIA and (media := _media_type(value)):
                 rest = {k: self.value(each, k) for k, each in value.items() if k != "data"}
-                return {**rest, "data": self._decoded(value["data"], media)}
+                return {**rest, "data": self._decoded(data, media)}
             return {k: self.value(each, k) for k, each in value.items()}
         if isinstance(value, list):
             return [self.value(each, key) for each in value]

@@ -1,7 +1,8 @@
 """Write the facts of a source as native lines, each with its origin and a stable id."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -31,7 +32,7 @@ _LIFTED = ("blocks", *_BIG)
 """Fields in which a long value may be replaced by the reference to its blob."""
 
 
-class _Held(NamedTuple):
+class _WaitingFact(NamedTuple):
     """A fact that waits for the end of its record."""
 
     run: str
@@ -103,7 +104,7 @@ class LineWriter:
             "path": path,
         }
         self._origin: dict[str, Any] = {}
-        self._held: list[_Held] | None = None
+        self._held: list[_WaitingFact] | None = None
         """The facts of the current record, where its last content counts."""
         self._key, self._content = "", ""
         self._contents: dict[tuple[str, str], str] = {}
@@ -158,6 +159,18 @@ class LineWriter:
         """
         self.end_record()
         self._raw, self._held, self._key, self._content = None, [], key, content
+
+    @contextmanager
+    def revised(self, key: str) -> Iterator[None]:
+        """Write facts that also come from files beside, which change: the last content counts.
+
+        They are a record of their own, within the current one.
+        """
+        mark = self.mark()
+        self.about_revised(key)
+        yield
+        self.end_record()
+        self.again(mark)
 
     def end_record(self) -> None:
         """Write the lines of a record of which the last content counts."""
@@ -262,14 +275,20 @@ class LineWriter:
         if clock is not None:
             origin = {**origin, "clock": clock}
         body["origin"] = origin
+        self.add(run, body, spelled=spelled)
+        return id
+
+    def add(self, run: str, body: Body, *, spelled: bool = True) -> None:
+        """Add a line by its complete body; `spelled` says whether that has only JSON types."""
         line = orjson.dumps(body, str)
-        if len(line) > ROOM:
+        size = len(line)
+        if size > ROOM:
             line, spelled = orjson.dumps(self._lighter(body), str), False
+            size = len(line)
         self.runs[run] = self.runs.get(run, 0) + 1
         self.lines.append(line)
         self.bodies.append(body if spelled else None)
-        self.size += len(line)
-        return id
+        self.size += size
 
     def _next_id(self, run: str, n: int | None) -> str:
         place = self._n if n is None else n
@@ -292,7 +311,7 @@ class LineWriter:
         if len(line) > ROOM:
             body, spelled = self._lighter(body), False
             line = orjson.dumps(body, str)
-        self._held.append(_Held(run, line[1:-1], body, spelled, changes))
+        self._held.append(_WaitingFact(run, line[1:-1], body, spelled, changes))
 
     def flaws(self, raw: Raw) -> None:
         """Write the problems of a record, and store the bytes of one that cannot be read."""

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ import orjson
 
 from tracklog.formats.importers._large_values import Put, Redact, hashed
 from tracklog.formats.importers._line_writer import LineWriter
-from tracklog.formats.importers._provisional import Guess, Provisional, guesses
+from tracklog.formats.importers._provisional import MOST, Guess, Provisional, guesses
 from tracklog.formats.importers._records import (
     DAMAGED,
     TORN,
@@ -223,8 +224,8 @@ class SourceReading:
         out.run, self.runs = place.run, out.runs
         torn = place.kept.pop("torn", None)
         provisional = Provisional(place.kept.pop("provisional", ()))
-        read: list[bytes] = []
-        """Every line, of a source that is read as a unit and may be torn."""
+        read: deque[bytes] = deque(maxlen=MOST)
+        """The last lines, of a source that is read as a unit and may be torn."""
         is_unit = form in UNITS and not head.startswith(MAGIC)
         source = SourceFile(uncompressed_name(self.path), head, self._others or NoOthers())
         reader = self.importer.reader(source, out, place.state)
@@ -256,7 +257,7 @@ class SourceReading:
                 settled = self._settled(file, place, status)
                 bodies = out.bodies
                 provisional.seen(out.lines)
-                read += out.lines if is_unit else ()
+                read.extend(out.lines if is_unit else ())
                 yield LineBatch(out.take(), settled, seen, bodies, out.take_quoted())
         if torn is not None:
             place.kept.setdefault("torn", torn)

@@ -5,9 +5,11 @@ under the same key, and the last content counts; nothing that is unchanged is re
 database only the conversations are read whose digest has changed.
 """
 
+import re
 import sqlite3
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +24,7 @@ from tracklog.model.fact import Began, Fact, Linked, Noted
 
 GONE = "$gone"
 """The key of the value that stands for a conversation that is no longer in its store."""
+_CODE = re.compile(r"-?[0-9]{1,10}")
 LOST = "$lost"
 """The key of how many records of a conversation are no longer in its store."""
 
@@ -185,6 +188,11 @@ def log_beside(path: Path) -> Iterator[Path]:
     yield path.with_name(path.name + WAL)
 
 
+def hash_of(value: Any) -> str:
+    """A short hash of some JSON, to notice that it has changed."""
+    return sha256(orjson.dumps(value, default=str)).hexdigest()[:16]
+
+
 def row_of(row: sqlite3.Row) -> Body:
     """A row as JSON values; bytes are texts, or hexadecimal where they are no text."""
     return {key: plain_value(row[key]) for key in row.keys()}  # noqa: SIM118  # a Row is no dict
@@ -266,6 +274,12 @@ def json_lines(path: Path, what: str) -> JsonLines:
 def lines_at_once(path: Path, _head: bytes) -> Form:
     """The form of a format whose files of lines are read at once."""
     return "store" if path.suffix in (".jsonl", ".ndjson") else "document"
+
+
+def exit_code_of(value: Any) -> int | None:
+    """The code with which a command ended, which may be a text; None where there is none."""
+    is_code = not isinstance(value, bool) and _CODE.fullmatch(str(value))
+    return int(value) if is_code else None
 
 
 def without(value: Mapping[str, Any], *keys: str) -> Body:

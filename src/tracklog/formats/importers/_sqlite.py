@@ -5,11 +5,14 @@ and columns are read.
 """
 
 import os
-import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
+
+if TYPE_CHECKING:
+    import sqlite3
 
 MAGIC = b"SQLite format 3\0"
 BUSY = 5.0
@@ -28,12 +31,14 @@ class UnreadableDatabase(OSError):
 
 
 @contextmanager
-def connected(path: Path) -> Iterator[sqlite3.Connection]:
+def connected(path: Path) -> Iterator["sqlite3.Connection"]:
     """A database, opened read-only; every failure of SQLite is `UnreadableDatabase`.
 
     There is no transaction around several queries: a program that writes the database never waits
     longer than one query takes. What changes in between is found by the next import.
     """
+    import sqlite3  # noqa: PLC0415  # a collector that imports nothing starts sooner
+
     connection = None
     try:
         connection = _open(path)
@@ -45,7 +50,9 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
             connection.close()
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path) -> "sqlite3.Connection":
+    import sqlite3  # noqa: PLC0415  # as above
+
     with path.open("rb") as file:
         header = file.read(20)
         size = file.seek(0, os.SEEK_END)
@@ -63,7 +70,7 @@ def _open(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
+def columns(connection: "sqlite3.Connection") -> dict[str, frozenset[str]]:
     """The columns of each table."""
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     columns_of = {}
@@ -72,6 +79,12 @@ def columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
         rows = connection.execute(f'PRAGMA table_info("{quoted}")').fetchall()
         columns_of[name] = frozenset(row[1] for row in rows)
     return columns_of
+
+
+def ordered(table: str, names: frozenset[str], *wanted: str) -> str:
+    """The query for all rows of a table in the order of those columns that it has."""
+    order = ", ".join(each for each in wanted if each in names or each == "rowid")
+    return f"SELECT * FROM {table} ORDER BY {order}"  # noqa: S608  # our own names
 
 
 def tables_of(path: Path) -> Mapping[str, frozenset[str]]:

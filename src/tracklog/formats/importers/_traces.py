@@ -1,10 +1,14 @@
 """Traces of applications: messages in the shapes of any provider, and tools that have no call id."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import Any
+from array import array
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
 
-from tracklog.formats.importers import Raw, word
+import orjson
+
+from tracklog.formats.importers import DAMAGED, Raw, word
 from tracklog.formats.importers._block_facts import block_facts
 from tracklog.formats.importers._exchanges import fingerprint, reply_of
 from tracklog.formats.importers._snapshots import SnapshotReader, parsed, text_block
@@ -17,6 +21,49 @@ ROLES: dict[str, Role] = {
     "system": "system", "developer": "system", "SystemMessage": "system",
 }  # fmt: skip
 TOOLS = ("tool", "ToolMessage", "function")
+
+
+OTHER = ""
+"""The key of lines that belong to no trace."""
+
+
+def grouped_lines(
+    path: Path, what: str, keys_of: Callable[[Any], list[str]]
+) -> Iterator[tuple[str, list[Any]] | Raw]:
+    """The values of lines that are in any order, by their keys; then the lines that are no JSON.
+
+    The file is read twice, so that only the places of its lines and one group are held at a time.
+    """
+    places: dict[str, array[int]] = {}
+    damaged: list[Raw] = []
+    with path.open("rb") as file:
+        for place, line in _lines(file):
+            try:
+                value = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                name = "irreparable" if line.endswith(b"\n") else "torn-tail"
+                flaw = (name, f"{what} that is no JSON")
+                text = line.rstrip(b"\n")
+                damaged.append(Raw(0, text, DAMAGED, (flaw,), exact=False))
+                continue
+            for key in dict.fromkeys(keys_of(value)):
+                places.setdefault(key, array("Q")).append(place)
+        for key, group in places.items():
+            yield key, [_value_at(file, place) for place in group]
+    yield from damaged
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    place = 0
+    for line in file:
+        if line.strip():
+            yield place, line
+        place += len(line)
+
+
+def _value_at(file: BinaryIO, place: int) -> Any:
+    file.seek(place)
+    return orjson.loads(file.readline())
 
 
 class TraceReader(SnapshotReader):
@@ -46,9 +93,7 @@ class TraceReader(SnapshotReader):
     def new(self, message: Any, model: str | None = None, id: str | None = None) -> Iterator[Fact]:
         """The facts of a message that was not written before."""
         fields = plain_message(message)
-        print_ = fingerprint(
-            fields["role"], fields["content"], fields["tool_calls"], fields["tool_call_id"]
-        )
+        print_ = _print(fields)
         if print_ in self.seen:
             return
         self.seen.add(print_)
@@ -74,6 +119,8 @@ class TraceReader(SnapshotReader):
             native = word(each.get("id"))
             name = word(inner.get("name")) or "unknown"
             made = native or f"{print_}/{place}"
+            if native and any(native == call for _, call in self.calls):
+                continue  # the same call in another shape
             self.calls.append((name, made))
             given = parsed(inner.get("arguments", inner.get("args", inner.get("input"))))
             yield Called(tool=name, call_id=made, input=given, synthetic_id=native is None)
@@ -87,6 +134,20 @@ class TraceReader(SnapshotReader):
                 self.calls[place] = ("answered", call)
                 return call, None
         return id, Called(tool=name, call_id=id, input=given, synthetic_id=True)
+
+
+def _print(fields: Body) -> str:
+    """What copies of a message have in common: one may be in the shape of LangChain, one plain."""
+    role = ROLES.get(str(fields["role"]), str(fields["role"]))
+    content = fields["content"]
+    texts = [obj(each).get("text") for each in items(content)]
+    if texts and all(isinstance(each, str) for each in texts):
+        content = "".join(map(str, texts))
+    calls = [
+        (each.get("id"), (obj(each.get("function")) or each).get("name"))
+        for each in map(obj, items(fields["tool_calls"]))
+    ]
+    return fingerprint(role, content or "", calls, fields["tool_call_id"])
 
 
 def plain_message(message: Any) -> Body:

@@ -39,9 +39,10 @@ TOKENS = re.compile(
 MODEL = re.compile(r"(?:Main model|Models?): (\S+)")
 VERSION = re.compile(r"Aider v(\S+)")
 RESULT = re.compile(r"(?:Applied edit to |Commit [0-9a-f]{7})")
-ERROR = re.compile(r"(?:\S*(?:Error|Exception)\b|The API provider|Unable to)")
+ERROR = re.compile(r"^(?:\S*(?:Error|Exception)\b|The API provider|Unable to).*", re.MULTILINE)
 FORWARDED = re.compile(r"(/[a-z-]+ (.+))\n+\2", re.DOTALL)
 QUARTER = 900
+FENCE = "```"
 
 
 class SessionPiece(NamedTuple):
@@ -68,7 +69,7 @@ class ChatReader(Reader):
         blocks = list(blocks_of(text))
         head = "\n".join(each.text for each in blocks[:3] if each.kind == "printed")
         model, version = MODEL.search(head), VERSION.search(head)
-        self._model = model[1] if model else None
+        self._model, self._began = model[1] if model else None, at
         self.out.about_revised("start", f"{model and model[1]} {version and version[1]}")
         path = self.source.path.absolute()
         open_run(self.out, NAME, _name(started, number), at=at, model=self._model,
@@ -99,11 +100,14 @@ class ChatReader(Reader):
     def _printed(self, place: int, text: str) -> None:
         """What the program printed: notes, and the counts of a request."""
         label = "result" if RESULT.search(text) else "error" if ERROR.match(text) else "output"
+        failed = ERROR.search(text) if label != "error" else None
         lifted = self.out.lift.text(text)
         if isinstance(lifted, str):
             self.out.write(Noted(label=label, kind="printed", text=lifted))
         else:
             self.out.write(Noted(label=label, kind="printed", data=lifted))
+        if failed:  # between other lines
+            self.out.write(Noted(label="error", kind="printed", text=failed[0]))
         for number, fields in enumerate(TOKENS.finditer(text)):
             sent, written, hit, received, cost = fields.groups()
             known = usage(
@@ -121,7 +125,7 @@ class ChatReader(Reader):
                 group=self.out.run,
                 bound="lower",
             )
-            self.out.write(spent)
+            self.out.write(spent, at=self._began, clock="session")  # the file has no other time
 
 
 def run_of(started: str, number: int, source: SourceFile) -> str:
@@ -148,10 +152,15 @@ def sessions(text: str) -> Iterator[tuple[str, int, str]]:
 
 def blocks_of(text: str) -> Iterator[SessionPiece]:
     """The pieces of a session, in order; the text after a commit is its message, no answer."""
-    kind, lines = "", list[str]()
-    for line in [*(each.removesuffix("\r") for each in text.split("\n")), None]:
+    kind, lines, until = "", list[str](), 0
+    every = [each.removesuffix("\r") for each in text.split("\n")]
+    for place, line in enumerate([*every, None]):
+        if kind == "answer" and place >= until and (line or "").startswith(FENCE):
+            until = _fence_end(every, place)
         if line is None:
             next_kind = ""
+        elif place < until:
+            next_kind = kind  # code may begin as anything
         elif line.startswith("#### "):
             next_kind = "typed"
         elif line.startswith("> "):
@@ -171,6 +180,16 @@ def blocks_of(text: str) -> Iterator[SessionPiece]:
         if line is not None:
             cut = line[5:] if next_kind == "typed" else line.removeprefix("> ")
             lines.append(cut.rstrip() if next_kind != "answer" else cut)
+
+
+def _fence_end(lines: list[str], start: int) -> int:
+    """The place behind a code block; its start where nothing ends it before the next prompt."""
+    for place, line in enumerate(lines[start + 1 :], start + 1):
+        if line.rstrip() == FENCE:
+            return place + 1
+        if line.startswith("#### "):
+            break
+    return start
 
 
 def _last(lines: list[str]) -> str:
@@ -305,7 +324,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
 importer = Importer(
     name=NAME,
     about="Aider: the chat history of a folder, and the file of `--analytics-log`.",
-    mapping="1",
+    mapping="2",
     reader=reader,
     recognise=recognise,
     find=find,

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 from tracklog.formats.importers import (
     Form,
@@ -18,8 +17,9 @@ from tracklog.formats.importers import (
     word,
 )
 from tracklog.formats.importers._block_facts import block_facts
+from tracklog.formats.importers._editors import path_of
 from tracklog.formats.importers._exchanges import reply_of
-from tracklog.formats.importers._snapshots import SnapshotReader, open_run, without
+from tracklog.formats.importers._snapshots import SnapshotReader, exit_code_of, open_run, without
 from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Ended, Fact, Returned, Role, Spent
 
@@ -40,8 +40,7 @@ class AmpReader(SnapshotReader):
         about = without(value, "messages", "v", "title")
         at = utc_time(value.get("created"))
         tree = obj(next(iter(items(obj(obj(value.get("env")).get("initial")).get("trees"))), None))
-        uri = word(tree.get("uri"))
-        cwd = unquote(urlparse(uri).path) if uri else word(tree.get("displayName"))
+        cwd = path_of(tree.get("uri")) or word(tree.get("displayName"))
         branch = word(obj(tree.get("repository")).get("ref"))
         open_run(self.out, NAME, value.get("id"), at=at, cwd=cwd,
                  branch=branch and branch.removeprefix("refs/heads/"), title=value.get("title"),
@@ -113,8 +112,7 @@ def _ran(block: Body) -> Returned:
     """A result in the newer shape: the run of a tool."""
     run = obj(block.get("run"))
     status, result = word(run.get("status")), run.get("result")
-    code = obj(result).get("exitCode")
-    exit_code = code if isinstance(code, int) and not isinstance(code, bool) else None
+    exit_code = exit_code_of(obj(result).get("exitCode"))
     error = obj(run.get("error")).get("message") or run.get("error")
     wrong = status == "error" or bool(error) or bool(exit_code)
     id = word(block.get("toolUseID")) or word(block.get("tool_use_id"))
@@ -147,7 +145,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
 importer = Importer(
     name=NAME,
     about="Amp: the threads that it stores, and exported ones.",
-    mapping="1",
+    mapping="2",
     reader=AmpReader,
     recognise=by_signs(SIGNS),
     find=find,

@@ -33,7 +33,7 @@ from tracklog.formats.importers._snapshots import (
     thought_block,
     without,
 )
-from tracklog.formats.importers._sqlite import MAGIC
+from tracklog.formats.importers._sqlite import MAGIC, columns
 from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Called, Linked, Noted, Returned, Said, Spent
 
@@ -250,7 +250,8 @@ def conversations(connection: sqlite3.Connection, path: Path) -> Iterator[Stored
         texts: list[list[Any]] = []
         others: list[list[Any]] = []
         at = None
-        query = "SELECT idx, step_type, metadata, step_payload FROM steps ORDER BY idx"
+        meta = "metadata" if "metadata" in columns(connection)["steps"] else "NULL"
+        query = f"SELECT idx, step_type, {meta}, step_payload FROM steps ORDER BY idx"  # noqa: S608  # ours
         for index, kind, meta, payload in connection.execute(query).fetchall():
             at_step = _time(_bytes(meta), 1)
             at = at or at_step

@@ -18,6 +18,7 @@ from tracklog.formats.importers._snapshots import (
     SnapshotReader,
     Stored,
     foreign_block,
+    hash_of,
     log_beside,
     open_run,
     parsed,
@@ -29,6 +30,7 @@ from tracklog.formats.importers._snapshots import (
     thought_block,
     without,
 )
+from tracklog.formats.importers._sqlite import columns, ordered
 from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Called, Ended, Noted, Returned, Said, Spent
 
@@ -53,10 +55,11 @@ class CrushReader(SnapshotReader):
                  parent=run_id(NAME, parent) if parent else None,
                  call=call or None, extra={"message": message} if call else None)  # fmt: skip
         self.out.report.mapped["session"] += 1
-        model = None
+        model, last = None, began
         for row in items(value.get("messages")):
             model = self._message(obj(row)) or model
-        self._spent(value, model)
+            last = utc_time(obj(row).get("created_at")) or last
+        self._spent(value, model, last)
 
     def _message(self, row: Body) -> str | None:
         given = parsed(row.get("parts"))
@@ -124,7 +127,7 @@ class CrushReader(SnapshotReader):
             passed = None if why == "canceled" else False
             self.put(Ended(what="step", step=key, outcome=why, passed=passed, reason=text), at)
 
-    def _spent(self, value: Body, model: str | None) -> None:
+    def _spent(self, value: Body, model: str | None, last: str | None) -> None:
         fields = {
             name: value[name]
             for name in ("prompt_tokens", "completion_tokens", "cost")
@@ -138,25 +141,30 @@ class CrushReader(SnapshotReader):
                       output_tokens=count(fields.get("completion_tokens")))  # fmt: skip
         spent = Spent(key=f"{self.out.run}/session", model=model, usage=known, bound="lower",
                       cost_usd=cost if isinstance(cost, int | float) else None)  # fmt: skip
-        self.put(spent, utc_time(value.get("updated_at")))
+        self.put(spent, utc_time(value.get("updated_at")) or last)
 
 
-SIZES = "SELECT session_id, count(*), max(updated_at), sum(length(parts)) FROM messages GROUP BY 1"
-MESSAGES = "SELECT * FROM messages WHERE session_id = ? ORDER BY created_at, rowid"
+SIZES = "SELECT session_id, count(*), max({last}), sum(length(parts)) FROM messages GROUP BY 1"
+MESSAGES = "SELECT * FROM messages WHERE session_id = ? ORDER BY {order}"
 
 
 def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
     """The sessions of a database, the oldest first."""
-    sizes = {row[0]: list(row[1:]) for row in connection.execute(SIZES).fetchall()}
-    for row in connection.execute("SELECT * FROM sessions ORDER BY created_at, id").fetchall():
+    tables = columns(connection)
+    names = tables["messages"]
+    last = next((each for each in ("updated_at", "created_at") if each in names), "rowid")
+    messages = MESSAGES.format(order="created_at, rowid" if "created_at" in names else "rowid")
+    query = SIZES.format(last=last)
+    sizes = {row[0]: list(row[1:]) for row in connection.execute(query).fetchall()}
+    query = ordered("sessions", tables["sessions"], "created_at", "id")
+    for row in connection.execute(query).fetchall():
         session = row_of(row)
         id = str(session["id"])
 
         def load(session: Body = session, id: str = id) -> Body:
-            return {**session, "messages": rows(connection, MESSAGES, id)}
+            return {**session, "messages": rows(connection, messages, id)}
 
-        digest = [*sizes.get(id, []), session.get("title"), session.get("cost"),
-                  session.get("completion_tokens")]  # fmt: skip
+        digest = [*sizes.get(id, []), hash_of(session)]
         yield Stored(id, digest, (sizes.get(id) or [0])[0], load)
 
 

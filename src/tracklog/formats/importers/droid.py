@@ -53,6 +53,7 @@ class DroidReader(Reader):
         )
         fields = obj(value)
         at = utc_time(fields.get("timestamp"))
+        self.state["last"] = at or self.state.get("last")
         if kind is None:
             self.out.unknown("record", value)
             return
@@ -98,22 +99,22 @@ class DroidReader(Reader):
 
     def _open(self, fields: Body, at: str | None) -> None:
         settings = obj(read_json(settings_of(self.source.path)))
-        self.state["model"] = word(settings.get("model"))
         caller, call = word(fields.get("callingSessionId")), word(fields.get("callingToolUseId"))
         self.state["called"] = caller is not None
-        open_run(
-            self.out,
-            NAME,
-            self._native(fields),
-            at=at,
-            version=fields.get("version"),
-            model=settings.get("model"),
-            cwd=fields.get("cwd"),
-            title=word(fields.get("sessionTitle")) or fields.get("title"),
-            parent=run_id(NAME, caller) if caller else None,
-            call=call,
-            extra=without(fields, *START) or None,
-        )
+        with self.out.revised("session"):
+            open_run(
+                self.out,
+                NAME,
+                self._native(fields),
+                at=at,
+                version=fields.get("version"),
+                model=settings.get("model"),
+                cwd=fields.get("cwd"),
+                title=word(fields.get("sessionTitle")) or fields.get("title"),
+                parent=run_id(NAME, caller) if caller else None,
+                call=call,
+                extra=without(fields, *START) or None,
+            )
         forked = word(fields.get("parent"))
         if forked and not caller:
             self.out.write(Linked(kind="fork", parent=run_id(NAME, forked)), at=at)
@@ -167,9 +168,9 @@ class DroidReader(Reader):
         fields = obj(settings.get("tokenUsage"))
         if fields and self.out.run:
             self.out.about_revised("tokenUsage")
-            self._spent("usage", fields, None)
+            self._spent("usage", fields, self.state.get("last"), word(settings.get("model")))
 
-    def _spent(self, key: str, fields: Body, at: str | None) -> None:
+    def _spent(self, key: str, fields: Body, at: str | None, model: str | None = None) -> None:
         def first(*names: str) -> int | None:
             return next(
                 (amount for name in names if (amount := count(fields.get(name))) is not None), None
@@ -189,7 +190,7 @@ class DroidReader(Reader):
             output_tokens=output,
             reasoning_tokens=first("thinkingTokens"),
         )
-        model = self.state.get("model")
+        model = model or self.state.get("model")
         self.out.write(Spent(key=f"{self.out.run}/{key}", model=model, usage=known), at=at)
 
 
@@ -239,7 +240,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:  # noqa:
 importer = Importer(
     name=NAME,
     about="Factory Droid: ~/.factory/sessions, and the output of `droid exec --output-format stream-json`.",
-    mapping="1",
+    mapping="2",
     reader=DroidReader,
     recognise=by_signs(SIGNS),
     find=find,

@@ -25,6 +25,8 @@ from tracklog.formats.importers import (
     word,
 )
 from tracklog.formats.importers._live_calls import LiveCalls
+from tracklog.formats.importers._snapshots import read_json
+from tracklog.formats.providers import obj
 from tracklog.formats.providers.gemini import block_of, exit_code_in, message_tokens, thought_of
 from tracklog.model.fact import Began, Called, Fact, Linked, Noted, Returned, Said, Spent
 
@@ -38,7 +40,7 @@ OWN = ("id", "timestamp", "type", "content", "thoughts", "tokens", "toolCalls", 
 CALL = ("id", "name", "args", "status", "timestamp", "result")
 
 
-class _Message(NamedTuple):
+class _MessageFact(NamedTuple):
     fact: Fact
     at: str | None
     extra: dict[str, Any] | None = None
@@ -93,16 +95,18 @@ class GeminiReader(Reader):
         named = self._part(raw, {key: value[key] for key in META if key in value})
         self.out.about(named, key=native)
         at, folders = utc_time(value.get("startTime")), _listed(value.get("directories"))
+        project = project_of(self.source.path, value.get("projectHash"))
         began = Began(
             what="run",
             software={"name": "gemini-cli"},
-            cwd=next((each for each in folders if isinstance(each, str)), None),
+            cwd=project or next((each for each in folders if isinstance(each, str)), None),
         )
         known = {*META, "messages", "lastUpdated", "summary"}
         extra = {key: each for key, each in value.items() if key not in known}
         if "projectHash" in value:
             extra["projectHash"] = value["projectHash"]
-        self.out.write(began, at=at, extra=extra)
+        with self.out.revised("session"):
+            self.out.write(began, at=at, extra=extra)
         self.out.write(Linked(kind="alias", system=NAME, alias=native), at=at)
         parent = self.source.path.parent.name
         if self.source.path.parent.parent.name == "chats" and parent != native:
@@ -209,16 +213,20 @@ class GeminiReader(Reader):
         return replace(fact, provider_call_id=id)
 
 
-def _all_of(value: dict[str, Any], id: str) -> list[_Message]:
+def _all_of(value: dict[str, Any], id: str) -> list[_MessageFact]:
     """All facts of a message, of whatever type."""
     kind = word(value.get("type")) or "message"
     if kind in KINDS:
         return _facts(value, id, kind)
-    return [_Message(Noted(label=kind, kind=kind, data=value), utc_time(value.get("timestamp")))]
+    return [
+        _MessageFact(Noted(label=kind, kind=kind, data=value), utc_time(value.get("timestamp")))
+    ]
 
 
-def _print(message: _Message) -> str:
-    text = f"_Told{repr(message).removeprefix(_Message.__name__)}"  # as states hold it since 0.1
+def _print(message: _MessageFact) -> str:
+    text = (
+        f"_Told{repr(message).removeprefix(_MessageFact.__name__)}"  # as states hold it since 0.1
+    )
     return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
@@ -230,32 +238,32 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _facts(value: dict[str, Any], id: str, kind: str) -> list[_Message]:
+def _facts(value: dict[str, Any], id: str, kind: str) -> list[_MessageFact]:
     """All facts of a message, in order, including those written before."""
     at = utc_time(value.get("timestamp"))
     extra = {key: each for key, each in value.items() if key not in OWN} or None
     blocks, returns = _parts(value.get("content"))
     if kind in ("info", "warning", "error"):
         text = "\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
-        return [_Message(Noted(label=kind, kind=kind, text=text), at, extra)]
+        return [_MessageFact(Noted(label=kind, kind=kind, text=text), at, extra)]
     if kind == "user":
-        facts = [_Message(fact, at) for fact in returns]
+        facts = [_MessageFact(fact, at) for fact in returns]
         if blocks or not facts:
             message = Said(role="user", blocks=tuple(blocks), message_id=id)
-            facts.insert(0, _Message(message, at, extra))
+            facts.insert(0, _MessageFact(message, at, extra))
         return facts
     model = word(value.get("model"))
     blocks = [*map(thought_of, _listed(value.get("thoughts"))), *blocks]
     calls = [each for each in _listed(value.get("toolCalls")) if isinstance(each, dict)]
-    facts = [_Message(fact, at) for fact in returns]
+    facts = [_MessageFact(fact, at) for fact in returns]
     if blocks or not calls:
         message = Said(role="assistant", blocks=tuple(blocks), message_id=id, model=model)
-        facts.insert(0, _Message(message, at, extra))
+        facts.insert(0, _MessageFact(message, at, extra))
     for place, call in enumerate(calls):
         facts += _call(call, f"{id}/{place}", at)
     if spent := message_tokens(value.get("tokens")):
         cost = Spent(key=id, provider="gcp.gemini", model=model, usage=spent, calls=1)
-        facts.append(_Message(cost, at))
+        facts.append(_MessageFact(cost, at))
     return facts
 
 
@@ -287,12 +295,12 @@ def _answered(fields: dict[str, Any]) -> Returned:
     )
 
 
-def _call(call: dict[str, Any], synthetic: str, at: str | None) -> list[_Message]:
+def _call(call: dict[str, Any], synthetic: str, at: str | None) -> list[_MessageFact]:
     id, name = word(call.get("id")), word(call.get("name")) or "unknown"
     extra = {key: each for key, each in call.items() if key not in CALL}
     shown = extra.pop("resultDisplay", None)
     facts = [
-        _Message(
+        _MessageFact(
             Called(
                 tool=name,
                 call_id=id or synthetic,
@@ -305,7 +313,7 @@ def _call(call: dict[str, Any], synthetic: str, at: str | None) -> list[_Message
     ]
     if agent := word(call.get("agentId")):
         child = run_id(NAME, agent)
-        facts.append(_Message(Linked(kind="sub-run", child=child, call_id=id or synthetic), at))
+        facts.append(_MessageFact(Linked(kind="sub-run", child=child, call_id=id or synthetic), at))
     results = _listed(call.get("result"))
     if not results:
         return facts  # it refers to nothing
@@ -327,11 +335,11 @@ def _call(call: dict[str, Any], synthetic: str, at: str | None) -> list[_Message
         status=status,
         synthetic_id=id is None,
     )
-    facts.append(_Message(back, later, {"resultDisplay": shown} if shown else None))
+    facts.append(_MessageFact(back, later, {"resultDisplay": shown} if shown else None))
     if isinstance(output, str) and CUT.search(output):
         finding = {"name": "tool_output_truncated"}
         text = f"the output of {name} was cut before it was written"
-        facts.append(_Message(Noted(label="finding", text=text, data=finding), later))
+        facts.append(_MessageFact(Noted(label="finding", text=text, data=finding), later))
     return facts
 
 
@@ -349,6 +357,23 @@ def form(path: Path, head: bytes) -> Form:
     except orjson.JSONDecodeError:
         whole = False
     return "lines" if whole else "document"
+
+
+def project_of(path: Path, hash: Any) -> str | None:
+    """The folder of a conversation, which the program names beside it, or in its list of projects."""
+    folder = next((each.parent for each in path.parents if each.name == "chats"), None)
+    if folder is None:
+        return None
+    try:
+        named = folder.joinpath(".project_root").read_text("utf-8", "replace").strip()
+    except OSError:
+        named = ""
+    if named:
+        return named
+    listed = obj(obj(read_json(folder.parents[1] / "projects.json")).get("projects"))
+    hashes = ((each, sha256(each.encode("utf-8", "replace")).hexdigest()) for each in listed)
+    known = (each for each, print_ in hashes if listed[each] == folder.name or print_ == hash)
+    return next(known, None)
 
 
 SIGNS = (
@@ -369,7 +394,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:  # noqa:
 importer = Importer(
     name=NAME,
     about="Gemini CLI: ~/.gemini/tmp/*/chats, both file forms.",
-    mapping="2",
+    mapping="3",
     reader=GeminiReader,
     recognise=by_signs(SIGNS),
     find=find,

@@ -1,5 +1,6 @@
 """goose: the sessions of Goose: its database, exported documents, and the lines of older versions."""
 
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -23,7 +24,9 @@ from tracklog.formats.importers._snapshots import (
     SnapshotReader,
     Stored,
     database_lines_or_document,
+    exit_code_of,
     foreign_block,
+    hash_of,
     ids_of,
     log_beside,
     open_run,
@@ -35,12 +38,14 @@ from tracklog.formats.importers._snapshots import (
     thought_block,
     without,
 )
-from tracklog.formats.importers._sqlite import columns
+from tracklog.formats.importers._sqlite import columns, ordered
 from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Called, Noted, Returned, Said, Spent
 
 NAME = "goose"
 CHANGING = ("updated_at", "conversation", "ledger", "usage", "name", "description", "messages")
+STEM = re.compile(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)")
+"""The name of a file of older versions: when its session began."""
 COUNTS = ("tokens", "cost", "usage")
 COLUMNS = ("message_id", "session_id", "content_json", "created_timestamp", "metadata_json", "timestamp",
            "tokens")  # fmt: skip
@@ -68,10 +73,11 @@ class GooseReader(SnapshotReader):
             self._message(self.out.about(raw, key=key, bare=key is None), f"{raw.offset}", False)
         elif "working_dir" in value:
             about = self.out.about(raw, key="session")
-            self._begin({"id": self.source.path.stem, **about})
+            began = STEM.sub(r"\1-\2-\3T\4:\5:\6", self.source.path.stem)
+            self._begin({"id": self.source.path.stem, "created_at": began, **about})
             if title := word(about.get("name")) or word(about.get("description")):
                 self.put(Noted(label="title", text=title))
-            self._total(about)
+            self._total(about, utc_time(began))
         else:
             self.out.unknown("record", self.out.about(raw, bare=True))
 
@@ -103,13 +109,14 @@ class GooseReader(SnapshotReader):
             self._message(message, key, by_message)
         if by_message:
             return
+        times = [at for each in messages if (at := utc_time(each.get("created")))]
         for entry in map(obj, ledger):
             self.about(f"ledger/{entry.get('id')}")
             self._spent(f"ledger/{entry.get('id')}", entry, word(entry.get("model")),
                         utc_time(entry.get("created_timestamp")), lower=True)  # fmt: skip
         if not ledger and total:
             self.about("total")
-            self._spent("total", total, None, None, lower=True)
+            self._spent("total", total, None, times[-1] if times else None, lower=True)
 
     def _begin(self, value: Body) -> None:
         config = obj(value.get("model_config_json")) or obj(value.get("model_config"))
@@ -127,9 +134,9 @@ class GooseReader(SnapshotReader):
         )
         self.out.report.mapped["session"] += 1
 
-    def _total(self, value: Body) -> None:
+    def _total(self, value: Body, at: str | None) -> None:
         if total := _accumulated(value):
-            self._spent("total", total, None, None, lower=True)
+            self._spent("total", total, None, at, lower=True)
 
     def _message(self, value: Any, key: str, spent: bool) -> None:
         fields = obj(value)
@@ -204,7 +211,7 @@ class GooseReader(SnapshotReader):
         value, status = result.get("value"), word(result.get("status"))
         fields = obj(value)
         structured = obj(fields.get("structuredContent"))
-        exit_code = structured.get("exit_code")
+        exit_code = exit_code_of(structured.get("exit_code"))
         wrong = status == "error" or fields.get("isError") is True or bool(exit_code)
         back = Returned(
             call_id=word(part.get("id")) or "unknown",
@@ -212,7 +219,7 @@ class GooseReader(SnapshotReader):
             output=fields.get("content") if fields else value,
             error=result.get("error"),
             status=status,
-            exit_code=exit_code if isinstance(exit_code, int) else None,
+            exit_code=exit_code,
         )
         rest = without(part, "type", "id", "toolResult") | without(fields, "content", "isError")
         self.put(back, at, {**extra, **rest})
@@ -287,7 +294,8 @@ def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
     query = NEWER if "metadata_json" in tables["messages"] else SIZES
     sizes = {row[0]: list(row[1:]) for row in connection.execute(query).fetchall()}
     entries = dict(connection.execute(LEDGER).fetchall()) if "usage_ledger" in tables else {}
-    for row in connection.execute("SELECT * FROM sessions ORDER BY created_at, id").fetchall():
+    query = ordered("sessions", tables["sessions"], "created_at", "id")
+    for row in connection.execute(query).fetchall():
         session = row_of(row)
         id = str(session["id"])
 
@@ -307,8 +315,8 @@ def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
                 ledger = rows(connection, "SELECT * FROM usage_ledger WHERE session_id = ?", id)
             return {**session, "conversation": messages, "ledger": ledger}
 
-        fixed = [session.get("name"), session.get("accumulated_total_tokens"), entries.get(id)]
-        yield Stored(id, [*sizes.get(id, []), *fixed], (sizes.get(id) or [0])[0], load)
+        digest = [*sizes.get(id, []), hash_of(session), entries.get(id)]
+        yield Stored(id, digest, (sizes.get(id) or [0])[0], load)
 
 
 SIGNS = (
@@ -343,7 +351,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
 importer = Importer(
     name=NAME,
     about="Goose: its database, exported sessions, and the lines of older versions.",
-    mapping="1",
+    mapping="2",
     reader=GooseReader,
     recognise=recognise,
     find=find,

@@ -20,7 +20,9 @@ from tracklog.formats.importers._snapshots import (
     SnapshotReader,
     Stored,
     database_lines_or_document,
+    exit_code_of,
     foreign_block,
+    hash_of,
     ids_of,
     log_beside,
     open_run,
@@ -91,9 +93,11 @@ class HermesReader(SnapshotReader):
         messages = items(value.get("messages"))
         self._messages(messages)
         last = utc_time(value.get("last_updated")) or utc_time(value.get("last_active"))
-        if last and not any(obj(each).get("timestamp") for each in messages):
+        times = [at for each in messages if (at := utc_time(obj(each).get("timestamp")))]
+        if last and not times:
             self.about("updated")  # nothing else says when it was active
             self.put(Noted(label="updated"), last)
+        self._at = times[-1] if times else last or began
         self._spent(value)
         if reason := word(value.get("end_reason")):
             self.about("end")
@@ -159,8 +163,7 @@ class HermesReader(SnapshotReader):
         """A failure has no mark of its own: the output is JSON with an error."""
         fields = parsed(content)
         error = obj(fields).get("error")
-        code = obj(fields).get("exit_code")
-        exit_code = code if isinstance(code, int) else None
+        exit_code = exit_code_of(obj(fields).get("exit_code"))
         id = word(value.get("tool_call_id"))
         back = Returned(
             call_id=id or "unknown",
@@ -205,7 +208,7 @@ class HermesReader(SnapshotReader):
             paid = cost if isinstance(cost, int | float) and cost > 0 else None
             spent = Spent(key=f"{self.out.run}/{key}", model=model, usage=known, cost_usd=paid,
                           calls=count(fields.get("api_call_count")))  # fmt: skip
-            self.put(spent)
+            self.put(spent, self._at)
 
 
 def _blocks(content: Any) -> Iterator[Body]:
@@ -223,28 +226,31 @@ def _blocks(content: Any) -> Iterator[Body]:
             yield foreign_block(word(fields.get("type")) or "part", part)
 
 
-SIZES = "SELECT session_id, count(*), max(id), sum(length(coalesce(content, ''))), sum(active) FROM messages GROUP BY 1"
+SIZES = "SELECT session_id, count(*), max(id), sum(length(coalesce(content, ''))), sum(active), sum({compacted}) FROM messages GROUP BY 1"
 PLAIN = "SELECT session_id, count(*), max(id), sum(length(coalesce(content, ''))) FROM messages GROUP BY 1"
 MESSAGES = "SELECT * FROM messages WHERE session_id = ? ORDER BY id"
-USAGE = "SELECT * FROM session_model_usage WHERE session_id = ?"
+USAGE = "SELECT * FROM session_model_usage"
 
 
 def conversations(connection: sqlite3.Connection) -> Iterator[Stored]:
     """The sessions of a database, the oldest first."""
     tables = columns(connection)
-    query = SIZES if "active" in tables["messages"] else PLAIN
+    names = tables["messages"]
+    compacted = "compacted" if "compacted" in names else "0"
+    query = SIZES.format(compacted=compacted) if "active" in names else PLAIN
     sizes = {row[0]: list(row[1:]) for row in connection.execute(query).fetchall()}
+    used: dict[str, list[Body]] = {}
+    for each in rows(connection, USAGE) if "session_model_usage" in tables else ():
+        used.setdefault(str(each.get("session_id")), []).append(each)
     for row in connection.execute("SELECT * FROM sessions ORDER BY started_at, id").fetchall():
         session = row_of(row)
         id = str(session["id"])
 
         def load(session: Body = session, id: str = id) -> Body:
             messages = rows(connection, MESSAGES, id)
-            used = rows(connection, USAGE, id) if "session_model_usage" in tables else []
-            return {**session, "messages": messages, "model_usage": used}
+            return {**session, "messages": messages, "model_usage": used.get(id, [])}
 
-        digest = [*sizes.get(id, []), session.get("title"), session.get("output_tokens"),
-                  session.get("input_tokens"), session.get("end_reason")]  # fmt: skip
+        digest = [*sizes.get(id, []), hash_of([session, used.get(id)])]
         yield Stored(id, digest, (sizes.get(id) or [0])[0], load)
 
 
@@ -274,7 +280,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
 importer = Importer(
     name=NAME,
     about="Hermes: its database, exported sessions, and the documents of older versions.",
-    mapping="1",
+    mapping="2",
     reader=HermesReader,
     recognise=by_signs(SIGNS, TABLES),
     find=find,

@@ -166,11 +166,12 @@ class InspectReader(SnapshotReader):
         elif fields.get("retries"):
             self.put(Noted(label="error", kind="error_retries", data=fields["retries"]), done)
         if done or error or status not in (None, "started"):
-            outcome = "error" if error else word(limit.get("type")) or "success"
+            broken = status if not done and status in ("cancelled", "error") else None
+            outcome = "error" if error else word(limit.get("type")) or broken or "success"
             ended = Ended(
                 what="run",
                 outcome=outcome,
-                passed=False if error else None,
+                passed=False if outcome == "error" else None,
                 reason=word(error.get("message")),
                 seconds=in_seconds(sample.get("total_time")),
             )
@@ -466,7 +467,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:  # noqa:
 importer = Importer(
     name=NAME,
     about="Inspect AI: evaluation logs, `.eval` and `.json`; each sample is a run.",
-    mapping="1",
+    mapping="2",
     reader=InspectReader,
     recognise=recognise,
     find=find,

@@ -26,7 +26,7 @@ from tracklog.formats.importers._snapshots import (
     parsed,
     without,
 )
-from tracklog.formats.importers._traces import TraceReader
+from tracklog.formats.importers._traces import OTHER, TraceReader, grouped_lines
 from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Called, Decided, Ended, Noted, Returned, Spent
 
@@ -265,10 +265,30 @@ def camel(fields: Body) -> Body:
 
 def lines(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG001  # the shape
     """The traces of a file with an observation on each line or row, in any order."""
-    file = _file(path, "an observation")
-    for trace in traces([value for _, value in file.values], _traces_beside(path)):
-        yield Raw(0, b"", trace, through=file.size)
-    yield from file.damaged
+    size, beside = path.stat().st_size, _traces_beside(path)
+    for values in _observations(path):
+        if isinstance(values, Raw):
+            yield values
+        elif not _trace_ids(values[0])[0]:  # each may be a whole trace, or nothing that is known
+            yield from (Raw(0, b"", each, through=size) for each in values)
+        else:
+            yield from (Raw(0, b"", each, through=size) for each in traces(values, beside))
+
+
+def _observations(path: Path) -> Iterator[list[Any] | Raw]:
+    """The observations of a file, by their traces; of a table, all at once."""
+    if path.suffix == CSV:
+        file = csv_rows(path, "an observation")
+        yield [value for _, value in file.values]
+        yield from file.damaged
+        return
+    for group in grouped_lines(path, "an observation", _trace_ids):
+        yield group if isinstance(group, Raw) else group[1]
+
+
+def _trace_ids(value: Any) -> list[str]:
+    id = word(camel(obj(value)).get("traceId"))
+    return [id or OTHER]
 
 
 def _file(path: Path, what: str) -> JsonLines:
@@ -341,7 +361,7 @@ def recognise(path: Path, head: bytes) -> float:
 importer = Importer(
     name=NAME,
     about="Langfuse: traces of its user interface and API, and exported observations (JSON, CSV).",
-    mapping="1",
+    mapping="2",
     reader=LangfuseReader,
     recognise=recognise,
     form=form,

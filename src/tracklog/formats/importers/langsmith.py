@@ -1,8 +1,11 @@
 """langsmith: runs of LangSmith, as exports and as the bodies that its SDK sends; a trace is a run."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from tracklog.formats.importers import (
     ANY,
@@ -17,12 +20,13 @@ from tracklog.formats.importers import (
     word,
 )
 from tracklog.formats.importers._exchanges import reply_of
-from tracklog.formats.importers._snapshots import json_lines, lines_at_once, open_run, without
-from tracklog.formats.importers._traces import TraceReader
+from tracklog.formats.importers._snapshots import lines_at_once, open_run, without
+from tracklog.formats.importers._traces import OTHER, TraceReader, grouped_lines
 from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Ended, Noted, Returned, Spent
 
 NAME = "langsmith"
+TRACE, PARTS = b'"trace_id"', re.compile(rb'"(?:post|patch)"\s*:')
 RUN = ("id", "trace_id", "parent_run_id", "dotted_order", "run_type", "name", "start_time", "end_time",
        "inputs", "outputs", "error", "session_name", "child_run_ids", "events")  # fmt: skip
 
@@ -52,8 +56,8 @@ class LangsmithReader(TraceReader):
             program="langsmith",
             version=obj(obj(root.get("extra")).get("runtime")).get("sdk_version"),
             title=root.get("name"),
-            cwd=None,
-            extra=without({"project": root.get("session_name"), "tags": root.get("tags"),
+            cwd=root.get("session_name"),
+            extra=without({"tags": root.get("tags"),
                            "thread": meta.get("session_id") or meta.get("thread_id")}),
         )  # fmt: skip
         self.begin()
@@ -243,15 +247,59 @@ def traces(value: Any) -> Iterator[Body]:
 
 
 def lines(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG001  # the shape
-    """The traces of a file with a run on each line, in any order."""
-    file = json_lines(path, "a run")
-    runs = []
-    for _, value in file.values:
-        fields = obj(value)
-        runs += [*items(fields.get("post")), *items(fields.get("patch"))] or [value]
-    for trace in traces(runs):
-        yield Raw(0, b"", trace, through=file.size)
-    yield from file.damaged
+    """The traces of a file with a run, or a batch of them, on each line, in any order."""
+    size, named = path.stat().st_size, _traces_of_loose(path)
+
+    def trace_of(run: Body) -> str | None:
+        id = word(run.get("id"))
+        return word(run.get("trace_id")) or named.get(id or "", id)
+
+    def keys_of(value: Any) -> list[str]:
+        return [trace for each in _runs(value) if (trace := trace_of(each))] or [OTHER]
+
+    for group in grouped_lines(path, "a run", keys_of):
+        if isinstance(group, Raw):
+            yield group
+            continue
+        key, values = group
+        if key == OTHER:
+            yield from (Raw(0, b"", value, through=size) for value in values)
+            continue
+        runs = [each for value in values for each in _runs(value) if trace_of(each) == key]
+        yield from (Raw(0, b"", trace, through=size) for trace in traces(runs))
+
+
+def _runs(value: Any) -> list[Body]:
+    """The runs of a line: of a batch, later parts complete earlier ones."""
+    fields = obj(value)
+    batch = [*items(fields.get("post")), *items(fields.get("patch"))]
+    return [each for each in batch or [value] if isinstance(each, dict)]
+
+
+def _traces_of_loose(path: Path) -> dict[str, str]:
+    """The traces of runs that a later part names without their trace."""
+    loose: set[str] = set()
+    known: dict[str, str] = {}
+    with path.open("rb") as file:
+        for line in file:
+            if PARTS.search(line) or TRACE not in line:
+                loose |= {
+                    str(each.get("id")) for each in _runs(_json(line)) if not each.get("trace_id")
+                }
+        file.seek(0)
+        for line in file if loose else ():
+            for each in _runs(_json(line)):
+                id, trace = word(each.get("id")), word(each.get("trace_id"))
+                if id in loose and id and trace:
+                    known[id] = trace
+    return known
+
+
+def _json(line: bytes) -> Any:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
 
 
 SIGNS = (
@@ -272,7 +320,7 @@ def recognise(path: Path, head: bytes) -> float:
 importer = Importer(
     name=NAME,
     about="LangSmith: exported runs, and the bodies that its SDK sends; each trace is a run.",
-    mapping="1",
+    mapping="2",
     reader=LangsmithReader,
     recognise=recognise,
     form=lines_at_once,

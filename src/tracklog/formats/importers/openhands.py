@@ -20,6 +20,7 @@ from tracklog.formats.importers import (
 from tracklog.formats.importers._exchanges import reply_of
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
+    exit_code_of,
     foreign_block,
     json_lines,
     lines_at_once,
@@ -35,6 +36,7 @@ from tracklog.model.fact import Called, Ended, Noted, Returned, Said, Spent
 
 NAME = "openhands"
 BASE = "base_state.json"
+ACP = "ACPToolCallEvent"
 COMMON = ("id", "timestamp", "source", "kind", "parent_id")
 THINK = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
 QUIET = ("recall", "change_agent_state", "agent_state_changed", "null", "condensation", "think",
@@ -91,6 +93,9 @@ class OpenhandsReader(SnapshotReader):
         self._actions: dict[Any, str] = {}
         self._responses: set[str] = set()
         self._stats: Body = {}
+        agent = str(obj(value.get("agent")).get("kind"))
+        self._is_acp = agent.startswith("ACP") or any(each.get("kind") == ACP for each in fields)
+        last = next((at for each in fields[::-1] if (at := utc_time(each.get("timestamp")))), None)
         for place, event in enumerate(fields):
             key = event.get("id")
             key = str(key) if key is not None and key != "" else f"event/{place}"
@@ -105,7 +110,7 @@ class OpenhandsReader(SnapshotReader):
         stats = self._stats or obj(obj(value.get("stats")).get("usage_to_metrics"))
         if stats:
             self.about("stats")
-            self._sum(stats)
+            self._sum(stats, last)
 
     # The first generation.
 
@@ -163,7 +168,7 @@ class OpenhandsReader(SnapshotReader):
             self.put(Noted(label=label, kind=kind, text=text, data=extras or None), at)
             return
         code = obj(extras.get("metadata")).get("exit_code", extras.get("exit_code"))
-        exit_code = code if isinstance(code, int) and code != -1 else None
+        exit_code = _ended(code)
         wrong = kind == "error" or bool(exit_code) or event.get("success") is False
         tool = word(meta.get("function_name"))
         back = Returned(call_id=id, tool=tool, ok=not wrong, output=content, exit_code=exit_code,
@@ -212,7 +217,7 @@ class OpenhandsReader(SnapshotReader):
             text = obj(prompt).get("text", prompt)
             fact = Said(role="system", blocks=(text_block(text),), injected=True)
             self.put(fact, at, without(extra, "system_prompt", "prompt"))
-        elif kind in ("ActionEvent", "ACPToolCallEvent"):
+        elif kind in ("ActionEvent", ACP):
             self._action(key, event, at)
         elif kind in ("ObservationEvent", "AgentErrorEvent", "UserRejectObservation"):
             self._result(event, at)
@@ -251,8 +256,7 @@ class OpenhandsReader(SnapshotReader):
     def _result(self, event: Body, at: str | None) -> None:
         seen, native = obj(event.get("observation")), word(event.get("tool_call_id"))
         error = event.get("error") or event.get("rejection_reason")
-        code = seen.get("exit_code")
-        exit_code = code if isinstance(code, int) and code != -1 else None
+        exit_code = _ended(seen.get("exit_code"))
         wrong = seen.get("is_error") is True or bool(error)
         back = Returned(
             call_id=native or word(event.get("action_id")) or "unknown",
@@ -267,7 +271,7 @@ class OpenhandsReader(SnapshotReader):
         rest = without(seen, "content", "is_error", "exit_code", "kind")
         self.put(back, at, without({"observation": rest}))
 
-    def _sum(self, stats: Body) -> None:
+    def _sum(self, stats: Body, at: str | None) -> None:
         """The last counts of each use of a model: they are cumulative."""
         for name, each in stats.items():
             fields = obj(each)
@@ -275,11 +279,17 @@ class OpenhandsReader(SnapshotReader):
                 obj(fields.get("accumulated_token_usage")),
                 fields.get("accumulated_cost"),
             )
+            asked, read, written = (
+                count(counts.get(f"{each}_tokens"))
+                for each in ("prompt", "cache_read", "cache_write")
+            )
+            if self._is_acp:  # there the prompt is only what the cache did not have
+                asked = (asked or 0) + (read or 0) + (written or 0)
             known = usage(
                 counts or None,
-                input_tokens=count(counts.get("prompt_tokens")),
-                cached_tokens=count(counts.get("cache_read_tokens")),
-                cache_write_tokens=count(counts.get("cache_write_tokens")),
+                input_tokens=asked,
+                cached_tokens=read,
+                cache_write_tokens=written,
                 output_tokens=count(counts.get("completion_tokens")),
                 reasoning_tokens=count(counts.get("reasoning_tokens")),
             )
@@ -288,7 +298,13 @@ class OpenhandsReader(SnapshotReader):
                 calls = len(items(fields.get("token_usages"))) or None
                 spent = Spent(key=f"{self.out.run}/{name}", model=word(fields.get("model_name")),
                               usage=known, cost_usd=paid, calls=calls)  # fmt: skip
-                self.put(spent)
+                self.put(spent, at)
+
+
+def _ended(code: Any) -> int | None:
+    """The exit code of a command; -1 means that it still ran."""
+    exit_code = exit_code_of(code)
+    return None if exit_code == -1 else exit_code
 
 
 def _thoughts(fields: Body) -> Iterator[Body]:
@@ -375,7 +391,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
 importer = Importer(
     name=NAME,
     about="OpenHands: events of its first generation and of its SDK, in folders, lists and lines.",
-    mapping="1",
+    mapping="2",
     reader=OpenhandsReader,
     recognise=recognise,
     find=find,

@@ -78,7 +78,15 @@ class PiReader(SnapshotReader):
             return
         id = word(obj(value).get("id"))
         bare = id is None and not obj(value).get("timestamp")
-        self._entry(self.out.about(raw, key=id, bare=bare), f"{id or raw.offset}")
+        entry = self.out.about(raw, key=id, bare=bare)
+        # Of two equal lines with a time the second is a copy, so both need the same name.
+        name = id or (f"{raw.offset}" if bare else self.out.mark()["hash"][:16])
+        at = utc_time(obj(value).get("timestamp"))
+        if at and at < self.state.get("since", ""):  # a copy, if the original is at hand
+            with self.out.revised(name):
+                self._entry(entry, name)
+        else:
+            self._entry(entry, name)
 
     def conversation(self, value: Body) -> None:
         self.state.pop("chain", None)
@@ -158,6 +166,7 @@ class PiReader(SnapshotReader):
             extra=without(value, *HEADER),
         )
         other = word(value.get("parentSession")) or word(value.get("branchedFrom"))
+        self.state["since"] = (other and at) or ""
         self.state["forked"] = at if other and self._is_at_hand(other) else None
         if other:
             parent = Path(other).stem.rpartition("_")[2] or other
@@ -369,7 +378,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
 importer = Importer(
     name=NAME,
     about="pi and OpenClaw: their sessions as lines, and the databases of OpenClaw.",
-    mapping="1",
+    mapping="2",
     reader=PiReader,
     recognise=by_signs(SIGNS, TABLES),
     find=find,

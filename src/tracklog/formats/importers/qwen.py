@@ -95,20 +95,21 @@ class QwenReader(Reader):
         self.state["open"] = True
         native, agent = word(value.get("sessionId")), self._agent(value)
         meta = obj(read_json(self.source.path.with_suffix(".meta.json"))) if agent else {}
-        open_run(
-            self.out,
-            NAME,
-            agent or native,
-            at=at,
-            program="qwen-code",
-            version=value.get("version"),
-            cwd=value.get("cwd"),
-            branch=value.get("gitBranch"),
-            agent=value.get("agentName") if agent else None,
-            parent=run_id(NAME, native) if agent and native else None,
-            call=word(meta.get("toolCallId")) or word(meta.get("parentToolCallId")),
-            extra=meta or None,
-        )
+        with self.out.revised("session"):
+            open_run(
+                self.out,
+                NAME,
+                agent or native,
+                at=at,
+                program="qwen-code",
+                version=value.get("version"),
+                cwd=value.get("cwd"),
+                branch=value.get("gitBranch"),
+                agent=value.get("agentName") if agent else None,
+                parent=run_id(NAME, native) if agent and native else None,
+                call=word(meta.get("toolCallId")) or word(meta.get("parentToolCallId")),
+                extra=meta or None,
+            )
         forked = value.get("forkedFrom")
         other = word(obj(forked).get("sessionId")) or word(forked)
         if other:
@@ -319,7 +320,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
 importer = Importer(
     name=NAME,
     about="Qwen Code: ~/.qwen/projects, with sub-agents.",
-    mapping="1",
+    mapping="2",
     reader=QwenReader,
     recognise=by_signs(SIGNS),
     find=find,

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 from tracklog.formats.importers import (
     DAMAGED,
@@ -20,9 +19,10 @@ from tracklog.formats.importers import (
     utc_time,
     word,
 )
-from tracklog.formats.importers._editors import user_folders
+from tracklog.formats.importers._editors import path_of, user_folders
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
+    exit_code_of,
     foreign_block,
     json_lines,
     open_run,
@@ -36,7 +36,7 @@ from tracklog.formats.providers import Body, items, obj, usage
 from tracklog.model.fact import Called, Ended, Noted, Returned, Said, Spent
 
 NAME = "vscode-chat"
-PENDING, CANCELLED, FAILED, NEEDS_INPUT = 0, 2, 3, 4
+PENDING, COMPLETE, CANCELLED, FAILED, NEEDS_INPUT = range(5)
 DENIED = (0, 5, "denied", "skipped")
 STATE = ("requests", "sessionId", "creationDate", "customTitle", "lastMessageDate", "inputState",
          "version", "pendingRequests")  # fmt: skip
@@ -45,7 +45,7 @@ REQUEST = ("requestId", "timestamp", "message", "response", "result", "modelId",
 ODD = "$odd"
 """The key of values in a log that are no changes."""
 DROPPED = ("prepareToolInvocation", "undoStop", "mcpServersStarting")
-OUTCOMES: dict[Any, str] = {CANCELLED: "cancelled", FAILED: "failed"}
+OUTCOMES: dict[int | None, str] = {COMPLETE: "complete", CANCELLED: "cancelled", FAILED: "failed"}
 
 
 class VscodeReader(SnapshotReader):
@@ -85,7 +85,7 @@ class VscodeReader(SnapshotReader):
         self.out.report.mapped["session"] += 1
 
     def _request(self, place: int, request: Body) -> None:
-        state = obj(request.get("modelState")).get("value")
+        state = count(obj(request.get("modelState")).get("value"))
         if state in (PENDING, NEEDS_INPUT) and not self.final:
             return  # it is being answered
         id = word(request.get("requestId")) or f"request/{place}"
@@ -114,10 +114,10 @@ class VscodeReader(SnapshotReader):
         if error or state == FAILED:
             text = word(error.get("message")) or "the request failed"
             self.put(Noted(label="error", kind="errorDetails", text=text, data=error or None), done)
-        outcome = OUTCOMES.get(state, "complete")
+        outcome = OUTCOMES.get(state, "failed" if error else None)
         took = in_seconds(value.get("elapsedMs"), 1000)
         passed = False if state == FAILED or error else None
-        if state is not None or error:
+        if outcome is not None:
             ended = Ended(what="step", step=id, outcome=outcome, passed=passed, seconds=took)
             self.put(ended, done, {"metadata": rest} if rest else None)
         elif rest:
@@ -193,10 +193,10 @@ class VscodeReader(SnapshotReader):
         full = results.get(id, data.get("result"))
         output = full if output is None else output
         shown = obj(data.get("terminalCommandState"))
-        exit_code = shown.get("exitCode", data.get("exitCode"))
+        exit_code = exit_code_of(shown.get("exitCode", data.get("exitCode")))
         error = part.get("resultError")
         wrong = bool(fields.get("isError") or error or denied)
-        wrong = wrong or (isinstance(exit_code, int) and exit_code != 0)
+        wrong = wrong or bool(exit_code)
         if not part and output is None:
             return  # the rounds name the call only
         back = Returned(
@@ -206,7 +206,7 @@ class VscodeReader(SnapshotReader):
             output=output,
             error=error,
             status="denied" if denied else None,
-            exit_code=exit_code if isinstance(exit_code, int) else None,
+            exit_code=exit_code,
             synthetic_id=native is None,
         )
         self.put(back, done, without({"result": full}) if full is not output else None)
@@ -222,7 +222,7 @@ class VscodeReader(SnapshotReader):
         for fields in (meta, result):
             asked = count(fields.get("promptTokens")) if asked is None else asked
         credits = value.get("copilotCredits")
-        if output is None and asked is None:
+        if output is None and asked is None and not isinstance(credits, int | float):
             return
         spent = Spent(
             key=f"{self.out.run}/{id}",
@@ -337,11 +337,6 @@ def folder_of(path: Path) -> str | None:
     return path_of(fields.get("folder")) or path_of(fields.get("workspace"))
 
 
-def path_of(uri: Any) -> str | None:
-    """The path of a file URI."""
-    return unquote(urlparse(uri).path) or None if word(uri) else None
-
-
 def workspace_of(path: Path) -> Path:
     return path.parent.parent / "workspace.json"
 
@@ -388,7 +383,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
 importer = Importer(
     name=NAME,
     about="The chats of VS Code: its folders `chatSessions`, as documents and as logs of changes.",
-    mapping="1",
+    mapping="2",
     reader=VscodeReader,
     recognise=recognise,
     find=find,

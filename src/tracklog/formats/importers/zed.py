@@ -84,8 +84,11 @@ class ZedReader(SnapshotReader):
                     data=finding,
                 )
             )
+        if last := utc_time(row.get("updated_at")):
+            self.about("updated")
+            self.put(Noted(label="updated"), last)
         if thread.get("imported") is not True:
-            self._spent(thread, utc_time(row.get("updated_at")))
+            self._spent(thread, last)
 
     def _message(self, key: str, message: Any) -> None:
         self.about(key)
@@ -263,7 +266,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
 importer = Importer(
     name=NAME,
     about="Zed: the threads of its agent, of both generations.",
-    mapping="1",
+    mapping="2",
     reader=ZedReader,
     recognise=by_signs((), TABLES),
     find=find,

@@ -216,7 +216,7 @@ def write_block(reply: ReplyBuilder, element: Any, **extras: Any) -> Body | None
     return reply.add(kind, own, **extras)
 
 
-class _Message:
+class _MessageState:
     """The state of one message, over all its lines."""
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ class ClaudeStreamReader:
 
     def __init__(self, reply: ReplyBuilder) -> None:
         self.reply = reply
-        self._messages: dict[tuple[str, str | None], _Message] = {}
+        self._messages: dict[tuple[str, str | None], _MessageState] = {}
         self._drafts: dict[str | None, Draft] = {}
         self._last: tuple[str, str | None] | None = None
         self._total = False
@@ -271,7 +271,7 @@ class ClaudeStreamReader:
                 self.reply.settle()
                 self.reply.turn += self._last[1] is None
             self._last = key
-        known = self._messages.setdefault(key, _Message())
+        known = self._messages.setdefault(key, _MessageState())
         amounts = tokens(message.get("usage"))
         if amounts.get("output_tokens", -1) >= known.usage.get("output_tokens", -1):
             known.usage = amounts
@@ -339,7 +339,7 @@ class ClaudeStreamReader:
             return
         key = (draft.id or f"#{len(self._messages)}", parent)
         if key not in self._messages:
-            self._messages[key] = _Message()
+            self._messages[key] = _MessageState()
             if parent is None:
                 self.reply.note(model=word(draft.message.get("model")))
         known = self._messages[key]

@@ -47,6 +47,8 @@ class PlayStarter:
             options += ["--tape", tape.run, "--by", tape.by, "--on-miss", tape.miss]
         written = {"run": run, "options": options, "scenario": scenario.model_dump(mode="json")}
         path = self._folder / f"{name}.json"
+        if wanted.announce is not None:
+            await wanted.announce(run)
         write_file(path, orjson.dumps(written))
         await self._play(path)
         return run

@@ -120,7 +120,7 @@ class Scenario(StrictManifest):
 
 def load(path: Path) -> Scenario:
     """The scenario of a file, or `BadScenario` with every fault of it and of its manifests."""
-    source = _Source(path)
+    source = _ScenarioFiles(path)
     body = source.body
     if isinstance(body, dict) and isinstance(body.get("cast"), list):
         body["cast"] = [source.manifest(n, each) for n, each in enumerate(body["cast"])]
@@ -139,7 +139,7 @@ def load(path: Path) -> Scenario:
     return scenario
 
 
-class _Source:
+class _ScenarioFiles:
     """The files of a scenario, and the position of each part in them."""
 
     def __init__(self, path: Path) -> None:

@@ -111,7 +111,7 @@ def inject(journal: Log, run: str, text: str, label: str | None = None, by: str 
 
 def stop(journal: Log, run: str, by: str = "") -> int:
     """Record the request of a visitor to end the run; the conductor reads it and ends the run."""
-    return inject(journal, run, f"The curtain, please{f', says {by}' if by else ''}.", STOP)
+    return inject(journal, run, f"The curtain, please{f', says {by}' if by else ''}.", STOP, by)
 
 
 def is_over(journal: Log, run: str) -> bool:

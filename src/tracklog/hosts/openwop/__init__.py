@@ -34,7 +34,7 @@ def _answered_elsewhere(journal: "Log", run: str) -> str | None:
 
 host = Host(
     name="openwop",
-    about="Runs OpenWOP workflows over HTTP: discover, run, stream, answer, cancel, replay, fork.",
+    about="Run OpenWOP workflows over HTTP: discover, run, stream, answer, cancel, replay, fork.",
     mount=_mount,
     family="openwop",
     end=_end,

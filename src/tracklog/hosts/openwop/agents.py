@@ -61,6 +61,10 @@ class Agents:
         """Whether an agent has only a manifest that was refused: its limits are not known."""
         return agent in self._refused and agent not in self._manifests
 
+    def is_known(self, agent: str) -> bool:
+        """Whether an agent has limits here: those of a manifest, or a role that the operator gave it."""
+        return agent in self._manifests or agent in self._settings.agent_roles
+
     def _declare(self, manifest: dict[str, Any]) -> str:
         faults = [found.message for found in check_manifest(manifest)]  # WOP-10
         try:
@@ -100,8 +104,13 @@ class Agents:
         allowed = self._settings.roles.get(harness_role)
         return [tool for tool in tools if allowed is None or _names(tool, allowed)]
 
-    def allowed(self, agent: str, tools: Iterable[str]) -> list[str]:
-        """The tools that an agent may use: those of its role, narrowed by its manifest (WOP-17)."""
+    def allowed(self, agent: str, tools: Iterable[str], *, is_pinned: bool) -> list[str]:
+        """The tools that an agent may use: those of its role, narrowed by its manifest (WOP-17).
+
+        An agent that a workflow names, and that nobody has declared here, has none.
+        """
+        if is_pinned and not self.is_known(agent):
+            return []
         role = self._settings.agent_roles.get(agent, DEFAULT_ROLE)
         listed = self._manifests.get(agent, {}).get("toolAllowlist")
         allowed = self.filter_tools(role, tools)

@@ -47,7 +47,9 @@ class HostCall:
     def caller(self) -> dict[str, Any]:
         """The person or program that asks, as it is recorded on the first event of a run."""
         data: dict[str, Any] = {"principal": self.key.principal, "tenant": self.tenant}
-        return {**data, "operator": True} if self.key.operator else data
+        if self.key.operator:
+            return {**data, "operator": True}
+        return {**data, "scopes": sorted(self.key.scopes)}
 
     @property
     def is_v2(self) -> bool:

@@ -157,9 +157,23 @@ def check_ports(node: WorkflowNode, nodes: Mapping[str, WorkflowNode]) -> Faults
     for port in node.sensitive - given if given is not None else ():
         text = f"{name}: {port[:50]!r} is no output"
         yield invalid(f"outputSensitivity.{port}", text, nodeId=name)
+    for port in sorted(kind.answers & node.sensitive):
+        text = f"{name}: {port} is the answer of a person, which is not masked"
+        yield invalid(f"outputSensitivity.{port}", text, nodeId=name)
     if node.artifact is not None and not kind.has_artifact:
         text = f"{name}: {node.type} has no artifact"
         yield invalid("artifactType", text, nodeId=name)
+
+
+def check_variables(source: Mapping[str, Any], nodes: Mapping[str, WorkflowNode]) -> Faults:
+    """Refuse a variable that is sensitive and gets the answer of a person, which is not masked."""
+    for each in source["variables"]:
+        names = [node.id for node in nodes.values() if each["name"] in KINDS[node.type].answers]
+        if each.get("sensitive") and names:
+            text = (
+                f"{names[0]} sets {each['name']!r} to the answer of a person, which is not masked"
+            )
+            yield invalid("variables.sensitive", text, nodeId=names[0])
 
 
 def check_node_fields(node: Mapping[str, Any]) -> Faults:

@@ -117,6 +117,11 @@ class Definition:
     def sensitive(self) -> set[str]:
         return {each["name"] for each in self.source["variables"] if each.get("sensitive")}
 
+    @property
+    def text(self) -> str:
+        """What everybody can read of it, as JSON."""
+        return orjson.dumps(self.source).decode()
+
     def names(self) -> set[str]:
         """The variables that the workflow declares, and those that its nodes read."""
         found = {each["name"] for each in self.source["variables"]}

@@ -1,13 +1,13 @@
 """The documents at `/.well-known/openwop`: what the host can do, for each version of the protocol."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
 import orjson
 
 from tracklog import __version__
-from tracklog.hosts.openwop.settings import ENGINE, LOG_VERSION, TEST_PREFIX, Settings
+from tracklog.hosts.openwop.settings import ENGINE, LOG_VERSION, TEST_PREFIX, Key, Settings
 
 PROTOCOL = "1.0"
 LOG_VERSION_2 = 3
@@ -24,9 +24,9 @@ def versions_of(settings: Settings) -> tuple[str, ...]:
     return (PROTOCOL, "2.0") if settings.serves_v2 else (PROTOCOL,)
 
 
-def _testing(settings: Settings) -> dict[str, Any]:
+def _testing(keys: Iterable[Key]) -> dict[str, Any]:
     """The options that keys of tests have; nothing if there is no such key."""
-    if not any(key.test for key in settings.keys):
+    if not any(key.test for key in keys):
         return {}
     versions = {"min": ENGINE, "max": ENGINE}
     return {
@@ -42,7 +42,7 @@ def _retries(settings: Settings) -> dict[str, Any]:
     return {"maxAttempts": settings.webhook_attempts, "backoff": "exponential"}
 
 
-def discovery(settings: Settings, fixtures: list[str]) -> dict[str, Any]:
+def discovery(settings: Settings, fixtures: list[str], keys: Iterable[Key] = ()) -> dict[str, Any]:
     """The document at /.well-known/openwop; both layouts of the agents' block have one source."""
     reasoning = {
         "verbosity": settings.verbosity,
@@ -88,7 +88,7 @@ def discovery(settings: Settings, fixtures: list[str]) -> dict[str, Any]:
         "agents": root,
         "capabilities": {"agents": block},
         "subWorkflow": {"inputMapping": True},
-        **_testing(settings),
+        **_testing(keys),
         "conformance": {"mockAgent": settings.conformance},
         "runs": {"pauseResume": {"supported": True}},
         "webhooks": {
@@ -117,8 +117,17 @@ def is_unchanged(header: str | None, tag: str) -> bool:
     return tag in tags or tags == ["*"]
 
 
-def discovery_2(settings: Settings, fixtures: list[str]) -> dict[str, Any]:
-    """The document of v2: closed, with one record for each family that is offered."""
+def discovery_2(
+    settings: Settings,
+    fixtures: list[str],
+    keys: Iterable[Key] = (),
+    *,
+    are_revocable: bool = False,
+) -> dict[str, Any]:
+    """The document of v2: closed, with one record for each family that is offered.
+
+    That of keys promises that a key can be revoked, which needs a settings file.
+    """
     stable = {"status": "stable", "since": "2.0", "witness": "witnessable-gated"}
     document: dict[str, Any] = {
         "protocolVersions": list(versions_of(settings)),
@@ -130,7 +139,7 @@ def discovery_2(settings: Settings, fixtures: list[str]) -> dict[str, Any]:
         "implementation": {"name": "tracklog", "version": __version__, "vendor": "tracklog"},
         "fixtures": fixtures,
         "conformance": {"mockAgent": settings.conformance},
-        **_testing(settings),
+        **_testing(keys),
         "limits": {
             **stable,
             "maxNodeExecutions": settings.max_node_executions,
@@ -153,19 +162,11 @@ def discovery_2(settings: Settings, fixtures: list[str]) -> dict[str, Any]:
         },
         "runList": {**stable, "maxPageSize": MOST_RUNS, "filters": ["workflowId", "status"]},
         "eventLog": {**stable, "witness": "claims-check"},
-        "auth": {
-            **stable,
-            "witness": "seam-gated",
-            "lanes": [
-                {
-                    "lane": "api-key",
-                    "issuers": ["urn:tracklog:api-key"],
-                    "revocation": "next-request",
-                    "minimumAssurance": "bearer",
-                }
-            ],
-        },
     }
+    if are_revocable:
+        lane = {"lane": "api-key", "issuers": ["urn:tracklog:api-key"]}
+        lane |= {"revocation": "next-request", "minimumAssurance": "bearer"}
+        document["auth"] = {**stable, "witness": "seam-gated", "lanes": [lane]}
     if settings.agents_supported:
         document["agents"] = {
             "status": "experimental",

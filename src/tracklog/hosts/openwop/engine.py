@@ -15,7 +15,9 @@ from tracklog.hosts.openwop.exceptions import BadAnswer, Newer, Unknown
 from tracklog.hosts.openwop.execution import Execution
 from tracklog.hosts.openwop.instance import instance_of
 from tracklog.hosts.openwop.journal_reader import JournalReader
+from tracklog.hosts.openwop.keys import Keys
 from tracklog.hosts.openwop.models import model_of
+from tracklog.hosts.openwop.own_lines import own_lines
 from tracklog.hosts.openwop.questions import PendingAnswer, deadline_of
 from tracklog.hosts.openwop.recorded_answers import tape_for
 from tracklog.hosts.openwop.redaction import Redactor
@@ -41,28 +43,34 @@ _THREADS = 64  # runs whose events are written, and so synced, together
 class Engine:
     """All runs of one host; everything but the journal's own work happens in one loop."""
 
-    def __init__(self, journal: Log, settings: Settings) -> None:
+    def __init__(self, journal: Log, settings: Settings, keys: Keys | None = None) -> None:
         self.journal, self.settings = journal, settings
+        self.keys = keys or Keys(settings)
         self.clock, self.monotonic = journal.clock, time.monotonic
-        self.redactor = Redactor(settings.secrets)
+        self._redactor = Redactor(settings.all_secrets)
+        self._known_tokens = 0
         self.agents = Agents(settings)
         self.workflows = Workflows(settings, self.agents)
         self.workflows.load()
-        self.hooks = Hooks(settings)
+        self.hooks = Hooks(settings, self.keys)
         self.model = model_of(settings)
         self.leases = journal.leases()
         self.instance = instance_of(journal.folder())
+        self.own = own_lines(journal)
         self.tokens = tokens_of(journal.folder(), settings.token_secrets)
-        self.wires: dict[str, Wire] = {"1.0": Version1(), "2.0": Version2(settings, journal)}
+        self.wires: dict[str, Wire] = {
+            "1.0": Version1(),
+            "2.0": Version2(settings, journal, self.own),
+        }
         self.webhooks = Webhooks(self, self.wires)
         self.stopping = False
         self.requests = Requests(self)
         self.control = Control(self)
         self.starter = Starter(self)
-        self.reader = JournalReader(journal, self.instance, self.requests)
+        self.reader = JournalReader(journal, self.instance, self.own, self.requests)
         self.tapes: dict[str, Tape] = {}
         """The recorded answers of the runs that use some."""
-        self.runs = RunCache(journal, lambda name: name in self._running)
+        self.runs = RunCache(journal, self.own, lambda name: name in self._running)
         self._running: dict[str, tuple[Execution | None, asyncio.Task[None]]] = {}
         self._quiet: set[str] = set()
         """Open runs that wait for a person."""
@@ -71,6 +79,15 @@ class Engine:
         self._sweeper: asyncio.Task[None] | None = None
         self._inline = journal.durability == "os"
         self._writers = ThreadPoolExecutor(_THREADS, "openwop-write")
+
+    @property
+    def redactor(self) -> Redactor:
+        """Knows the secrets of the settings and the tokens of all keys."""
+        tokens = self.keys.secrets()
+        if len(tokens) != self._known_tokens:  # there are more of them, never fewer
+            self._redactor = Redactor({**tokens, **self.settings.all_secrets})
+            self._known_tokens = len(tokens)
+        return self._redactor
 
     async def start(self, *, alone: bool = False) -> None:
         """Continue every unfinished run that no other host works on.
@@ -228,7 +245,7 @@ class Engine:
 
     def known(self, name: str) -> RunLog:
         """A run of this host."""
-        log = self.runs.get(name) or RunLog(name)
+        log = self.runs.get(name) or RunLog(name, self.own)
         log.refresh(self.journal)
         if not log.events or log.snapshot.host.get("instance") != self.instance:
             raise Unknown
@@ -328,7 +345,7 @@ class Engine:
     async def _end(self, log: RunLog, code: str, message: str) -> None:
         await self.control.end_children(log, "parent-failed")
         data = {"error": {"code": code, "message": message}}
-        event = new_event(log.name, len(log.events), self.now(log), "run.failed", data)
+        event = new_event(log, len(log.events), self.now(log), "run.failed", data)
         await self.write(log, [line_of(event)])
 
     def is_left(self, log: RunLog) -> bool:

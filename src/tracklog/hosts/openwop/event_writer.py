@@ -97,7 +97,7 @@ class EventWriter:
             elif not self._source_waits:
                 self._diverged(None, "extra", kind)
         event_cause = None if cause is None else cause["eventId"]
-        return self._write(kind, self.redactor.clean(dict(payload)), node, event_cause, **more)
+        return self._write(kind, self.redactor.payload(payload), node, event_cause, **more)
 
     def pass_notes(self) -> None:
         while not self.is_live and self.history[self.at]["type"] == DIVERGED:
@@ -154,7 +154,7 @@ class EventWriter:
         self, kind: str, payload: Any, node: str | None, cause: str | None, **more: Any
     ) -> Body:
         event = new_event(
-            self.log.name, self.at, self._now(self.log), kind, payload, node, cause, **more
+            self.log, self.at, self._now(self.log), kind, payload, node, cause, **more
         )
         self.buffer.append(event)
         self.at += 1
@@ -206,7 +206,7 @@ class EventWriter:
         if (event["type"], event.get("nodeId")) != (kind, node):
             self._diverged(event, "type-mismatch", kind)
         elif orjson.dumps(event["payload"], option=orjson.OPT_SORT_KEYS) != orjson.dumps(
-            self.redactor.clean(dict(payload)), option=orjson.OPT_SORT_KEYS
+            self.redactor.payload(payload), option=orjson.OPT_SORT_KEYS
         ):
             self._diverged(event, "output", kind)
 
@@ -240,10 +240,36 @@ class EventWriter:
             return self.tape[place] if place < len(self.tape) else None
         return None
 
+    def recorded_end(self, node: str, *, is_executed: bool) -> int | None:
+        """The position of the recorded end of this attempt: in the run's own log, or -1 on the tape.
+
+        A node that a replay executes is repeated only if it was cut off.
+        """
+        for at in range(self.at, len(self.history)):
+            if ends_attempt(self.history, at, node):
+                return at
+        for at in range(self.tape_at, len(self.tape or ())):
+            assert self.tape is not None
+            if ends_early(self.tape[at]):
+                return -1
+            if ends_attempt(self.tape, at, node):
+                return None if is_executed and not was_cut_off(self.tape[at]) else -1
+        return None
+
 
 def starts(event: Body, node: str) -> bool:
     """Whether an event starts a node."""
     return bool(event["type"] == "node.started" and event.get("nodeId") == node)
+
+
+def open_start(events: Sequence[Body]) -> Body | None:
+    """The start of the node that has not ended yet."""
+    for event in reversed(events):
+        if event["type"] in (*ENDS, "node.skipped"):
+            return None
+        if event["type"] == "node.started":
+            return event
+    return None
 
 
 def ends_attempt(events: Sequence[Body], at: int, node: str) -> bool:

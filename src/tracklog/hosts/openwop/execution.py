@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracklog import Body, Tape
 from tracklog.hosts.openwop.definitions import DISPATCH, Definition, WorkflowNode
-from tracklog.hosts.openwop.event_writer import TIMEOUT, ends_attempt, ends_early, was_cut_off
+from tracklog.hosts.openwop.event_writer import TIMEOUT, ends_attempt, ends_early, open_start
 from tracklog.hosts.openwop.exceptions import (
     Again,
     Cancelled,
@@ -18,7 +18,9 @@ from tracklog.hosts.openwop.exceptions import (
     Suspended,
 )
 from tracklog.hosts.openwop.kinds import KINDS, is_pure
+from tracklog.hosts.openwop.masking import Masks
 from tracklog.hosts.openwop.questions import PendingAnswer
+from tracklog.hosts.openwop.redaction import masked
 from tracklog.hosts.openwop.run_limits import CAPS, Limit, deadline, nearest_limit
 from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.step import NodeStep
@@ -46,11 +48,11 @@ class Execution(StoppableWriter):
         tape: list[Body] | None = None,
         recorded: Tape | None = None,
     ) -> None:
-        begun = log.events[0]["payload"]
-        inputs = dict(begun.get("inputs", {}) if live is None else live)
-        hidden = {n: inputs[n] for n in definition.sensitive() if isinstance(inputs.get(n), str)}
-        super().__init__(engine, log, engine.redactor.also(hidden), answer, tape, recorded)
-        self.definition = definition
+        masks = Masks(definition, log.events[0].get("host", {}).get("hidden", ()))
+        inputs = masks.take_inputs(log, live)
+        redactor = masks.secrets(log.redactor or engine.redactor, inputs)
+        super().__init__(engine, log, redactor, answer, tape, recorded)
+        self.definition, self.masks = definition, masks
         self.configurable = log.snapshot.configurable
         self.principal: str = self.host.get("principal", "default")
         self.variables = inputs
@@ -65,6 +67,7 @@ class Execution(StoppableWriter):
         """The decisions that each supervisor made by itself."""
         self.contexts: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         self.current: WorkflowNode | None = None
+        self._is_repeated = False  # whether the outputs of the current node come from a log
         self.attempt = 0
         """The number of the attempt at the current node."""
 
@@ -102,12 +105,13 @@ class Execution(StoppableWriter):
             else:
                 outputs: dict[str, Any] = {}
                 for node in self.definition.sinks:
-                    outputs |= self.outputs.get(node, {})
-                self.emit("run.completed", {"outputs": self._masked(outputs)})
+                    outputs |= self.masks.outputs_of(node, self.outputs.get(node, {}))
+                self.emit("run.completed", {"outputs": outputs})
                 self.note_missing()
         except (Suspended, ReplayEnded):
             pass
         await self.flush()
+        self.masks.forget(self.log)
 
     async def _wait_for_source(self) -> None:
         """Wait until the source of a replay has ended: what it has not done cannot be repeated."""
@@ -119,6 +123,9 @@ class Execution(StoppableWriter):
                 await self.unless_stopped(self.engine.end_of(self.source), is_pausable=False)
         except (Cancelled, TimeoutError):
             self.tape, self.at = None, len(self.history)
+            if (started := open_start(self.history)) is not None:
+                self.current = self.definition.nodes[started["nodeId"]]
+                self.attempt = started["payload"]["attempt"]
             raise
         self.use_tape(list(self.source.events))
         self.source = None
@@ -311,6 +318,11 @@ class Execution(StoppableWriter):
                 seconds = retried["payload"].get("delayMs", 0) / 1000
                 await self.sleep_until(retried, seconds, is_pausable=False)
         self.current, self.attempt = None, 0
+        known = self.log.unwritten.get(f"{node.id}:{step.count}")
+        from_log, copies = self._is_repeated and known is None, KINDS[node.type].copies
+        outputs = outputs if known is None else known
+        self.masks.remember(node, outputs, copies=copies, from_log=from_log)
+        self.redactor = self.masks.secrets(self.redactor, outputs)
         self.outputs[node.id] = outputs
         self.variables.update(outputs)
         return outputs
@@ -340,7 +352,8 @@ class Execution(StoppableWriter):
     async def _attempt(self, step: NodeStep) -> dict[str, Any]:
         node = step.node
         step.started = self.pass_starts(node.id) or step.started
-        recorded = self._recorded_end(node)
+        recorded = self.recorded_end(node.id, is_executed=is_pure(node))
+        self._is_repeated = recorded is not None
         if recorded is not None:
             return self._repeat_all(step, recorded)
         if self._is_cut_here(step):
@@ -350,9 +363,12 @@ class Execution(StoppableWriter):
         self.faithful = self.tape is not None and not is_pure(node)
         outputs = await KINDS[node.type].run(step)
         self.faithful = False
-        done: dict[str, Any] = {"nodeId": node.id, "outputs": self._masked(outputs, node)}
+        hidden = self.masks.of_outputs(node, copies=KINDS[node.type].copies)
+        done: dict[str, Any] = {"nodeId": node.id, "outputs": masked(outputs, hidden)}
         done |= {"agent": step.ref} if step.ref else {}
-        self.emit("node.completed", done, node.id, step.cause)
+        completed = self.emit("node.completed", done, node.id, step.cause)
+        if completed is not None and completed["payload"]["outputs"] != outputs:
+            self.log.unwritten[f"{node.id}:{step.count}"] = outputs
         self.outcomes[node.id] = "success"
         return outputs
 
@@ -431,24 +447,6 @@ class Execution(StoppableWriter):
         data |= {"parentRunId": request["parent"]} if "parent" in request else {}
         self.emit("run.cancelled", data)
 
-    def _masked(
-        self, outputs: Mapping[str, Any], node: WorkflowNode | None = None
-    ) -> dict[str, Any]:
-        hidden = self.definition.sensitive() | (node.sensitive if node else frozenset())
-        return {k: f"[REDACTED:{k}]" if k in hidden else v for k, v in outputs.items()}
-
-    def _recorded_end(self, node: WorkflowNode) -> int | None:
-        """The position of the recorded end of this attempt: in the run's own log, or in that of the source."""
-        for at in range(self.at, len(self.history)):
-            if ends_attempt(self.history, at, node.id):
-                return at
-        if self.tape is None:
-            return None
-        for at in range(self.tape_at, len(self.tape)):
-            if ends_attempt(self.tape, at, node.id):
-                return None if is_pure(node) and not was_cut_off(self.tape[at]) else -1
-        return None
-
     def _repeat_all(self, step: NodeStep, end: int) -> dict[str, Any]:
         """Repeat a recorded attempt to its end; no person is asked, and nothing is called."""
         node = step.node
@@ -458,6 +456,8 @@ class Execution(StoppableWriter):
             assert upcoming is not None
             if upcoming["type"] == "run.paused":
                 raise Paused
+            if self.is_live and upcoming.get("nodeId") is None and ends_early(upcoming):
+                self._repeat_end()  # a replay that waited has ended so in older versions
             if not self.is_live:
                 is_end = ends_attempt(self.history, self.at, node.id)
                 event = self.consume(None)

@@ -74,3 +74,9 @@ class Failure(Exception):
         """The body of the response."""
         data: dict[str, Any] = {"error": self.code, "message": self.message}
         return {**data, "details": self.details} if self.details else data
+
+
+def unauthenticated() -> Failure:
+    """The refusal of a request without a key, or with one that is not accepted."""
+    data = {"WWW-Authenticate": "Bearer"}
+    return Failure("unauthenticated", "a valid bearer key is needed", None, data)

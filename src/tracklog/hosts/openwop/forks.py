@@ -7,7 +7,7 @@ from tracklog import Body
 from tracklog.hosts.openwop.definitions import Definition
 from tracklog.hosts.openwop.event_writer import was_cut_off
 from tracklog.hosts.openwop.kinds import is_pure
-from tracklog.hosts.openwop.runlog import Snapshot, new_event
+from tracklog.hosts.openwop.runlog import RunLog, Snapshot, new_event
 
 
 def started(name: str, event: Body) -> dict[str, Any]:
@@ -56,9 +56,9 @@ def _moved(event: Body, start: int) -> Body:
     return {**event, **cause, "sequence": event["sequence"] + 1}
 
 
-def beginning(run: str, events: list[Body], at: str, about: Mapping[str, Any]) -> list[Body]:
+def beginning(log: RunLog, events: list[Body], at: str, about: Mapping[str, Any]) -> list[Body]:
     """The first events of a fork: those of its source, under its own name and options."""
-    copies = [copied(run, event, at) for event in events]
+    copies = [copied(log, event, at) for event in events]
     copies[0]["host"] = about
     if overlay := about["fork"].get("overlay"):  # so that its log alone has the options
         begun = copies[0]["payload"]
@@ -67,11 +67,12 @@ def beginning(run: str, events: list[Body], at: str, about: Mapping[str, Any]) -
     return copies
 
 
-def copied(run: str, event: Body, at: str) -> Body:
+def copied(log: RunLog, event: Body, at: str) -> Body:
     """An event of another run as one of this: the same number and payload, ids of our own."""
     cause = event.get("causationId")
     if isinstance(cause, str):
-        cause = f"evt-{run}-{cause.rpartition('-')[2]}"
+        number = cause.rpartition("-")[2]
+        cause = log.event_id(int(number)) if number.isdigit() else None
     return new_event(
-        run, event["sequence"], at, event["type"], event["payload"], event.get("nodeId"), cause
+        log, event["sequence"], at, event["type"], event["payload"], event.get("nodeId"), cause
     )

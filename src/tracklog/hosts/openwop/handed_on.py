@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tracklog import Body, Log, body_of
+from tracklog import Body, Log, Record, body_of
+from tracklog.hosts.openwop.own_lines import OwnLines
 from tracklog.hosts.openwop.runlog import FAMILY, RunLog
 
 ID = re.compile(r"run-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -20,8 +21,8 @@ MOST = 10_000
 class HandedOn:
     """Binds the ids of runs of one tree, wherever they were handed on to."""
 
-    def __init__(self, journal: Log | None) -> None:
-        self._journal = journal
+    def __init__(self, journal: Log | None, own: OwnLines | None) -> None:
+        self._journal, self._own = journal, own
         self._parents: dict[str, str | None] = {}
         """The parent of each run that was looked up; it never changes."""
 
@@ -65,10 +66,13 @@ class HandedOn:
         if name in self._parents or self._journal is None:
             return self._parents.get(name)
         for record in self._journal.read(0, (FAMILY, name)):
-            if record.line and record.dialect == FAMILY:
+            if record.line and record.dialect == FAMILY and self._is_own(record):
                 if len(self._parents) >= MOST:
                     self._parents.clear()
                 parent = body_of(record).get("host", {}).get("parentRunId")
                 self._parents[name] = parent
                 return parent if isinstance(parent, str) else None
         return None
+
+    def _is_own(self, record: Record) -> bool:
+        return self._own is not None and self._own.has_event(record, body_of(record))

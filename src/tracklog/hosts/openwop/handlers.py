@@ -11,6 +11,7 @@ import orjson
 from starlette.responses import Response
 
 from tracklog import Body
+from tracklog.hosts._notes import OPERATIONS, put
 from tracklog.hosts.openwop.calls import WHOLE_BODY, HostCall, number, text_member, without_null
 from tracklog.hosts.openwop.control import AlreadyResolved, Conflict
 from tracklog.hosts.openwop.definitions import DefinitionRefused
@@ -25,7 +26,7 @@ from tracklog.hosts.openwop.exceptions import (
     NotAllowed,
     Unknown,
 )
-from tracklog.hosts.openwop.failures import Failure
+from tracklog.hosts.openwop.failures import Failure, unauthenticated
 from tracklog.hosts.openwop.forks import forked, open_question, started
 from tracklog.hosts.openwop.kinds import KINDS
 from tracklog.hosts.openwop.mock_provider import OPTION, check_provider
@@ -131,7 +132,8 @@ class Handlers:
             other = engine.log(name).snapshot
             if other.ended:
                 continue
-            if all(other.host.get(key) == host[key] for key in ("tenant", "scopeId")):
+            scope = engine.redactor.clean(host["scopeId"])
+            if (other.host.get("tenant"), other.host.get("scopeId")) == (host["tenant"], scope):
                 details = call.wire.reply({"activeRunId": name}, call.tenant)
                 details |= {"tenantId": call.tenant, "scopeId": host["scopeId"]}
                 text = "a run of this scope is active"
@@ -258,7 +260,8 @@ class Handlers:
         if call.scope["method"] == "HEAD":
             return Response(b"", 200, None, "text/event-stream")
         stream = Stream(call.send, log, wire, modes, types, buffer / 1000, self.views.state)
-        await stream.run(call.receive, after, lambda: self.engine.stopping)
+        is_allowed = partial(self.engine.keys.accepts, call.key)
+        await stream.run(call.receive, after, lambda: self.engine.stopping, is_allowed)
         return None
 
     async def poll(self, call: HostCall) -> Response:
@@ -277,9 +280,11 @@ class Handlers:
         until = loop.time() + timeout
         while last + 1 >= len(log.lines) and not log.ended and not self.engine.stopping:
             left = until - loop.time()
-            if left <= 0:
+            if left <= 0 or not self.engine.keys.accepts(call.key):
                 break
-            await log.wait(left)
+            await log.wait(min(left, 1))
+        if not self.engine.keys.accepts(call.key):
+            raise unauthenticated()  # it was revoked while the poll waited
         begin = max(0, last + 1)
         pairs = list(zip(log.lines[begin:], log.events[begin:], strict=True))
         rows = b",".join(call.wire.event(line, event, log) for line, event in pairs)
@@ -421,6 +426,8 @@ class Handlers:
         data, is_known = await self.engine.webhooks.register(
             body, call.tenant, call.wire.version, call.request
         )
+        if not is_known:
+            await self._record_hook(call, "webhook-registered", data["webhookId"])
         return call.json(data, 201, {"OpenWOP-Idempotent-Replay": "true"} if is_known else None)
 
     async def unregister_webhook(self, call: HostCall) -> Response:
@@ -431,7 +438,13 @@ class Handlers:
             raise Failure("forbidden", text, {"field": "tenantId"})
         if not self.engine.webhooks.remove(name, call.tenant):
             raise Failure("subscription_not_found", "there is no such subscription")
+        await self._record_hook(call, "webhook-removed", name)
         return Response(b"", 204)
+
+    async def _record_hook(self, call: HostCall, label: str, hook: str) -> None:
+        """Record who has events sent elsewhere, or ends that; a URL may hold a secret."""
+        data = {"webhook": hook, "tenant": call.tenant, "by": call.key.principal}
+        await asyncio.to_thread(put, self.engine.journal, OPERATIONS, label, data)
 
     async def dead_letters(self, call: HostCall) -> Response:
         return call.json(self.views.dead_letters(call))

@@ -1,7 +1,6 @@
 """The host as a web application: versions, keys and scopes, retries, and errors."""
 
 import asyncio
-import hmac
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,12 +24,12 @@ from tracklog.hosts.openwop.discovery import (
     versions_of,
 )
 from tracklog.hosts.openwop.engine import Engine
-from tracklog.hosts.openwop.failures import CODES, STATUS, Failure
+from tracklog.hosts.openwop.failures import CODES, STATUS, Failure, unauthenticated
 from tracklog.hosts.openwop.handlers import Handlers
 from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.routes import SEGMENTS, HostRoute, query_of, routes_of
 from tracklog.hosts.openwop.schemas import DEEPEST, is_deep
-from tracklog.hosts.openwop.settings import Key, digest
+from tracklog.hosts.openwop.settings import Key
 from tracklog.hosts.openwop.wires import Wire
 from tracklog.web import bodies, logs
 from tracklog.web.guard import Guard
@@ -68,22 +67,25 @@ Endpoint = Callable[[HostCall], Awaitable[Response | None]]
 class App:
     """The host as an ASGI application, alone or inside a collector."""
 
-    def __init__(
-        self, engine: Engine, guard: Guard | None = None, keys: tuple[Key, ...] = ()
-    ) -> None:
+    def __init__(self, engine: Engine, guard: Guard | None = None) -> None:
         self.engine, self.guard = engine, guard or Guard()
-        self.keys = keys
         self.made_key: str | None = None
         """The key that was made at the start, where the operator had set none."""
         self.handlers = Handlers(engine)
         self.held = bodies.Held(Limits(body=engine.settings.max_request_bytes))
-        fixtures = engine.workflows.fixtures
-        self.discovery = discovery(engine.settings, fixtures)
-        self._documents = {"1.0": self.discovery, "2.0": discovery_2(engine.settings, fixtures)}
+        self._documents: dict[str, dict[str, Any]] = {}
+        self._describe()
+        engine.keys.on_change.append(self._describe)
         self._wires = {each: engine.wires[each] for each in versions_of(engine.settings)}
         self._routers: dict[str, Router[HostRoute]] = {
             version: Router(routes_of(wire)) for version, wire in self._wires.items()
         }
+
+    def _describe(self) -> None:
+        engine = self.engine
+        about = (engine.settings, engine.workflows.fixtures, engine.keys.all())
+        newer = discovery_2(*about, are_revocable=engine.keys.are_revocable)
+        self._documents = {"1.0": discovery(*about), "2.0": newer}
 
     def programs(self) -> list[Program]:
         """The workflows that can be run, those of the operator first."""
@@ -117,7 +119,9 @@ class App:
         try:
             tenant, is_taped = self.engine.settings.tenant, wanted.tape is not None
             definition = workflows.find(wanted.program, tenant, is_taped=is_taped)
-            log = await self.engine.starter.create(definition, wanted.inputs, {}, host)
+            log = await self.engine.starter.create(
+                definition, wanted.inputs, {}, host, announce=wanted.announce
+            )
         except DefinitionRefused as refused:
             raise NotBegun(refused.message, "give it what it needs") from None
         return log.name
@@ -198,6 +202,7 @@ class App:
 
     def _discovered(self, headers: Mapping[bytes, bytes]) -> Response:
         version = f"{self._major(headers, default=PROTOCOL)}.0"
+        self.engine.keys.all()  # there may be other ones than before
         document = self._documents[version]
         tag = etag(document)
         data = {"Cache-Control": "public, max-age=300", "ETag": tag, "OpenWOP-Version": version}
@@ -256,17 +261,16 @@ class App:
 
     def _key(self, headers: Mapping[bytes, bytes], *, required: bool) -> Key:
         """The key of the caller; a token that was sent is never repeated in an answer."""
-        if not self.keys:
+        keys = self.engine.keys
+        if keys.is_open:
             return Key(digest=b"", scopes=frozenset({"*"}), operator=True)
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-        shown = digest(given.strip().decode("latin-1"))
-        found = [key for key in self.keys if hmac.compare_digest(key.digest, shown)]
-        if scheme.lower() == b"bearer" and found:
-            return found[0]
+        text = given.strip().decode("latin-1")
+        if scheme.lower() == b"bearer" and text and (key := keys.find(text)) is not None:
+            return key
         if not required:
             return Key(digest=b"")
-        data = {"WWW-Authenticate": "Bearer"}
-        raise Failure("unauthenticated", "a valid bearer key is needed", None, data)
+        raise unauthenticated()
 
     # What changes something: a body, and perhaps a key under which it may come again.
 
@@ -274,6 +278,8 @@ class App:
         self.guard.check_origin(call.headers)
         raw = await bodies.read(call.receive, call.headers, self.held)
         self.held.now -= len(raw)
+        if not self.engine.keys.accepts(call.key):
+            raise unauthenticated()  # it was revoked while the body was sent
         call.body = _body(raw)
         given = call.header("idempotency-key")
         if given is None:

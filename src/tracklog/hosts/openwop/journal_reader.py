@@ -1,4 +1,4 @@
-"""Read the journal for events of this host's runs, whoever wrote them: open runs and answers."""
+"""Read the journal for what the hosts of this home wrote: open runs and answered requests."""
 
 import contextlib
 import threading
@@ -8,8 +8,9 @@ from collections.abc import Callable
 import orjson
 
 from tracklog import Log, Record, write_file
+from tracklog.hosts.openwop.own_lines import OwnLines
 from tracklog.hosts.openwop.requests import Requests
-from tracklog.hosts.openwop.runlog import FAMILY, REQUEST, TERMINAL
+from tracklog.hosts.openwop.runlog import FAMILY, NOTES, REQUEST, TERMINAL
 from tracklog.web import logs
 
 LISTEN = 0.1
@@ -19,10 +20,11 @@ LISTEN = 0.1
 class JournalReader:
     """Reads new records; its position and what it knows are saved for the next process."""
 
-    def __init__(self, journal: Log, instance: str, requests: Requests) -> None:
+    def __init__(self, journal: Log, instance: str, own: OwnLines, requests: Requests) -> None:
         self.open: set[str] = set()
         """Runs of ours that have not ended."""
         self._journal, self._instance, self._requests = journal, instance, requests
+        self._own = own
         self._cache = journal.folder() / "openwop.cache"
         self._cursor = 0
         self._reading = threading.Lock()
@@ -80,12 +82,14 @@ class JournalReader:
             if b'"type":"run.' not in line:
                 return
             event = orjson.loads(line)
+            if not self._own.has_event(record, event):
+                return
             if event["type"] == "run.started":
                 if not self._own_only and event.get("host", {}).get("instance") == self._instance:
                     self.open.add(record.run)
             elif event["type"] in TERMINAL:
                 self.open.discard(record.run)
-        elif REQUEST.encode() in line:
+        elif record.dialect == NOTES and REQUEST.encode() in line:
             for fact in self._journal.facts_in(record):
                 self._requests.add(fact)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from tracklog.hosts.openwop.definitions import DefinitionRefused
 from tracklog.hosts.openwop.models import ModelReply
+from tracklog.hosts.openwop.redaction import Redactor
 from tracklog.hosts.openwop.settings import Key
 from tracklog.hosts.openwop.step import NodeStep
 
@@ -74,6 +75,16 @@ def check_provider(given: Any, key: Key, field: str) -> None:
             raise DefinitionRefused("validation_error", text, field=f"{field}.config.{option}")
 
 
+def masked_tokens(options: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """The options of a run, without the secrets that the tokens of its provider add up to."""
+    given = options.get(OPTION)
+    config = given.get("config", {}) if isinstance(given, dict) else {}
+    if "tokens" not in config:
+        return dict(options)
+    config = {**config, "tokens": redactor.pieces(config["tokens"])}
+    return {**options, OPTION: {**options[OPTION], "config": config}}
+
+
 async def stream_text(step: NodeStep, config: Mapping[str, Any]) -> ModelReply:
     """Write each token as an `output.chunk`; the last one says how the reply ended."""
     tokens: list[str] = config.get("tokens", TOKENS) or [""]
@@ -83,7 +94,7 @@ async def stream_text(step: NodeStep, config: Mapping[str, Any]) -> ModelReply:
         "usage": config.get("usage", count),
     }
     before = step.started
-    for number, token in enumerate(tokens, 1):
+    for number, token in enumerate(step.x.redactor.pieces(tokens), 1):
         await step.x.sleep_until(before, config.get("delayMsPerToken", 0) / 1000)
         is_last = number == len(tokens)
         meta = {"model": config.get("model", MODEL), **(ends if is_last else {})}

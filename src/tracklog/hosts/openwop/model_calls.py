@@ -7,6 +7,7 @@ from typing import Any
 from tracklog.answers.run_steps import without_names
 from tracklog.hosts._endpoint import ModelFailed
 from tracklog.hosts.openwop.exceptions import NodeFailed
+from tracklog.hosts.openwop.masking import check_known
 from tracklog.hosts.openwop.mock_provider import OPTION, stream_text
 from tracklog.hosts.openwop.models import ModelReply
 from tracklog.hosts.openwop.reasoning import Reasoning
@@ -25,6 +26,7 @@ async def ask_model(
 ) -> ModelReply:
     """The reply of a model; its usage is recorded, and a `reasoning` is recorded while it arrives."""
     x, digest = step.x, _digest(step, messages)
+    check_known(x.masks.lost_ports(step.node))
     await x.flush()
     if OPTION in x.configurable:
         return await stream_text(step, x.configurable[OPTION].get("config", {}))
@@ -33,7 +35,7 @@ async def ask_model(
     try:
         if played is not None:
             reply = reply_of(played)
-            for piece in reply.chunks:
+            for piece in x.redactor.pieces(reply.chunks):
                 reasoning.send(piece)
         else:
             think = reasoning.add if reasoning.agent else _ignore

@@ -7,7 +7,8 @@ from pathlib import Path
 from tracklog import Log, TracklogError
 from tracklog.hosts.openwop.engine import Engine
 from tracklog.hosts.openwop.http import App
-from tracklog.hosts.openwop.settings import Key, Settings, digest, read_settings
+from tracklog.hosts.openwop.keys import KeyFile, Keys
+from tracklog.hosts.openwop.settings import Settings, read_settings
 from tracklog.web import logs
 from tracklog.web.guard import Guard
 
@@ -26,10 +27,11 @@ def mount(journal: Log, guard: Guard, environment: Mapping[str, str], place: Pat
     elif place is not None:
         path = str(place)
     settings = settings_of(Path(path) if path else None, environment, workflows)
+    key_file = KeyFile(Path(path), environment) if path else None
     if guard.token is not None or settings.keys:
-        return app_of(journal, guard, settings, guard.token)
+        return app_of(journal, guard, settings, guard.token, key_file)
     made = secrets.token_urlsafe(24)
-    app = app_of(journal, guard, settings, made)
+    app = app_of(journal, guard, settings, made, key_file)
     app.made_key = made
     return app
 
@@ -55,19 +57,13 @@ def app_of(
     guard: Guard | None,
     settings: Settings,
     token: str | None,
+    key_file: KeyFile | None = None,
 ) -> App:
     """The host; what is wrong with its workflows and agents is logged."""
     if token is not None and len(token) < 1:
         raise TracklogError("the token is empty", "set TRACKLOG_TOKEN to a long random word")
-    engine = Engine(journal, settings)
+    keys = Keys(settings, token, key_file)
+    engine = Engine(journal, settings, keys)
     for fault in engine.workflows.faults:
         logs.log("warning", "refused", fault=fault)
-    for key in settings.keys:
-        if not key.scopes:
-            text = "a key has no scopes, so it allows nothing"
-            logs.log("warning", text, principal=key.principal)
-        for scope in sorted(key.scopes - settings.scopes):
-            text = "a key has a scope that nothing here needs"
-            logs.log("warning", text, principal=key.principal, scope=scope)
-    own = (Key(digest=digest(token), scopes=frozenset({"*"}), operator=True),) if token else ()
-    return App(engine, guard, (*own, *settings.keys))
+    return App(engine, guard)

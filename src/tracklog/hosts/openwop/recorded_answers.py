@@ -31,7 +31,7 @@ def tape_for(journal: Log, log: RunLog) -> Tape | None:
     named = log.snapshot.host.get("tape")
     if named is None:
         return None
-    source = RunLog(named["run"])
+    source = RunLog(named["run"], log.own)
     source.refresh(journal)
     answers: Iterable[RecordedAnswer] = recorded_in(source.events)
     if not source.events:
@@ -45,7 +45,7 @@ def tape_for(journal: Log, log: RunLog) -> Tape | None:
 
 
 @dataclass(slots=True)
-class _Node:
+class _RecordedNode:
     """One execution of a node, while its events are read."""
 
     type: str
@@ -58,7 +58,7 @@ class _Node:
 class _AnswerReader:
     def __init__(self) -> None:
         self.found: list[RecordedAnswer] = []
-        self._nodes: dict[str, _Node] = {}
+        self._nodes: dict[str, _RecordedNode] = {}
         self._by: dict[str, str] = {}
 
     def read(self, event: Body) -> None:
@@ -66,7 +66,7 @@ class _AnswerReader:
         if name is None:
             return
         if kind == "node.started":
-            self._nodes[name] = _Node(payload.get("typeId", ""))
+            self._nodes[name] = _RecordedNode(payload.get("typeId", ""))
         node = self._nodes.get(name)
         if node is None:
             return
@@ -87,7 +87,7 @@ class _AnswerReader:
             RecordedAnswer(kind=kind, lane=lane, asked=asked, answer=answer, seq=event["sequence"])
         )
 
-    def _in_conversation(self, name: str, node: _Node, event: Body) -> None:
+    def _in_conversation(self, name: str, node: _RecordedNode, event: Body) -> None:
         kind, payload = event["type"], event["payload"]
         match kind:
             case "agent.reasoning.delta":
@@ -130,13 +130,13 @@ class _AnswerReader:
                 self._end(node)
 
     @staticmethod
-    def _round(node: _Node, event: Body) -> dict[str, Any]:
+    def _round(node: _RecordedNode, event: Body) -> dict[str, Any]:
         if node.round is None:
             node.round = {"calls": [], "sequence": event["sequence"]}
         return node.round
 
     @staticmethod
-    def _end_round(name: str, node: _Node) -> None:
+    def _end_round(name: str, node: _RecordedNode) -> None:
         if node.round is None:
             return
         reply, node.round = node.round, None
@@ -148,7 +148,7 @@ class _AnswerReader:
         )
 
     @staticmethod
-    def _returned(node: _Node, called: Body, event: Body) -> None:
+    def _returned(node: _RecordedNode, called: Body, event: Body) -> None:
         payload, call = event["payload"], called["payload"]
         if payload.get("status") in UNSEEN:
             return
@@ -159,7 +159,7 @@ class _AnswerReader:
             RecordedAnswer(kind="tool", lane=tool, asked=asked, answer=data, seq=event["sequence"])
         )
 
-    def _end(self, node: _Node) -> None:
+    def _end(self, node: _RecordedNode) -> None:
         self.found += node.found
         node.found = []
 

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
+import orjson
+
 NAMES = frozenset(
     """apikey authorization password passwd secret clientsecret accesstoken refreshtoken bearertoken
     privatekey credential credentialref cookie token sessiontoken secretkey""".split()  # noqa: SIM905  # a list of words
@@ -22,8 +24,36 @@ _WITHIN = re.compile(r"[\w.-]")
 """The characters that the shape of a secret can have."""
 SHORTEST = 4
 """A registered secret that is shorter would blacken half of the log."""
+OWN = frozenset(
+    """action agentId answeredBy argsHash attempt callId cancelledBy channel childRunId childWorkflowId
+    decidedBy fromAgentId interruptId key kind messageId nodeId parentRunId principal resolvedAt
+    resolvedBy runId sourceRunId status toAgentId toolId toolName transport typeId
+    workflowId""".split()  # noqa: SIM905  # a list of words
+)
+"""Members of a payload that the host writes itself: ids, names and words of the protocol."""
+WORDS = """accept reject refine edit-accept timeout approval clarification external-event low-confidence
+rejected votes-are-split drain-current-node immediate"""
+"""Words of the protocol, which are no secrets."""
+_RUN = re.compile(r"run-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The id of a run, in which four digits are found easily."""
+_MARK = re.compile(r"\[REDACTED:[^\]]*\]")
 
 Span = tuple[int, int, str]
+
+
+def mark(name: str) -> str:
+    """What stands in the place of a secret."""
+    return f"[REDACTED:{name}]"
+
+
+def masked(values: Mapping[str, Any], hidden: Mapping[str, str]) -> dict[str, Any]:
+    """Values without those that are hidden, each with the name that its mark has."""
+    return {k: mark(hidden[k]) if k in hidden else value for k, value in values.items()}
+
+
+def is_mark(value: Any) -> bool:
+    """Whether a value is gone: only its mark was recorded."""
+    return isinstance(value, str) and _MARK.fullmatch(value) is not None
 
 
 class Redactor:
@@ -31,21 +61,65 @@ class Redactor:
 
     def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
         self.secrets = {
-            name: value for name, value in (secrets or {}).items() if len(value) >= SHORTEST
+            value: name for name, value in (secrets or {}).items() if len(value) >= SHORTEST
         }
+        """The names of secret texts."""
+        self.values: dict[bytes, str] = {}
+        """The names of secret numbers, lists and objects, by their JSON."""
 
-    def also(self, secrets: Mapping[str, str]) -> "Redactor":
-        """A redactor of the same secrets and some more."""
-        return Redactor({**self.secrets, **secrets}) if secrets else self
+    def also(self, secrets: Mapping[str, Any], known: str = "") -> "Redactor":
+        """A redactor of the same secrets and some more: JSON values, with all that is in them.
+
+        A text that occurs in `known`, which everybody can read, is no secret.
+        """
+        found = Redactor()
+        found.secrets, found.values = dict(self.secrets), dict(self.values)
+        for name, value in secrets.items():
+            found._learn(name, value, known)
+        return found
+
+    def _learn(self, name: str, value: Any, known: str) -> bool:
+        """Whether there is something to hide in a value."""
+        match value:
+            case bool() | None:
+                return False
+            case str() | int() | float():
+                text = value if isinstance(value, str) else orjson.dumps(value).decode()
+                if len(text) < SHORTEST or text in known or text in WORDS or is_mark(text):
+                    return False
+                self.secrets.setdefault(text, name)
+                if not isinstance(value, str):
+                    self.values.setdefault(_json(value), name)
+                return True
+            case dict() | list():
+                members = value.values() if isinstance(value, dict) else value
+                worthy = [self._learn(name, each, known) for each in members]
+                if any(worthy):
+                    self.values.setdefault(_json(value), name)
+                    self.secrets.setdefault(
+                        orjson.dumps(value).decode(), name
+                    )  # as prompts have it
+                    return True
+        return False
+
+    def payload(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """The payload of an event without secrets; what the host itself wrote there stays."""
+        given = {name: each for name, each in payload.items() if not _is_own(name, each)}
+        cleaned: dict[str, Any] = self.clean(given)
+        return {name: payload[name] if _is_own(name, payload[name]) else cleaned[name]
+                for name in payload}  # fmt: skip
 
     def clean(self, value: Any) -> Any:
         """Any JSON value without secrets; the value itself is not touched."""
+        if self.values and not isinstance(value, str | bool | None) and _json(value) in self.values:
+            return mark(self.values[_json(value)])
         match value:
             case str():
-                return self.text(value)
+                is_id = value not in self.secrets and _RUN.fullmatch(value)
+                return value if is_id else self.text(value)
             case dict():
                 return {
-                    self.text(name): f"[REDACTED:{name}]"
+                    self.text(name): mark(name)
                     if _is_secret(name) and member not in (None, "")
                     else self.clean(member)
                     for name, member in value.items()
@@ -82,7 +156,7 @@ class Redactor:
 
     def settled(self, text: str) -> int:
         """The length of the text in which every secret is complete, whatever follows."""
-        longest = max(map(len, self.secrets.values()), default=1)
+        longest = max(map(len, self.secrets), default=1)
         tail = _OPEN.search(text)
         end = min(tail.start() if tail else len(text), len(text) - longest + 1)
         while end > 0 and _WITHIN.match(text[end - 1]):
@@ -95,10 +169,10 @@ class Redactor:
     def spans(self, text: str) -> list[Span]:
         """The places of the secrets: in order, and none inside another."""
         found: list[Span] = []
-        for name, secret in self.secrets.items():
+        for secret, name in self.secrets.items():
             at = text.find(secret)
             while at >= 0:
-                found.append((at, at + len(secret), f"[REDACTED:{name}]"))
+                found.append((at, at + len(secret), mark(name)))
                 at = text.find(secret, at + len(secret))
         if any(map(text.__contains__, _HINTS)):
             found += [(hit.start(), hit.end(), "[REDACTED:key]") for hit in SHAPES.finditer(text)]
@@ -112,6 +186,14 @@ class Redactor:
             else:
                 rows.append((start, stop, marker))
         return rows
+
+
+def _json(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def _is_own(name: str, value: Any) -> bool:
+    return name in OWN and isinstance(value, str | int)
 
 
 @lru_cache(1024)

@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from tracklog import Log
+from tracklog.hosts.openwop.own_lines import OwnLines
 from tracklog.hosts.openwop.runlog import RunLog
 
 MOST = 2000
@@ -13,8 +14,8 @@ MOST = 2000
 class RunCache:
     """Reads the events of a run when it is first asked for, and drops those least recently used."""
 
-    def __init__(self, journal: Log, is_running: Callable[[str], bool]) -> None:
-        self._journal, self._is_running = journal, is_running
+    def __init__(self, journal: Log, own: OwnLines, is_running: Callable[[str], bool]) -> None:
+        self._journal, self._own, self._is_running = journal, own, is_running
         self._logs: OrderedDict[str, RunLog] = OrderedDict()
 
     def get(self, name: str) -> RunLog | None:
@@ -25,7 +26,7 @@ class RunCache:
         """A run by its name; it may be empty."""
         log = self._logs.get(name)
         if log is None:
-            log = RunLog(name)
+            log = RunLog(name, self._own)
             log.refresh(self._journal)
             self.add(log)
         else:

@@ -1,6 +1,7 @@
 """One run: its events in the journal, and the state that is computed from them."""
 
 import asyncio
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +11,13 @@ from tracklog import Answered, Asked, Body, Fact, Log, NoSuchRun, Noted, Record,
 from tracklog.hosts import RunOver
 from tracklog.hosts._notes import WRITER, put
 from tracklog.hosts.openwop.agents import narrow
+from tracklog.hosts.openwop.instance import FILE, instance_of
+from tracklog.hosts.openwop.own_lines import OwnLines, own_lines
+from tracklog.hosts.openwop.redaction import Redactor
 from tracklog.hosts.openwop.settings import ENGINE, LOG_VERSION, SYSTEM
 
-FAMILY = "openwop"
+FAMILY, NOTES = "openwop", "tracklog"
+"""The dialects of the events of a run, and of the notes beside them."""
 TERMINAL = {"run.completed": "completed", "run.failed": "failed", "run.cancelled": "cancelled"}
 WAITING = {
     "approval": "waiting-approval",
@@ -23,13 +28,14 @@ WAITING = {
 }
 CANCEL, PAUSE, RESUME = "cancel-requested", "pause-requested", "resume-requested"
 REQUEST, REFUSAL = "idempotent-request", "answer-refused"
+PRUNED, NOBODY = "pruned", "terminal"
+"""The note on a run that lost its beginning, and who answers where no operator does."""
 """Notes beside a run's own events: what was requested, and which answers did not fit."""
 
 
 def ask_to_end(journal: Log, run: str, by: str) -> int:
     """Record the request to end a run; the host that carries it out reads it."""
-    log = RunLog(run)
-    log.refresh(journal)
+    log = _as_recorded(journal, run)
     if not log.events:
         raise NoSuchRun(f"there is no run {run!r} of a host here", "`tracklog runs` lists them")
     if log.ended:
@@ -39,8 +45,7 @@ def ask_to_end(journal: Log, run: str, by: str) -> int:
 
 def answered_by_key(journal: Log, run: str) -> str | None:
     """The request that answers a gate which counts votes or lists approvers; None for others."""
-    log = RunLog(run)
-    log.refresh(journal)
+    log = _as_recorded(journal, run)
     question = log.snapshot.question
     if question is None or "instance" not in log.snapshot.host:
         return None
@@ -48,6 +53,19 @@ def answered_by_key(journal: Log, run: str) -> str | None:
     if data.get("requiredApprovals", 1) <= 1 and "approversList" not in data:
         return None
     return f"POST /v1/runs/{run}/interrupts/{question['nodeId']} with the key of an approver"
+
+
+def _as_recorded(journal: Log, run: str) -> "RunLog":
+    """A run as an operator's command sees it; nobody can check here what a host elsewhere wrote."""
+    folder = journal.folder()
+    if os.access(folder / FILE, os.R_OK):  # there is a host here, and it is the same user's
+        log = RunLog(run, own_lines(journal))
+        log.refresh(journal)
+        if log.snapshot.host.get("instance") == instance_of(folder):
+            return log
+    log = RunLog(run, None)
+    log.refresh(journal)
+    return log
 
 
 class Snapshot:
@@ -196,8 +214,9 @@ class Snapshot:
 class RunLog:
     """The events of a run, read from the journal on request; those who wait for news are woken."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, own: OwnLines | None) -> None:
+        """Only events that a host of this home wrote are read; without `own`, all."""
+        self.name, self.own = name, own
         self.run: Run = (FAMILY, name)
         self.lines: list[bytes] = []
         self.events: list[Body] = []
@@ -212,6 +231,12 @@ class RunLog:
         """The number of answers that did not fit, by question."""
         self.answers: list[tuple[str, Any, str]] = []
         """Answers from the command line or the console: question, answer, by whom."""
+        self.unwritten: dict[str, dict[str, Any]] = {}
+        """Inputs, and outputs of nodes, as they were before secrets were masked; only in memory."""
+        self.redactor: Redactor | None = None
+        """Knows the secrets of the run that began this one; only in memory."""
+        self._is_gone = False
+        """Whether the beginning was pruned: who sends it again, begins no run."""
         self._question: Record | None = None
         """The last record in which the run asked for something."""
         self._cursor = 0
@@ -240,15 +265,18 @@ class RunLog:
             self._cursor = record.seq
             if record.line and record.dialect == FAMILY:
                 event = body_of(record)
-                if event.get("sequence") == len(self.events):
+                if event.get("sequence") == len(self.events) and self._is_own(record, event):
                     self._add(record, event)
-            elif record.line:
+            elif record.line and record.dialect == NOTES:
                 for fact in journal.facts_in(record):
                     self._note(fact)
         if self._cursor == before:
             return False
         self.wake()
         return True
+
+    def _is_own(self, record: Record, event: Body) -> bool:
+        return not self._is_gone and (self.own is None or self.own.has_event(record, event))
 
     def _add(self, record: Record, event: Body) -> None:
         self.lines.append(record.line)
@@ -268,10 +296,12 @@ class RunLog:
             case Noted(label=label) if label == REFUSAL:
                 name = str((fact.data or {}).get("interruptId"))
                 self.refused_answers[name] = self.refused_answers.get(name, 0) + 1
+            case Noted(label=label) if label == PRUNED and not self.events:
+                self._is_gone = True
             case Asked():
                 self.answers.clear()  # they did not fit
-            case Answered():
-                answer = (str(fact.question_id), fact.answer, str(fact.by or "default"))
+            case Answered(by=by) if by not in (None, NOBODY):
+                answer = (str(fact.question_id), fact.answer, str(by))
                 self.answers.append(answer)
 
     def asked_again(self, journal: Log, why: str, at: str) -> bytes:
@@ -281,6 +311,11 @@ class RunLog:
         (asked,) = (fact for fact in facts if isinstance(fact, Asked))
         again = replace(asked, text=f"{why}. {asked.text or ''}".rstrip())
         return journal.fact_line(self.run, again, writer=WRITER, at=at)
+
+    def event_id(self, sequence: int) -> str:
+        """The id of an event of this run."""
+        assert self.own is not None
+        return self.own.event_id(self.name, sequence)
 
     def wake(self) -> None:
         """Wake everybody who waits."""
@@ -299,7 +334,7 @@ class RunLog:
 
 
 def new_event(
-    run: str,
+    log: RunLog,
     sequence: int,
     at: str,
     kind: str,
@@ -310,8 +345,8 @@ def new_event(
 ) -> Body:
     """An event, its keys in the order in which we write them."""
     event: Body = {
-        "eventId": f"evt-{run}-{sequence}",
-        "runId": run,
+        "eventId": log.event_id(sequence),
+        "runId": log.name,
         "sequence": sequence,
         "timestamp": at,
         "type": kind,
@@ -321,7 +356,7 @@ def new_event(
     if cause is not None:
         event["causationId"] = cause
     if kind == "output.chunk":  # also one that is copied from another run
-        payload = {**payload, "runId": run}
+        payload = {**payload, "runId": log.name}
     return {**event, "payload": payload, "schemaVersion": 1, "engineVersion": "1", **more}
 
 

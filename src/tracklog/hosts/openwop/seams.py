@@ -38,7 +38,7 @@ def toolhooks(engine: "Engine", body: dict[str, Any]) -> dict[str, Any] | str:
     both = {"agentId": SYSTEM, "toolId": tool, "toolName": tool, "callId": "seam:0:0"}
     called = {**both, "arguments": arguments, "argsHash": args_hash(arguments)}
     called |= {"principal": principal, "transport": transport_of(tool)}
-    outcome = engine.hooks.judge(principal, tool, scopes or ())
+    outcome = engine.hooks.judge({"principal": principal}, tool, scopes or ())
     if outcome is None and body.get("simulateRateLimitExhausted"):
         outcome = rate_limited(tool)
     if outcome is None and body.get("simulateToolError"):

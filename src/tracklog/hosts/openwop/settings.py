@@ -58,7 +58,9 @@ class Key:
     """A token, its principal, and what it allows."""
 
     digest: bytes
-    """The hash of the token; the token itself is not stored."""
+    """The hash of the token, by which it is found."""
+    token: str = field(default="", repr=False, compare=False)
+    """The token itself, only in memory: it is masked in everything that is written."""
     principal: str = "default"
     scopes: frozenset[str] = frozenset()
     """Without a scope nothing is allowed."""
@@ -95,6 +97,8 @@ class ToolProgram:
     """The longest time of a call."""
     idempotent: bool = False
     """Whether a call whose end was not seen may be repeated."""
+    environment: tuple[str, ...] = ()
+    """Environment variables that it gets beside the usual ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +159,13 @@ class Settings:
         return WRITE.union({"*", "write"}, *(tool.scopes for tool in self.tools.values()))
 
     @property
+    def all_secrets(self) -> dict[str, str]:
+        """Every secret of the settings but the tokens of keys, by name."""
+        signing = {f"token-secret-{name}": value for name, value in self.token_secrets.items()}
+        model = {"model-key": self.model.key} if self.model and self.model.key else {}
+        return {**signing, **model, **self.secrets}
+
+    @property
     def tenants(self) -> frozenset[str]:
         """The tenants that somebody can act for."""
         return frozenset({self.tenant, *(key.tenant for key in self.keys if key.tenant)})
@@ -208,12 +219,7 @@ def read_settings(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
 
     A key, a secret or a model's key is the name of an environment variable.
     """
-    try:
-        _, file = read_yaml(path.read_bytes())
-    except NotYaml as error:
-        raise _bad(path, f"cannot be read: {error}") from None
-    if not isinstance(file, dict):
-        raise _bad(path, "holds no mapping")
+    file = _file(path)
     options: dict[str, Any] = {}
     faults: list[str] = []
     for name, value in file.items():
@@ -222,9 +228,45 @@ def read_settings(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
         except TracklogError as error:
             faults.append(error.message)
     faults += [_bad(path, fault).message for fault in _faults_of_roles(options)]
+    faults += [_bad(path, fault).message for fault in _faults_of_tools(file, options)]
     if faults:
         raise TracklogError("\n".join(faults), HINT)
     return options
+
+
+def read_keys(
+    path: Path, environment: Mapping[str, str]
+) -> tuple[tuple[Key, ...], tuple[str, ...]]:
+    """The keys in a file of settings, and what is wrong with the others."""
+    return _keys(path, _file(path).get("keys", []), environment)
+
+
+def _keys(
+    path: Path, value: Any, environment: Mapping[str, str]
+) -> tuple[tuple[Key, ...], tuple[str, ...]]:
+    keys: dict[bytes, Key] = {}
+    faults: list[str] = []
+    for entry in _list(path, "keys", value):
+        try:
+            key = _key(path, entry, environment)
+        except TracklogError as error:
+            faults.append(error.message)
+            continue
+        if keys.setdefault(key.digest, key) is not key:
+            other = keys[key.digest].principal
+            fault = f"has one token for two keys, of {other!r} and {key.principal!r}"
+            faults.append(_bad(path, fault).message)
+    return tuple(keys.values()), tuple(faults)
+
+
+def _file(path: Path) -> dict[str, Any]:
+    try:
+        _, file = read_yaml(path.read_bytes())
+    except NotYaml as error:
+        raise _bad(path, f"cannot be read: {error}") from None
+    if not isinstance(file, dict):
+        raise _bad(path, "holds no mapping")
+    return file
 
 
 def _faults_of_roles(options: Mapping[str, Any]) -> Iterator[str]:
@@ -237,6 +279,18 @@ def _faults_of_roles(options: Mapping[str, Any]) -> Iterator[str]:
     for agent, role in options.get("agent_roles", {}).items():
         if role not in roles and role != DEFAULT_ROLE:
             yield f"gives {agent} the role {role!r}, which is not in roles"
+
+
+def _faults_of_tools(file: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
+    """Variables that a tool must not get: tokens, and what signs for the host."""
+    keys = [each for each in file.get("keys", ()) if isinstance(each, dict)]
+    own = {each.get("token") for each in keys}
+    if "token_secrets" in options:  # and so it is a mapping
+        own |= {*file["token_secrets"].values()}
+    for tool in options.get("tools", {}).values():
+        for name in tool.environment:
+            if name in own or name.startswith("TRACKLOG_"):
+                yield f"gives the tool {tool.id} the variable {name!r}, which only the host may have"
 
 
 def _setting(path: Path, name: str, value: Any, environment: Mapping[str, str]) -> Any:
@@ -260,7 +314,10 @@ def _setting(path: Path, name: str, value: Any, environment: Mapping[str, str]) 
             names = _map(path, name, value)
             return {k: _from(path, environment, v) for k, v in names.items()}
         case "keys":
-            return tuple(_key(path, each, environment) for each in _list(path, name, value))
+            keys, wrong = _keys(path, value, environment)
+            if wrong:
+                raise TracklogError("\n".join(wrong), HINT)
+            return keys
         case "model":
             return _model(path, _map(path, name, value), environment)
         case _ if name in _PLAIN:
@@ -340,10 +397,13 @@ def _tool(path: Path, entry: Any) -> ToolProgram:
     if not isinstance(command, list) or not command:
         raise _bad(path, f"has a tool without a command: {name!r}")
     scopes = tuple(map(str, _list(path, "scopes", entry.pop("scopes", []))))
+    place = f"environment of the tool {name}"
+    given = tuple(map(str, _list(path, place, entry.pop("environment", []))))
     for option, value in entry.items():
         wanted = str if option == "id" else type(known[option])
         _check_type(path, f"{option} of the tool {name}", value, wanted)
-    return ToolProgram(command=tuple(map(str, command)), scopes=scopes, **entry)
+    command = tuple(map(str, command))
+    return ToolProgram(command=command, scopes=scopes, environment=given, **entry)
 
 
 def _key(path: Path, entry: Any, environment: Mapping[str, str]) -> Key:
@@ -362,6 +422,7 @@ def _key(path: Path, entry: Any, environment: Mapping[str, str]) -> Key:
         )
     return Key(
         digest=digest(token),
+        token=token,
         principal=str(entry.get("principal", "default")),
         scopes=frozenset(map(str, _list(path, "scopes", entry.get("scopes", [])))),
         tenant=None if tenant is None else _tenant(path, str(tenant)),

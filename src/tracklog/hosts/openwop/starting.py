@@ -4,11 +4,15 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tracklog.hosts import Announce
 from tracklog.hosts.openwop.definitions import Definition
 from tracklog.hosts.openwop.exceptions import Newer
 from tracklog.hosts.openwop.forks import beginning, forked, started, with_start
 from tracklog.hosts.openwop.kinds import supervisor
+from tracklog.hosts.openwop.masking import Masks
+from tracklog.hosts.openwop.mock_provider import masked_tokens
 from tracklog.hosts.openwop.options import RunOptions, inherited
+from tracklog.hosts.openwop.redaction import Redactor
 from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.runlog import RunLog, line_of, new_event
 from tracklog.hosts.openwop.settings import ENGINE
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
     from tracklog.hosts.openwop.engine import Engine
 
 COPIED = ("tags", "metadata", "scopeId")
-"""The labels of a run that its forks have, too."""
+"""The labels of a run, which its forks have, too."""
 
 
 class Starter:
@@ -35,12 +39,14 @@ class Starter:
         *,
         name: str | None = None,
         request: Request | None = None,
+        redactor: Redactor | None = None,
+        announce: Announce | None = None,
     ) -> RunLog:
         """Begin a run; on return its first event is in the journal."""
         engine = self._engine
         live = definition.inputs(inputs, is_closed=name is None)
         is_new, name = name is None, name or f"run-{uuid.uuid4()}"
-        log = RunLog(name)
+        log = RunLog(name, engine.own)
         if not engine.leases.take(log.run):
             return engine.log(name)  # another process has begun it just now
         if not is_new:
@@ -51,23 +57,24 @@ class Starter:
             engine.take_up(name)
             return engine.log(name)
         engine.runs.add(log)
-        hidden = definition.sensitive()
-        secrets = {n: live[n] for n in hidden if isinstance(live.get(n), str)}
-        redactor = engine.redactor.also(secrets)
-        masked = {k: f"[REDACTED:{k}]" if k in hidden else v for k, v in live.items()}
-        payload = {"workflowId": definition.id, "inputs": masked, "transport": "rest"}
-        payload["configurable"] = dict(configurable)
+        masks = Masks(definition, host.get("hidden", ()))
+        log.redactor = redactor
+        redactor = masks.secrets(redactor or engine.redactor, live)
+        payload = {"workflowId": definition.id, "inputs": masks.show(live), "transport": "rest"}
+        payload["configurable"] = masked_tokens(configurable, redactor)
         about = self._about(definition, host)
         event = new_event(
-            name,
+            log,
             0,
             engine.now(log),
             "run.started",
-            redactor.clean(payload),
-            host=redactor.clean(about),
+            redactor.payload(payload),
+            host={**about, **self._cleaned(about, redactor)},
         )
         try:
             notes = (request.note(201, started(log.name, event)),) if request else ()
+            if announce is not None:
+                await announce(name)
             await engine.write(log, [line_of(event)], notes)
         except BaseException:
             engine.runs.drop(name)
@@ -84,6 +91,7 @@ class Starter:
         inputs: Mapping[str, Any],
         configurable: Mapping[str, Any],
         parent: Mapping[str, Any],
+        redactor: Redactor,
     ) -> RunLog:
         """A sub-run, with the options of its parent; it is begun, unless it was before."""
         engine = self._engine
@@ -91,7 +99,9 @@ class Starter:
         if not log.events:
             definition = engine.workflows.known[workflow]
             options = inherited(configurable, definition)
-            return await self.create(definition, inputs, options, parent, name=name)
+            return await self.create(
+                definition, inputs, options, parent, name=name, redactor=redactor
+            )
         if not log.ended:
             engine.reader.open.add(name)
         return log
@@ -113,17 +123,18 @@ class Starter:
             raise Newer
         events = list(source.events)
         name = f"run-{uuid.uuid4()}"
-        log = RunLog(name)
+        log = RunLog(name, engine.own)
         engine.leases.take(log.run)
         fork: dict[str, Any] = {"sourceRunId": source.name, "mode": mode, "fromSeq": start}
         if source.ended or source.snapshot.interrupt is not None:
             fork["through"] = len(events)  # without it, a replay waits for the end of its source
         if options.configurable:
-            fork["overlay"] = engine.redactor.clean(dict(options.configurable))
-        data: dict[str, Any] = {key: old[key] for key in COPIED if key in old}
+            overlay = masked_tokens(options.configurable, engine.redactor)
+            fork["overlay"] = engine.redactor.clean(overlay)
+        data = _labels(old)
         # The owner stays the same; the rights are those of the key that made the fork.
         data["owner"] = old.get("owner", old.get("principal", "default"))
-        data |= engine.redactor.clean(dict(options.labels))
+        data |= self._cleaned(options.labels, engine.redactor)
         own = {key: caller[key] for key in caller if key != "tenant" or "tenant" in old}
         data |= own
         about = self._about(definition, {**data, "fork": fork})
@@ -132,7 +143,7 @@ class Starter:
             events = with_start(events, start, definition)  # a child run waits
         else:
             events = events[: max(start, 1)]
-        copies = beginning(name, events, engine.now(log), about)
+        copies = beginning(log, events, engine.now(log), about)
         notes: tuple[bytes, ...] = ()
         if request is not None:
             reply = forked(name, source.name, start, mode, "running")
@@ -150,6 +161,13 @@ class Starter:
             engine.go_on(log)
         return log, start
 
+    def _cleaned(self, host: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+        """The labels of a run without secrets; runs are compared by their scope, in the same form."""
+        labels = _labels(host)
+        same = {key: labels.pop(key) for key in ("scopeId",) if key in labels}
+        found: dict[str, Any] = redactor.clean(labels) | self._engine.redactor.clean(same)
+        return found
+
     def _about(self, definition: Definition, host: Mapping[str, Any]) -> dict[str, Any]:
         """The host's own data on the first event, with which the run can be continued from its log alone."""
         data = {
@@ -161,3 +179,8 @@ class Starter:
         if node is not None:
             data["orchestrator"] = supervisor.agent(definition.id, node)
         return {**data, **host}
+
+
+def _labels(host: Mapping[str, Any]) -> dict[str, Any]:
+    """What a client said of a run, among the host's own data."""
+    return {key: host[key] for key in COPIED if key in host}

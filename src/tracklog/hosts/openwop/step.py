@@ -17,6 +17,7 @@ from tracklog.hosts.openwop.exceptions import (
     NodeFailed,
     Suspended,
 )
+from tracklog.hosts.openwop.masking import check_known
 from tracklog.hosts.openwop.questions import (
     RATIFY,
     SPLIT,
@@ -29,6 +30,7 @@ from tracklog.hosts.openwop.questions import (
 )
 from tracklog.hosts.openwop.reasoning import Reasoning
 from tracklog.hosts.openwop.recorded_answers import CHILD, PERSON
+from tracklog.hosts.openwop.redaction import masked
 from tracklog.hosts.openwop.schemas import DEEPEST as DEEPEST_VALUE
 from tracklog.hosts.openwop.schemas import is_deep
 from tracklog.hosts.openwop.settings import SYSTEM
@@ -132,7 +134,9 @@ class NodeStep:
     ) -> CallOutcome:
         """Call a tool; recorded before it is invoked and after it ended (WOP-48, WOP-54)."""
         x, call_id = self.x, self._call_id()
-        was_called = not x.is_live
+        was_called, lost = not x.is_live, x.masks.lost_ports(self.node)
+        if not was_called:
+            check_known(lost)
         event = self._tool_called(agent, tool, call_id, arguments)
         recorded = self._recorded_return(call_id)
         if recorded is not None:
@@ -143,7 +147,7 @@ class NodeStep:
         duration = None
         if outcome is None:
             known = x.settings.tools.get(tool)
-            if was_called and known is not None and not known.idempotent:
+            if was_called and (lost or (known is not None and not known.idempotent)):
                 outcome = unknown_end(tool)
             else:
                 outcome, duration = await self._invoke(tool, arguments)
@@ -178,8 +182,7 @@ class NodeStep:
 
     def _judge(self, tool: str) -> CallOutcome | None:
         """The reason why the principal of the run may not call a tool now; None if it may."""
-        x, is_operator = self.x, self.x.host.get("operator") is True
-        return x.engine.hooks.judge(x.principal, tool, is_operator=is_operator)
+        return self.x.engine.hooks.judge(self.x.host, tool)
 
     def _call_id(self) -> str:
         self.called += 1
@@ -187,7 +190,8 @@ class NodeStep:
 
     def _tool_called(self, agent: str, tool: str, call_id: str, arguments: Any) -> Body | None:
         x = self.x
-        cleaned = x.redactor.clean(arguments)
+        hidden = x.masks.of_ports(self.node) if isinstance(arguments, dict) else {}
+        cleaned = x.redactor.clean(masked(arguments, hidden) if hidden else arguments)
         data = {"agentId": agent, "toolId": tool, "toolName": tool, "callId": call_id}
         data |= {"arguments": cleaned}
         data |= {"inputs": cleaned} if x.settings.wire_aliases else {}
@@ -419,8 +423,17 @@ class NodeStep:
 
     # A run inside the run.
 
-    async def child(self, workflow: str, inputs: Mapping[str, Any], cause: Body | None) -> Any:
-        """The log of another run, once that has ended."""
+    async def child(
+        self,
+        workflow: str,
+        inputs: Mapping[str, Any],
+        cause: Body | None,
+        mapping: Mapping[str, str],
+    ) -> Any:
+        """The log of another run, once that has ended.
+
+        Its inputs come from ports of the node and, by a mapping, from variables.
+        """
         x = self.x
         known = x.engine.workflows.known
         child = known.get(workflow)
@@ -438,10 +451,19 @@ class NodeStep:
         await x.flush()
         parent: dict[str, Any] = {"parentRunId": x.log.name, "parentNodeId": self.node.id}
         parent |= {"depth": depth, "principal": x.principal}
-        parent |= {key: x.host[key] for key in ("tenant", "operator") if key in x.host}
+        parent |= {key: x.host[key] for key in ("tenant", "operator", "scopes") if key in x.host}
         parent |= self._tape_of_child()
+        hidden = {child for child, own in mapping.items() if own in x.masks.variables}
+        lost = {own for own in mapping.values() if own in x.masks.lost}
+        if inputs.keys() - mapping.keys():
+            hidden |= x.masks.of_ports(self.node).keys()
+            lost |= x.masks.lost_ports(self.node)
+        parent |= {"hidden": sorted(hidden)} if hidden else {}
+        if not x.engine.log(name).events:
+            check_known(lost)
         try:
-            log = await x.engine.starter.child(name, workflow, inputs, x.configurable, parent)
+            begun = (name, workflow, inputs, x.configurable, parent, x.redactor)
+            log = await x.engine.starter.child(*begun)
             await x.unless_stopped(x.engine.end_of(log), is_pausable=False)
         except DefinitionRefused as refused:
             raise NodeFailed("child_failed", f"{workflow}: {refused.message}") from None

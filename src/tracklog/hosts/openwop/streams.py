@@ -1,6 +1,7 @@
 """The event stream of a run: which events each mode sends, and how."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,8 @@ from tracklog.hosts.openwop.runlog import RunLog, Snapshot
 from tracklog.hosts.openwop.wires import Wire
 
 KEEPALIVE = 15.0
+LOOK = 1.0
+"""Seconds after which a stream without events looks whether its client may still read it."""
 MODES = ("values", "updates", "messages", "debug")
 
 _UPDATES = frozenset(
@@ -60,6 +63,10 @@ def is_of_type(pattern: str, kind: str) -> bool:
     return kind == pattern or (pattern.endswith("*") and kind.startswith(pattern[:-1]))
 
 
+class _Revoked(Exception):
+    """The key of the client is not accepted any more."""
+
+
 class Stream:
     """Server-sent events for a client that follows a run; the server closes it at the end."""
 
@@ -80,36 +87,55 @@ class Stream:
         self._states, self._state = modes == ("values",), Snapshot()
         self._waiting: list[bytes] = []
         self._at = 0
+        self._sent = time.monotonic()
 
-    async def run(self, receive: Receive, after: int, stopping: Callable[[], bool]) -> None:
-        """Send the events after a number and the new ones, until the run ends or the client leaves."""
+    async def run(
+        self,
+        receive: Receive,
+        after: int,
+        stopping: Callable[[], bool],
+        is_allowed: Callable[[], bool],
+    ) -> None:
+        """Send the events after a number and the new ones, until the run ends or the client leaves.
+
+        It also ends when the client may not read it any more.
+        """
+        self._is_allowed = is_allowed
         head = [(b"content-type", b"text/event-stream; charset=utf-8")]
         head += [(b"cache-control", b"no-cache"), (b"connection", b"close")]
         head += [(b"x-content-type-options", b"nosniff")]
         head += [(b"openwop-version", self._wire.version.encode())]
         await self._send({"type": "http.response.start", "status": 200, "headers": head})
+        gone = asyncio.ensure_future(_gone(receive))
+        with contextlib.suppress(_Revoked):
+            try:
+                await self._follow(gone, after, stopping)
+            finally:
+                gone.cancel()
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _follow(
+        self, gone: "asyncio.Future[None]", after: int, stopping: Callable[[], bool]
+    ) -> None:
         log, self._at = self._log, after + 1
         if self._states:
             self._at = len(log.lines)
             for event in log.events[: self._at]:
                 self._state.apply(event)
             await self._put(_frame(STATE, self._at - 1, self._snapshot()))
-        gone = asyncio.ensure_future(_gone(receive))
-        try:
-            while not gone.done():
-                urgent = await self._send_new() or stopping()
-                if self._waiting:
-                    if not urgent:
-                        await self._gather(gone, stopping)
-                    await self._put(_frame("batch", self._at - 1, _array(self._waiting)))
-                    self._waiting = []
-                if stopping() or (log.ended and self._at >= len(log.lines)):
-                    break
-                if self._at >= len(log.lines) and not await self._is_more(gone) and not stopping():
+        while not gone.done():
+            urgent = await self._send_new() or stopping()
+            if self._waiting:
+                if not urgent:
+                    await self._gather(gone, stopping)
+                await self._put(_frame("batch", self._at - 1, _array(self._waiting)))
+                self._waiting = []
+            if stopping() or (log.ended and self._at >= len(log.lines)):
+                break
+            if self._at >= len(log.lines) and not await self._is_more(gone, LOOK):
+                self._check()
+                if time.monotonic() - self._sent >= KEEPALIVE and not stopping():
                     await self._put(b":keepalive\n\n")
-        finally:
-            gone.cancel()
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _gather(self, gone: "asyncio.Future[None]", stopping: Callable[[], bool]) -> None:
         """Collect events until the time is up or an event must be sent at once."""
@@ -153,8 +179,8 @@ class Stream:
         event = orjson.loads(body)
         return _frame(MESSAGE, number, orjson.dumps({**event["payload"], **event}))
 
-    async def _is_more(self, gone: "asyncio.Future[None]", seconds: float = KEEPALIVE) -> bool:
-        """Whether something happened before the next keep-alive is due."""
+    async def _is_more(self, gone: "asyncio.Future[None]", seconds: float) -> bool:
+        """Whether something happened within this time."""
         before = len(self._log.lines)
         news = asyncio.ensure_future(self._log.wait(seconds))
         await asyncio.wait({news, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -171,7 +197,13 @@ class Stream:
             state = self._state.as_json(log.name, cancelling=log.cancel is not None)
         return orjson.dumps(self._wire.snapshot(state, log))
 
+    def _check(self) -> None:
+        if not self._is_allowed():
+            raise _Revoked
+
     async def _put(self, body: bytes) -> None:
+        self._check()
+        self._sent = time.monotonic()
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
 

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import hmac
 import os
-import time
 from binascii import Error as NotBase64
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tracklog import TracklogError
+from tracklog.hosts.openwop.instance import made_once
 
 LIFETIME = 1800.0
 """Seconds that a token is good for, at most."""
@@ -92,21 +91,7 @@ def _encoded(raw: bytes) -> str:
 
 def secret_of(folder: Path) -> bytes:
     """The secret of the hosts that use this folder, made once; only its user can read it."""
-    path = folder / "openwop.secret"
-    made = os.urandom(32).hex()
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        for _ in range(100):
-            if found := path.read_text().strip():
-                return found.encode()
-            time.sleep(0.01)  # another process is writing it
-        raise TracklogError(f"{path} is empty", "remove it and start the host again") from None
-    with os.fdopen(fd, "w") as file:
-        file.write(made)
-        file.flush()
-        os.fsync(fd)
-    return made.encode()
+    return made_once(folder / "openwop.secret", os.urandom(32).hex().encode())
 
 
 def tokens_of(folder: Path, secrets: Mapping[str, str]) -> QuestionTokens:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -11,8 +10,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tracklog.hosts import _programs
+from tracklog.hosts.openwop.keys import Keys
 from tracklog.hosts.openwop.schemas import DEEPEST, is_deep
 from tracklog.hosts.openwop.settings import ECHO, UNPRIVILEGED, Key, Settings, ToolProgram
+
+USUAL = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM")
+"""Environment variables that every program may have, as those that begin with LC_; none is secret."""
 
 
 class CallOutcome(NamedTuple):
@@ -102,46 +106,43 @@ class _Bucket:
 class Hooks:
     """The checks before a tool is called: scopes and rates."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._scopes = {key.principal: key for key in settings.keys}
-        self._buckets: dict[tuple[str, str], _Bucket] = {}
+    def __init__(self, settings: Settings, keys: Keys | None = None) -> None:
+        self._settings, self._keys = settings, keys or Keys(settings)
+        self._buckets: dict[tuple[str, str, str], _Bucket] = {}
 
     def judge(
-        self,
-        principal: str,
-        tool: str,
-        scopes: Iterable[str] | None = None,
-        *,
-        is_operator: bool = False,
+        self, caller: Mapping[str, Any], tool: str, scopes: Iterable[str] | None = None
     ) -> CallOutcome | None:
         """The reason why a call is refused; None when it is allowed.
 
-        The operator holds every scope. A key may have the same principal and hold fewer.
+        The caller is who began the run, as its first event has it. The operator holds every scope. Of
+        others the key that began the run must have held the scope, and a key of them must hold it now.
         """
         known = self._settings.tools.get(tool)
         needed = list(scopes) if scopes is not None else list(known.scopes if known else ())
-        if needed and not is_operator and not self._holds(principal, needed):
+        if needed and caller.get("operator") is not True and not self._holds(caller, needed):
             return forbidden(tool, "a scope is missing", needed)
         if known is not None and known.per_second:
-            bucket = self._buckets.setdefault((principal, tool), _Bucket(known))
+            tenant = caller.get("tenant", self._settings.tenant)
+            place = (tenant, caller.get("principal", "default"), tool)
+            bucket = self._buckets.setdefault(place, _Bucket(known))
             if not bucket.take():
                 return rate_limited(tool)
         return None
 
-    def _holds(self, principal: str, needed: list[str]) -> bool:
-        """Whether a principal has a scope; an unknown principal has none."""
+    def _holds(self, caller: Mapping[str, Any], needed: list[str]) -> bool:
+        """Whether somebody has the scopes; a principal without a key has none."""
+        principal = caller.get("principal", "default")
         if principal == UNPRIVILEGED:
             return False
-        key = self._scopes.get(principal)
-        if key is None:
+        keys = self._keys.of(principal, caller.get("tenant", self._settings.tenant))
+        if not self._settings.keys and principal == "default":
             # The operator's one token stands for all that there is, when no keys are set up.
-            key = (
-                Key(digest=b"", scopes=frozenset({"*"}))
-                if not self._scopes and principal == "default"
-                else None
-            )
-        return key is not None and all(isinstance(s, str) and key.may(s) for s in needed)
+            keys = [Key(digest=b"", scopes=frozenset({"*"}))]
+        if "scopes" in caller:
+            begun = Key(digest=b"", scopes=frozenset(caller["scopes"]))
+            keys = keys if all(map(begun.may, needed)) else []
+        return any(all(map(key.may, needed)) for key in keys if not key.operator)
 
 
 def forbidden(tool: str, why: str, scopes: list[str] | None = None) -> CallOutcome:
@@ -169,10 +170,7 @@ async def _output(child: asyncio.subprocess.Process, given: bytes) -> tuple[byte
         )
         await child.wait()
     except BaseException:
-        # The program leads a process group; those that it started may outlive it.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        await child.wait()
+        await _programs.end(child)
         raise
     return out, err
 
@@ -187,6 +185,16 @@ async def _feed(stdin: asyncio.StreamWriter, given: bytes) -> None:
         stdin.close()
 
 
+def environment_of(tool: ToolProgram, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment variables that a tool gets: the usual ones, and those that its settings name."""
+    names = {*USUAL, *tool.environment}
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in names or name.startswith("LC_")
+    }
+
+
 async def invoke(tool_id: str, tools: Mapping[str, ToolProgram], arguments: Any) -> CallOutcome:
     """Run a tool to its end or its timeout."""
     if tool_id == ECHO:
@@ -194,11 +202,8 @@ async def invoke(tool_id: str, tools: Mapping[str, ToolProgram], arguments: Any)
     tool = tools.get(tool_id)
     if tool is None:
         return CallOutcome("error", error=error_of("tool_not_found", f"there is no tool {tool_id}"))
-    pipe = asyncio.subprocess.PIPE
     try:
-        child = await asyncio.create_subprocess_exec(
-            *tool.command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
-        )
+        child = await _programs.start(tool.command, environment_of(tool, os.environ))
     except OSError as error:
         return CallOutcome(
             "error", error=error_of("tool_failed", f"it cannot be run: {error.strerror}")

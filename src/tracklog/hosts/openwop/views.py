@@ -73,11 +73,14 @@ class Views:
 
     def question_of(self, call: HostCall) -> tuple[QuestionToken, dict[str, Any]]:
         """The token of a request and the question that it is for."""
+        invalid = Failure("interrupt_token_invalid", "this is no token of this host")
         try:
             token = self._engine.tokens.read(call.names["token"])
             log = self._engine.known(token.run)
         except (InvalidToken, Unknown):
-            raise Failure("interrupt_token_invalid", "this is no token of this host") from None
+            raise invalid from None
+        if not self._may_answer(token.principal, self.tenant(log)):
+            raise invalid
         asked = log.snapshot.interrupt or {}
         if asked.get("interruptId") != token.interrupt or log.cancel is not None:
             text = "it was answered before, or its run has ended"
@@ -86,6 +89,13 @@ class Views:
             raise Failure("interrupt_expired", "the token has expired")
         assert log.snapshot.question is not None
         return token, dict(log.snapshot.question["payload"])
+
+    def _may_answer(self, principal: str, tenant: str) -> bool:
+        """Whether a key of a principal allows answers: one that was revoked has left no token."""
+        keys = self._engine.keys
+        return keys.is_open or any(
+            key.may("approvals:respond") for key in keys.of(principal, tenant)
+        )
 
     async def list_runs(self, call: HostCall) -> Response:
         """A page of the caller's runs, the latest first."""

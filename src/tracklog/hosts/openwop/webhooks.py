@@ -28,6 +28,7 @@ import orjson
 from tracklog import OPENWOP_TYPES, Record, write_file
 from tracklog.hosts.openwop.discovery import LETTER_DAYS
 from tracklog.hosts.openwop.failures import Failure
+from tracklog.hosts.openwop.own_lines import OwnLines
 from tracklog.hosts.openwop.repetition import Repetition
 from tracklog.hosts.openwop.requests import Request
 from tracklog.hosts.openwop.runlog import FAMILY, RunLog
@@ -60,9 +61,12 @@ def addresses_of(url: SplitResult, allowed: tuple[str, ...]) -> list[str]:
     if url.scheme != "https" and not (is_allowed and url.scheme == "http"):
         raise Rejected("the URL does not begin with https://")
     try:
-        rows = socket.getaddrinfo(host, url.port or 443, type=socket.SOCK_STREAM)
+        port = url.port
+        rows = socket.getaddrinfo(host, port or 443, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, ValueError):
         raise Rejected(f"{host} has no address") from None
+    if port == 0:
+        raise Rejected("nothing can be sent to port 0")
     found = list(dict.fromkeys(str(row[4][0]) for row in rows))
     for address in found:
         if not is_allowed and not is_public(address):
@@ -81,10 +85,13 @@ def is_public(text: str) -> bool:
             inner = ipaddress.IPv4Address(int(address))
         if inner is not None:
             return is_public(str(inner))
-    return address.is_global and not address.is_multicast
+    is_local = any(address in each for each in _LOCAL)
+    return address.is_global and not address.is_multicast and not is_local
 
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_LOCAL = tuple(map(ipaddress.ip_network, ("64:ff9b:1::/48", "3fff::/20", "5f00::/16")))
+"""Networks inside an organisation, which older versions of Python take for public ones."""
 
 
 class _Pinned(http.client.HTTPConnection):
@@ -95,23 +102,43 @@ class _Pinned(http.client.HTTPConnection):
         super().__init__(url.hostname or "", port, timeout=PATIENCE)
         self._address, self._is_secure = address, url.scheme == "https"
 
+        self.is_late = False
+
     def connect(self) -> None:
-        plain = socket.create_connection((self._address, self.port), PATIENCE)
+        self.sock = socket.create_connection((self._address, self.port), PATIENCE)
         if self._is_secure:
-            self.sock = ssl.create_default_context().wrap_socket(plain, server_hostname=self.host)
-        else:
-            self.sock = plain
+            self.sock = ssl.create_default_context().wrap_socket(
+                self.sock, server_hostname=self.host, do_handshake_on_connect=False
+            )
+        if self.is_late:
+            raise TimeoutError
+        if isinstance(self.sock, ssl.SSLSocket):
+            self.sock.do_handshake()
+
+    def end(self) -> None:
+        """End the delivery, whatever it waits for; the time of a socket is that of one read."""
+        self.is_late, connected = True, self.sock
+        if connected is not None:
+            with contextlib.suppress(OSError):
+                connected.shutdown(socket.SHUT_RDWR)
 
 
 def deliver(url: SplitResult, address: str, body: bytes, headers: Mapping[str, str]) -> int:
     """Send a body; the status of the answer. Redirects are not followed."""
     connection = _Pinned(url, address)
     target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+    timer = threading.Timer(PATIENCE, connection.end)
+    timer.daemon = True
+    timer.start()
     try:
         connection.request("POST", target, body, dict(headers))
-        return connection.getresponse().status
+        status = connection.getresponse().status
     finally:
+        timer.cancel()
         connection.close()
+    if connection.is_late:
+        raise TimeoutError(f"no whole answer in {PATIENCE:g} seconds")
+    return status
 
 
 class Webhooks:
@@ -137,7 +164,7 @@ class Webhooks:
         url, events, tags = body.get("url"), body.get("events"), body.get("tags", [])
         for name in body.keys() - {*HOOK}:
             raise _invalid(name, f"there is no option {name[:50]!r} here")
-        if not isinstance(url, str) or not re.match(r"[a-z]+://", url):
+        if not isinstance(url, str) or not re.fullmatch(r"[a-z]+://[!-~]+", url):
             raise _invalid("url", "url is the address of a web server")
         if not _is_texts(events) or not events:
             raise _invalid("events", "events is a list of types of events")
@@ -326,11 +353,11 @@ class Webhooks:
             return None
         event, wire = orjson.loads(record.line), self._wires[data["version"]]
         kind = wire.kind(event["type"])
-        if kind not in data["events"]:
+        if kind not in data["events"] or not self._engine.own.has_event(record, event):
             return None
         if len(known) >= MOST_KNOWN:
             known.clear()
-        run = known.setdefault(record.run, _KnownRun(record.run))
+        run = known.setdefault(record.run, _KnownRun(record.run, self._engine.own))
         log = run.log
         log.refresh(self._engine.journal)
         host = log.snapshot.host
@@ -354,7 +381,7 @@ class Webhooks:
             return bool(sequence >= fork.get("fromSeq", 0))
         repetition = run.repetition
         if repetition is None:
-            source = RunLog(fork["sourceRunId"])
+            source = RunLog(fork["sourceRunId"], self._engine.own)
             source.refresh(self._engine.journal)
             events = source.events[: fork.get("through")]
             repetition = Repetition(run.log, events, self._engine.settings.writes)
@@ -449,8 +476,8 @@ class Webhooks:
 class _KnownRun:
     """A run whose events are delivered."""
 
-    def __init__(self, name: str) -> None:
-        self.log = RunLog(name)
+    def __init__(self, name: str, own: OwnLines) -> None:
+        self.log = RunLog(name, own)
         self.repetition: Repetition | None = None
 
 

@@ -17,6 +17,7 @@ from tracklog.hosts.openwop.agents import narrow
 from tracklog.hosts.openwop.discovery import LOG_VERSION_2
 from tracklog.hosts.openwop.failures import Failure
 from tracklog.hosts.openwop.handed_on import HandedOn
+from tracklog.hosts.openwop.own_lines import OwnLines
 from tracklog.hosts.openwop.questions import VOTE
 from tracklog.hosts.openwop.runlog import RunLog
 from tracklog.hosts.openwop.schemas import is_equal
@@ -83,9 +84,11 @@ class Version2:
 
     version, prefix = "2.0", ""
 
-    def __init__(self, settings: Settings, journal: Log | None = None) -> None:
+    def __init__(
+        self, settings: Settings, journal: Log | None = None, own: OwnLines | None = None
+    ) -> None:
         self._settings = settings
-        self._ids_in_values = HandedOn(journal)
+        self._ids_in_values = HandedOn(journal, own)
 
     # Ids.
 

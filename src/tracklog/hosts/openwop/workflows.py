@@ -20,6 +20,7 @@ from tracklog.hosts.openwop.checking import (
     check_root,
     check_shape,
     check_supervisors,
+    check_variables,
 )
 from tracklog.hosts.openwop.definitions import (
     DISPATCH,
@@ -96,6 +97,7 @@ class Workflows:
                 if agent is not None and self._agents.is_refused(agent):
                     text = f"{definition.id}: the manifest of {agent} was refused"
                     yield invalid("agent", text, nodeId=node.id)
+            yield from self._undeclared(definition, node)
             yield from check_mappings(node, self.known)
             for use in KINDS[node.type].uses(node):
                 other = self.known.get(use.name) if use.what == "workflow" else None
@@ -112,6 +114,16 @@ class Workflows:
                     if other.id not in seen:
                         seen.add(other.id)
                         yield from self._missing(other, seen, tenant)
+
+    def _undeclared(
+        self, definition: Definition, node: WorkflowNode
+    ) -> Iterator[DefinitionRefused]:
+        """An agent that calls tools, and of which nobody has declared which it may call."""
+        agent = (node.ref or {}).get("agentId")
+        is_known = agent is None or self._agents.is_known(agent)
+        if not is_known and any(use.what == "tool" for use in KINDS[node.type].uses(node)):
+            text = f"{definition.id}: {agent} calls tools, and has neither a manifest nor a role"
+            yield invalid("agent", text, nodeId=node.id)
 
     def _manifest(self, path: Path) -> None:
         try:
@@ -181,7 +193,8 @@ def define(source: Any, settings: Settings) -> Definition:
             *(check_edge(edge, nodes) for edge in edges),
         )
     )
-    _refuse(chain(*(check_ports(each, nodes) for each in nodes.values())))
+    ports = (check_ports(each, nodes) for each in nodes.values())
+    _refuse(chain(*ports, check_variables(source, nodes)))
     made = _ordered(source, nodes)
     _refuse(chain(check_order(made), check_supervisors(made)))
     return made

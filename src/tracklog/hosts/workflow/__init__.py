@@ -34,7 +34,7 @@ def _end(journal: "Log", run: str, by: str) -> int:
 
 host = Host(
     name="workflow",
-    about="Runs the steps of a YAML file: agents, commands, tools, loops and other workflows.",
+    about="Run the steps of a YAML file: agents, commands, tools, loops and other workflows.",
     mount=_mount,
     family=FAMILY,
     end=_end,

@@ -33,6 +33,8 @@ class Display:
 
 def printable(text: str) -> str:
     """A text without control characters, so that it cannot overwrite other output."""
+    if text.isprintable():
+        return text
     return "".join(char if char == "\t" or char.isprintable() else "�" for char in text)
 
 

@@ -66,7 +66,7 @@ def load(path: Path, tools: Iterable[str] = (), kinds: Iterable[str] = ()) -> Lo
 
     `tools` and `kinds` are those that it may use without defining them.
     """
-    check = _Check(set(tools), set(kinds))
+    check = _FlowCheck(set(tools), set(kinds))
     loaded = check.file(path.resolve())
     if check.faults or loaded is None:
         raise BadFlow(dict.fromkeys(check.faults))
@@ -81,7 +81,7 @@ def beside(path: Path, name: str) -> Path | None:
         return None
 
 
-class _Check:
+class _FlowCheck:
     def __init__(self, tools: set[str], kinds: set[str]) -> None:
         self.faults: list[WorkflowFault] = []
         self._tools, self._kinds = tools, kinds
@@ -100,7 +100,7 @@ class _Check:
             self.faults.append(WorkflowFault(f"{path}{error.place}", "", error.problem))
             return None
         before = len(self.faults)
-        file = _File(path, node, self)
+        file = _FlowFile(path, node, self)
         file.check_keys(node, ())
         try:
             flow = TypeAdapter(Flow).validate_python(value)
@@ -159,10 +159,10 @@ def _words(error: Any) -> str:
             return f"{error['msg'][0].lower()}{error['msg'][1:]}, not {shown}"
 
 
-class _File:
+class _FlowFile:
     """One file that is checked, with the place of each part in its text."""
 
-    def __init__(self, path: Path, node: Any, check: _Check) -> None:
+    def __init__(self, path: Path, node: Any, check: _FlowCheck) -> None:
         self._path, self._node, self._check = path, node, check
 
     def fault(self, loc: Loc, message: str) -> None:

@@ -57,6 +57,8 @@ class Runner:
         if wanted.tape is not None:
             tape = wanted.tape
             words += ["--tape", tape.run, "--by", tape.by, "--on-miss", tape.miss]
+        if wanted.announce is not None:
+            await wanted.announce(run)
         await self._children.begin((FAMILY, run), words)
         return run
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tracklog.hosts import _programs
+
 BLOCK = 64 << 10
 TAIL = 64 << 10
 GRACE = 3.0
@@ -56,14 +58,11 @@ async def run(
     """
     theirs = {key: value for key, value in environment.items() if key not in OURS}
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**theirs, PARENT: run_id, HOST: here()},
+        process = await _programs.start(
+            command,
+            {**theirs, PARENT: run_id, HOST: here()},
             cwd=cwd,
-            start_new_session=True,
+            stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
         )
     except ValueError as error:  # a NUL byte or half a character in an argument
         raise OSError(errno.EINVAL, str(error)) from None
@@ -193,7 +192,7 @@ end_marked; sleep 1; end_marked
 processes whose start we could not report to it any more."""
 
 
-class _Guard:
+class _GuardProcess:
     def __init__(self) -> None:
         self._shell = subprocess.Popen(  # noqa: S603  # a text of ours
             ["sh", "-c", GUARD.replace("HERE", here())],  # noqa: S607  # the system's own
@@ -215,13 +214,13 @@ class _Guard:
         self._shell.wait()
 
 
-_guards: list[_Guard] = []
+_guards: list[_GuardProcess] = []
 
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
     """While the block runs, started processes are ended even if this process is killed."""
-    guard = _Guard()
+    guard = _GuardProcess()
     _guards.append(guard)
     try:
         yield

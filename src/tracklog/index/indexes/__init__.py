@@ -12,7 +12,7 @@ An index knows no fold and no dialect: `tracklog.index` makes what it stores.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from tracklog.folds._cells import MOST_AMOUNTS, Cell
 from tracklog.model.event import Finding
@@ -175,3 +175,13 @@ class Index(Protocol):
 
     def close(self) -> None:
         """Release everything; may be called twice."""
+
+
+@runtime_checkable
+class QueriesShards(Protocol):
+    """An index that can answer a query over itself and those of other shards, in one database."""
+
+    def query_all(
+        self, shards: Sequence[Index], sql: str, *, limit: int, seconds: float
+    ) -> QueryResult:
+        """The answer over the rows of all shards; each view has those of every shard."""

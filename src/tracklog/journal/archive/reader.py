@@ -21,7 +21,7 @@ BLOBS = f"{FOLDER}/blobs"
 RECORDS, TOMBSTONES, CHAIN = "jsonl.zst", "tombstones", "chain"
 PRUNED = f"{FOLDER}/pruned"
 """The object that names the last shipment whose records were deleted; their chains stay."""
-_HINT = "bring the object back, or archive to a new place while the record has these records"
+_HINT = "bring the object back, or archive to a new place while the journal has these records"
 _STEP = 1 << 12  # bytes
 _HASH = re.compile("[0-9a-f]{64}")
 _BYTES = re.compile(rb'\{"bytes":([0-9]{1,18})\}')

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import zstandard
 
 from tracklog.journal import merkle
+from tracklog.journal.archive import notes
 from tracklog.journal.archive.objects import Objects, open_objects
 from tracklog.journal.archive.reader import (
     BLOBS,
@@ -45,6 +46,7 @@ class Archiver:
         self._storage, self._store, self._blobs = storage, storage.store, storage.blobs
         self._objects = objects
         self._reader = ArchiveReader(objects)
+        self._noted = -1
         if self._reader.shipments:
             self._scrub(self._reader.shipments[-1].erased)
 
@@ -66,6 +68,7 @@ class Archiver:
         before = known = self._known()
         head = self._store.head()
         if head == known:
+            self._note(known)
             return 0
         parts: list[ChainPart] = []
         size = 0
@@ -76,13 +79,19 @@ class Archiver:
                 known, parts, size = self._put(known, parts), [], 0
         if parts:
             known = self._put(known, parts)
+        self._note(known)
         return known.through - before.through
+
+    def _note(self, known: Head) -> None:
+        if known.through != self._noted:
+            notes.note(self._storage, self._objects.url, known.through)
+            self._noted = known.through
 
     def move_old(self, before: str) -> MovedToArchive:
         """Move what was stored before that time out of the storage, which then reads it from here."""
         if not isinstance(self._storage, Tiered):
             raise TracklogError(
-                "only a record in PostgreSQL can be read from an archive",
+                "only a journal in PostgreSQL can be read from an archive",
                 "`tracklog prune --archive` deletes old records of a folder that the archive has",
             )
         return self._storage.move_old(self._reader, before)
@@ -204,7 +213,7 @@ def archive(storage: Storage, place: str) -> tuple[Archiver, int]:
     with lease(storage.leases(), NAME, _WAIT) as mine:
         if not mine:
             raise Overtaken(
-                "another process archives this record all the time",
+                "another process archives this journal all the time",
                 "look how far it is with `tracklog archive PLACE --behind`",
             )
         archiver = Archiver(storage, open_objects(place))

@@ -36,13 +36,13 @@ def verify_archive(objects: Objects, anchor: Head | None = None) -> Report | Non
         last = max([*numbers_of(sizes, CHAIN), *begun], default=0)
         if not last:
             return None
-        report = _Verifying(objects, anchor, last, sizes).report
+        report = _VerifyingArchive(objects, anchor, last, sizes).report
         if report.ok or objects.sizes(FOLDER) == sizes:
             break  # what is erased meanwhile looks like a fault
     return report
 
 
-class _Verifying(Comparing):
+class _VerifyingArchive(Comparing):
     """One walk over the shipments of an archive."""
 
     def __init__(
@@ -120,10 +120,10 @@ class _Verifying(Comparing):
             if seq not in here or (seq, merkle.leaf(here[seq])) not in expected:
                 self.fault(seq, f"was erased, and {name} does not have its tombstone")
 
-    def _frames(self, before: int, after: int, size: int | None) -> "_Frames":
+    def _frames(self, before: int, after: int, size: int | None) -> "_ShipmentFrames":
         """The records of a shipment as far as they can be read; what is missing is a fault."""
         if before == after:
-            return _Frames([], before)
+            return _ShipmentFrames([], before)
         frames, why = frames_of(self._objects, self._shipment)
         read = before + len(frames)
         if why or read < after:
@@ -136,14 +136,16 @@ class _Verifying(Comparing):
             odd := wrong_size(self._sizes, self._shipment, size)
         ):
             self.fault(before + 1, f"{name_of(self._shipment, RECORDS)} {odd}")
-        return _Frames([self._tombstones.get(seq_of(each), each) for each in frames], before)
+        return _ShipmentFrames(
+            [self._tombstones.get(seq_of(each), each) for each in frames], before
+        )
 
     def _end(self, link: Link) -> None:
         self.through, self.before = link.through, link.chain
         self._meet(link.through, link.chain)
 
 
-class _Frames:
+class _ShipmentFrames:
     """The frames of a shipment, handed out by their place."""
 
     def __init__(self, frames: list[bytes], before: int) -> None:

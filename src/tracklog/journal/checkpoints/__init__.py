@@ -9,7 +9,7 @@ Two Merkle trees of RFC 6962 are computed over a journal, after its records are 
                       SHA-256(digest-before seq leaf), the first digest-before is 32 zero bytes
 
 A leaf is hashed as SHA-256(0x00 data), a node as SHA-256(0x01 left right); numbers are eight bytes,
-big end first. A checkpoint is the signed note (C2SP signed-note, tlog-checkpoint):
+big-endian. A checkpoint is the signed note (C2SP signed-note, tlog-checkpoint):
 
     origin
     number of records

@@ -18,10 +18,11 @@ from tracklog.journal.checkpoints.notes import (
     signer,
     verified,
 )
+from tracklog.journal.checkpoints.rechecking import Recheck
 from tracklog.journal.checkpoints.trees import FILE, Trees, added
 from tracklog.journal.comparing import RESTORE_FIRST, RecordFault
 from tracklog.journal.storages import Storage
-from tracklog.model.errors import BadCheckpoint, NotExtended
+from tracklog.model.errors import BadCheckpoint, NotExtended, NotSigned
 
 KEY = "checkpoint.key"
 """The private key in the folder of a storage, unless another file is named."""
@@ -85,6 +86,7 @@ class Checkpoints:
                 "an origin is chosen with the first checkpoint, and cannot be changed",
             )
         self._trees = Trees(storage.folder / FILE)
+        self._recheck = Recheck()
 
     def __enter__(self) -> Self:
         return self
@@ -96,12 +98,16 @@ class Checkpoints:
         self._trees.close()
 
     def make(self) -> Note:
-        """A checkpoint of everything that is durable; the last one again where nothing is new."""
+        """A checkpoint of everything that is durable; the last one again where nothing is new.
+
+        Raises `NotExtended` if the journal is not the continuation of what was signed before.
+        """
         store = self._storage.store
         through = store.head().through
         trees = self._trees
         with trees.changing():
             last = _last(trees)
+            self._recheck.check(trees, store)
             trees.extend(store, through)
             if last is not None:
                 before = Checkpoint.of(last.text)
@@ -146,7 +152,7 @@ def read_checkpoint(note: Note, keys: Sequence[Verifier]) -> tuple[Checkpoint, l
     signers = verified(note, keys)
     missing = {key.name for key in keys} - {each.name for each in signers}
     if missing:
-        raise BadCheckpoint(
+        raise NotSigned(
             f"the checkpoint is not signed by {', '.join(sorted(missing))}",
             "give the key of who signed it",
         )

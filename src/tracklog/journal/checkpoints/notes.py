@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracklog.journal.archive.objects import FolderObjects
-from tracklog.model.errors import BadCheckpoint, BadPlug
+from tracklog.model.errors import BadCheckpoint, BadPlug, NotSigned
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -149,7 +149,7 @@ def verified(note: Note, keys: Sequence[Verifier]) -> list[Signed]:
             continue
         signed = key.verified(note.text, each)
         if signed is None:
-            raise BadCheckpoint(
+            raise NotSigned(
                 f"the signature of {each.name} is wrong",
                 "the note was changed, or it was made by somebody else",
             )

@@ -4,13 +4,12 @@ The file is SQLite, so what is added is there completely or not at all. It is a 
 nothing is pruned; the hashes of pruned records are only here.
 """
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import orjson
 
@@ -18,6 +17,9 @@ from tracklog.journal import merkle
 from tracklog.journal.checkpoints import tree
 from tracklog.journal.frame import Run, leaf_of, run_of, seq_of
 from tracklog.journal.stores import Readable
+
+if TYPE_CHECKING:
+    import sqlite3
 from tracklog.model.errors import NotExtended, NotProven
 
 FILE = "tree.db"
@@ -38,6 +40,7 @@ CREATE TABLE IF NOT EXISTS runs (
     UNIQUE (family, run)
 );
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS segments (first INTEGER PRIMARY KEY, compared BLOB);
 """
 
 
@@ -76,7 +79,7 @@ def run_entry(run: Run, records: int, digest: bytes) -> bytes:
 class Tiles:
     """The hashes of one tree, in tiles: tile n of level k holds 256 hashes of height 8 k."""
 
-    def __init__(self, database: sqlite3.Connection, number: int) -> None:
+    def __init__(self, database: "sqlite3.Connection", number: int) -> None:
         self._database, self._number = database, number
         self._tiles: dict[tuple[int, int], bytearray] = {}
         self._changed: set[tuple[int, int]] = set()
@@ -114,6 +117,21 @@ class Tiles:
         if len(self._tiles) > _CACHED:
             self._tiles.clear()
 
+    def leads_up(self, first: int, last: int) -> bool:
+        """Whether each full tile between two leaves is one hash of the level above, up to the top."""
+        level = 0
+        while True:
+            first, last = first // _WIDTH, last // _WIDTH
+            for number in range(first, last + 1):
+                hashes = bytes(self._tile(level, number))
+                if len(hashes) < _WIDTH * _BYTES:
+                    continue
+                if _top(hashes) != self.node((level + 1) * _HEIGHT, number):
+                    return False
+            if not first and not last:
+                return True
+            level += 1
+
     def forget(self) -> None:
         """Drop what was not saved."""
         self._tiles.clear()
@@ -150,6 +168,8 @@ class Trees:
             place = f"{path.absolute().as_uri()}?mode={'ro' if readonly else 'rwc'}"
         if path is not None and not readonly and not path.exists():
             path.touch(mode=0o600)
+        import sqlite3  # noqa: PLC0415  # a collector without checkpoints starts sooner
+
         self._database = sqlite3.connect(
             place, uri=True, timeout=60, isolation_level=None, check_same_thread=False
         )
@@ -207,7 +227,6 @@ class Trees:
 
     def extend(self, store: Readable, through: int) -> None:
         """Add the records of a store up to the end of a group, each compared with the chain."""
-        self._check(store)
         self._skip(store.origin().through)
         frames = _frames(store, self.size)
         batch: list[Added] = []
@@ -272,6 +291,28 @@ class Trees:
         """Store a value beside the trees."""
         self._database.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, value))
 
+    def segment(self, first: int) -> bytes | None:
+        """What was stored about the segment that begins with this record."""
+        ask = "SELECT compared FROM segments WHERE first = ?"
+        row = self._database.execute(ask, (first,)).fetchone()
+        return row[0] if row else None
+
+    def put_segment(self, first: int, value: bytes) -> None:
+        """Store what was compared of the segment that begins with this record."""
+        self._database.execute("INSERT OR REPLACE INTO segments VALUES (?, ?)", (first, value))
+
+    def forget_segments(self, through: int) -> None:
+        """Drop what was stored about segments up to this record."""
+        self._database.execute("DELETE FROM segments WHERE first <= ?", (through,))
+
+    def check_path(self, first: int, last: int) -> None:
+        """Raise `NotExtended` if the hashes of these records do not lead to those above them."""
+        if last >= first and not self.records.leads_up(first - 1, last - 1):
+            raise NotExtended(
+                f"the hashes in {FILE} do not lead to the root that was signed",
+                "the file was changed: bring it back from a backup",
+            )
+
     def copy(self, path: Path) -> None:
         """Copy the file as it is now."""
         with Trees(path) as target:
@@ -294,18 +335,6 @@ class Trees:
     def _save(self) -> None:
         self.records.save()
         self._entries.save()
-
-    def _check(self, store: Readable) -> None:
-        """Refuse a journal that does not continue what is here."""
-        hint = "`tracklog verify --checkpoint FILE` compares it with a checkpoint"
-        if store.last < self.size:
-            raise NotExtended(
-                f"the journal ends with record {store.last}, and {self.size} records were signed",
-                hint,
-            )
-        frames = store.read(self.size - 1, 1) if self.size > store.origin().through else []
-        if frames and tree.leaf_hash(leaf_of(frames[0])) != self.hash_of(self.size):
-            raise NotExtended(f"record {self.size} is not the one that was signed", hint)
 
     def _skip(self, through: int) -> None:
         """Count records that were pruned before they could be added as 32 zero bytes."""

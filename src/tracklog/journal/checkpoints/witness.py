@@ -42,6 +42,7 @@ CREATE TABLE IF NOT EXISTS alerts (
     number INTEGER PRIMARY KEY, at TEXT, origin TEXT, why TEXT, known TEXT, given TEXT,
     UNIQUE (origin, given)
 );
+CREATE TABLE IF NOT EXISTS changes (number INTEGER PRIMARY KEY, at TEXT, by TEXT, key TEXT);
 """
 
 
@@ -72,6 +73,15 @@ class WitnessAlert(NamedTuple):
     why: str
     known: str
     given: str
+
+
+class WitnessChange(NamedTuple):
+    """Who had a journal witnessed, and when."""
+
+    at: str
+    by: str
+    key: str
+    """The public key of the journal."""
 
 
 class Witness:
@@ -108,7 +118,7 @@ class Witness:
     def close(self) -> None:
         self._database.close()
 
-    def trust(self, key: Verifier) -> None:
+    def trust(self, key: Verifier, by: str) -> None:
         """Witness the journal of this key; another key for the same journal is refused."""
         if key.kind != ED25519:
             raise BadCheckpoint("this is the key of a witness", "give the key of a journal")
@@ -118,9 +128,18 @@ class Witness:
                 raise BadCheckpoint(
                     f"{key.name!r} is known with another key", f"its key is {known.key}"
                 )
-            self._database.execute(
-                "INSERT OR IGNORE INTO logs VALUES (?, ?, NULL, NULL)", (key.name, str(key))
-            )
+            if known is None:
+                row = (key.name, str(key))
+                self._database.execute("INSERT INTO logs VALUES (?, ?, NULL, NULL)", row)
+                self._database.execute(
+                    "INSERT INTO changes (at, by, key) VALUES (?, ?, ?)",
+                    (stamp(self._clock()), by, str(key)),
+                )
+
+    def changes(self) -> list[WitnessChange]:
+        """Who had which journal witnessed, the oldest first."""
+        rows = self._database.execute("SELECT at, by, key FROM changes ORDER BY number").fetchall()
+        return [WitnessChange(*row) for row in rows]
 
     def logs(self) -> list[WitnessedLog]:
         """Every journal that is witnessed."""

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 
-from tracklog.journal.postgres.cold import ColdGroups
+from tracklog.journal.postgres.archived import ArchivedGroups
 from tracklog.journal.postgres.connections import Database
 from tracklog.model.errors import BlobDamaged, NoSuchBlob
 
@@ -20,7 +20,7 @@ class PostgresBlobs:
     def __init__(self, database: Database, schema: str) -> None:
         self._database, self._table = database, f"{schema}.blobs"
         self._places = f"{schema}.cold_blobs"
-        self._cold = ColdGroups()
+        self._cold = ArchivedGroups()
 
     def put_all(self, contents: Iterable[bytes]) -> None:
         """Store them all; on return they are durable."""

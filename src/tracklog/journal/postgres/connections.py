@@ -1,11 +1,13 @@
 """Connections to a PostgreSQL database: a pool, retries of what was lost, and errors as our own."""
 
 import contextlib
+import itertools
+import os
 import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from tracklog.model.errors import BadFormat, BadPlug, JournalFull, StoreBroken, TracklogError
@@ -31,13 +33,13 @@ _LOST = ("08", "57P", "25006", "25P03")
 _TENANT = re.compile(r"[a-z][a-z0-9]{0,29}")
 _SHARD = re.compile(r"[0-9]{1,3}")
 _TAKE_ROLE = (
-    "SELECT set_config('role', rolname, false) FROM pg_roles WHERE rolname = %s"
+    "RESET ROLE; SELECT set_config('role', rolname, false) FROM pg_roles WHERE rolname = '{owner}'"
     " AND pg_has_role(oid, 'MEMBER')"
 )
 """A tenant with a role of its own is read and written as that role, which can reach no other."""
 _DEFAULTS = {
     "application_name": "tracklog",
-    "connect_timeout": "5",
+    "connect_timeout": "3",  # less than the patience: a connection that is slow is tried again
     "keepalives_idle": "5",
     "keepalives_interval": "2",
     "keepalives_count": "3",
@@ -91,62 +93,120 @@ class Address:
         return f"tracklog_{self.tenant}_query"
 
 
+class ConnectionPool:
+    """Idle connections to one database, which all tenants in this process share."""
+
+    _all: ClassVar[dict[tuple[int, str], "ConnectionPool"]] = {}
+    _guard: ClassVar = threading.Lock()
+
+    def __init__(self, key: tuple[int, str]) -> None:
+        self._key, self._users = key, 0
+        self._idle: list[tuple[str, Connection]] = []
+        self._mutex = threading.Lock()
+
+    @classmethod
+    def of(cls, conninfo: str) -> "ConnectionPool":
+        """The pool of a database, for one more user; a forked process has its own."""
+        key = (os.getpid(), conninfo)
+        with cls._guard:
+            pool = cls._all.setdefault(key, cls(key))
+            pool._users += 1
+            return pool
+
+    def leave(self) -> None:
+        """The user of this pool ends; with the last one all idle connections are closed."""
+        with self._guard:
+            self._users -= 1
+            is_last = self._users == 0
+            if is_last:
+                self._all.pop(self._key, None)
+        if is_last:
+            self.drop()
+
+    def take(self, owner: str) -> tuple[str, Connection] | None:
+        """An idle connection with the role that it has: best the one of this owner."""
+        with self._mutex:
+            for n in range(len(self._idle) - 1, -1, -1):
+                if self._idle[n][0] == owner:
+                    return self._idle.pop(n)
+            return self._idle.pop() if self._idle else None
+
+    def give(self, owner: str, connection: Connection) -> None:
+        """Keep a connection that is not used any more; with too many of them, close it."""
+        with self._mutex:
+            if len(self._idle) < _IDLE and self._users and not connection.closed:
+                self._idle.append((owner, connection))
+                return
+        connection.close()
+
+    def drop(self) -> None:
+        """Close every idle connection."""
+        with self._mutex:
+            idle, self._idle = self._idle, []
+        for _, each in idle:
+            each.close()
+
+
 class Database:
-    """A pool of connections; safe to use from many threads."""
+    """The connections of one tenant to a database; safe to use from many threads."""
 
     def __init__(self, address: Address, *, writing: bool) -> None:
         self.address = address
         more = {"target_session_attrs": "read-write"} if writing else {}
         known = address.known
-        self._options = {
-            name: each for name, each in (_DEFAULTS | more).items() if name not in known
-        }
-        self._idle: list[Connection] = []
+        options = {name: each for name, each in (_DEFAULTS | more).items() if name not in known}
+        self._conninfo = make_conninfo(address.url, **options)
+        self._pool = ConnectionPool.of(self._conninfo)
         self._mutex = threading.Lock()
         self._closed = False
 
     def connect(self) -> Connection:
         """A new connection, which belongs to the caller."""
-        made = psycopg.connect(make_conninfo(self.address.url, **self._options), autocommit=True)
+        made = psycopg.connect(self._conninfo, autocommit=True)
         made.prepare_threshold = 2
         try:
-            made.execute(_TAKE_ROLE, (self.address.owner,))
+            self._take_role(made)
         except BaseException:
             made.close()
             raise
         return made
 
+    def _take_role(self, connection: Connection) -> None:
+        connection.execute(_TAKE_ROLE.format(owner=self.address.owner).encode(), prepare=False)
+
     @contextlib.contextmanager
     def connection(self) -> Iterator[Connection]:
-        """A connection of the pool, while a block runs."""
-        with self._mutex:
-            if self._closed:
-                raise StoreBroken("the store is closed", "open it again")
-            taken = self._idle.pop() if self._idle else None
-        taken = taken or self.connect()
+        """A connection of the pool, with the role of this tenant, while a block runs."""
+        if self._closed:
+            raise StoreBroken("the store is closed", "open it again")
+        owner = self.address.owner
+        before, taken = self._pool.take(owner) or (owner, self.connect())
         try:
+            if before != owner:
+                self._take_role(taken)
             yield taken
         except BaseException:
             taken.close()
             raise
-        with self._mutex:
-            if len(self._idle) < _IDLE and not self._closed and not taken.closed:
-                self._idle.append(taken)
-                return
-        taken.close()
+        if self._closed:
+            taken.close()
+        else:
+            self._pool.give(owner, taken)
 
     def ask(self, sql: str, values: Sequence[Any] = (), *, patience: float = PATIENCE) -> list[Row]:
-        """The rows of a question; it is asked again if its connection was lost."""
+        """The rows of a question; it is asked again if its connection was lost, at least once."""
         until = time.monotonic() + patience
-        while True:
+        for tries in itertools.count(1):
             try:
                 with self.connection() as connection:
                     return connection.execute(sql.encode(), values, binary=True).fetchall()
             except psycopg.Error as error:
-                if not is_lost(error) or time.monotonic() > until:
+                is_late = time.monotonic() > until and (tries > 1 or not patience)
+                if is_late or not is_lost(error):
                     raise self.trouble(error) from error
-                self._forget()
+                self._pool.drop()
                 time.sleep(_PAUSE)
+        raise AssertionError("it returns or raises")
 
     def trouble(self, error: psycopg.Error) -> TracklogError:
         """The error as our own."""
@@ -172,16 +232,12 @@ class Database:
         return StoreBroken(f"the database failed: {_message_of(error)}", "see the server's log")
 
     def close(self) -> None:
-        """Close every connection that is not in use; may be called twice."""
+        """Release the pool; may be called twice."""
         with self._mutex:
+            if self._closed:
+                return
             self._closed = True
-        self._forget()
-
-    def _forget(self) -> None:
-        with self._mutex:
-            idle, self._idle = self._idle, []
-        for each in idle:
-            each.close()
+        self._pool.leave()
 
 
 def is_lost(error: psycopg.Error) -> bool:

@@ -10,7 +10,7 @@ from tracklog.journal.frame import Mark, Run, record
 from tracklog.journal.merkle import Link
 from tracklog.model.errors import StoreBroken
 
-COLD = "a"
+ARCHIVED = "a"
 """The codec of a group whose frames are in an archive."""
 _LEVEL = 1
 _SMALL = 200  # bytes that are not worth compressing

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from tracklog.journal.archive.objects import Objects
 from tracklog.journal.archive.reader import ArchiveReader, Shipment, blob_of
 from tracklog.journal.frame import stamp
-from tracklog.journal.postgres import cold
-from tracklog.journal.postgres.cold import Pointer
+from tracklog.journal.postgres import archived
+from tracklog.journal.postgres.archived import Pointer
 from tracklog.journal.postgres.connections import Database
-from tracklog.journal.postgres.groups import COLD, unpacked
+from tracklog.journal.postgres.groups import ARCHIVED, unpacked
 from tracklog.journal.postgres.schema import FORMAT
 from tracklog.journal.storages import MovedToArchive
 from tracklog.model.errors import NoSuchObject
@@ -32,7 +32,7 @@ def move_old(database: Database, schema: str, reader: ArchiveReader, before: str
         frames = reader.stored_frames(shipment.number)
         moved = stamp(time.time())
         first = shipment.before.through + 1
-        pointer = Pointer(cold.place_of(reader.objects), shipment.number, first, moved)
+        pointer = Pointer(archived.place_of(reader.objects), shipment.number, first, moved)
         for at in range(0, len(throughs), _GROUPS):
             more, freed = _move(database, schema, pointer, frames, throughs[at : at + _GROUPS])
             records, size = records + more, size + freed
@@ -44,7 +44,7 @@ def _old(
 ) -> Iterator[tuple[Shipment, list[int]]]:
     """The shipments that have old groups which are in the database, with the ends of these groups."""
     rows = database.ask(
-        f"SELECT through FROM {schema}.groups WHERE codec <> '{COLD}' AND through <= %s"
+        f"SELECT through FROM {schema}.groups WHERE codec <> '{ARCHIVED}' AND through <= %s"
         " AND received < %s::timestamptz ORDER BY through",
         (reader.last, before),
     )
@@ -75,7 +75,7 @@ def _move(
     versions = {
         through: version
         for through, first, codec, data, size, version in rows
-        if codec != COLD
+        if codec != ARCHIVED
         and unpacked(codec, data, size)
         == frames[first - pointer.first : through - pointer.first + 1]
     }
@@ -83,7 +83,7 @@ def _move(
         return 0, 0
     done = database.ask(
         f"""WITH moved AS (
-          UPDATE {schema}.groups AS g SET codec = '{COLD}', frames = %b
+          UPDATE {schema}.groups AS g SET codec = '{ARCHIVED}', frames = %b
           FROM unnest(%s::bigint[], %s::text[]) AS same(through, version)
           WHERE g.through = same.through AND g.xmin::text = same.version
           RETURNING g.through - g.first + 1 AS records, g.size, g.through),
@@ -107,14 +107,14 @@ def _move_blobs(database: Database, schema: str, objects: Objects, before: str) 
         return 0
     _begin(database, schema)
     with database.connection() as connection, connection.transaction():
-        connection.execute(cold.BLOBS.format(schema=schema).encode())
+        connection.execute(archived.BLOBS.format(schema=schema).encode())
     done = database.ask(
         f"""WITH noted AS (
           INSERT INTO {schema}.cold_blobs SELECT unnest(%b::bytea[]), %s
           ON CONFLICT (sha256) DO UPDATE SET place = excluded.place RETURNING sha256)
         UPDATE {schema}.blobs AS b SET bytes = NULL FROM noted WHERE b.sha256 = noted.sha256
         RETURNING 1""",
-        (there, cold.place_of(objects)),
+        (there, archived.place_of(objects)),
     )
     return len(done)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from tracklog.journal.frame import Run, run_of, seq_of
 from tracklog.journal.merkle import Head, Link
-from tracklog.journal.postgres.cold import ColdGroups
+from tracklog.journal.postgres.archived import ArchivedGroups
 from tracklog.journal.postgres.connections import PATIENCE, Database, Row
-from tracklog.journal.postgres.groups import columns, link_of, name, text
+from tracklog.journal.postgres.groups import ARCHIVED, columns, link_of, name, text
 from tracklog.journal.postgres.listening import NotificationListener
 from tracklog.model.errors import StoreBroken
 
@@ -26,7 +26,7 @@ class PostgresReader:
 
     def __init__(self, database: Database, schema: str) -> None:
         self.database, self.schema = database, schema
-        self.cold = ColdGroups()
+        self.archived = ArchivedGroups()
         self._closed = False
         self._known: Row | None = None
         """The head as it was asked for last."""
@@ -85,7 +85,7 @@ class PostgresReader:
             values,
         )
         for through, first, size, codec, data, leaves, version in rows:
-            frames = self.cold.frames(codec, data, size, (first, through), leaves)
+            frames = self.archived.frames(codec, data, size, (first, through), leaves)
             if len(frames) > limit:
                 self._hold(through, version, frames)
             yield through, frames
@@ -99,6 +99,14 @@ class PostgresReader:
     def origin(self) -> Head:
         first, _, _, origin, _ = self._head()
         return Head(first - 1, bytes(origin).hex())
+
+    def archived_through(self) -> int:
+        """The last record that is in an archive and no longer in the database; 0 for none."""
+        rows = self._ask(
+            f"SELECT through FROM {{s}}.groups WHERE codec = '{ARCHIVED}'"
+            " ORDER BY through DESC LIMIT 1"
+        )
+        return int(rows[0][0]) if rows else 0
 
     def links(self, after: int = 0) -> Iterator[Link]:
         n = 1 << 62

@@ -71,7 +71,7 @@ class Retention:
                 f"there is no record {seq}", "`tracklog tail` shows the numbers that there are"
             )
         through, first, codec, data, size, leaves = row
-        frames = self._store.cold.frames(codec, data, size, (first, through), leaves)
+        frames = self._store.archived.frames(codec, data, size, (first, through), leaves)
         return (through, first, frames), frames[seq - first]
 
     def _scrub(self, line: bytes, reason: str, by: str, at: str) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ CREATE TABLE IF NOT EXISTS {schema}.blobs (
 """
 
 CLAIMS = """
-CREATE TABLE IF NOT EXISTS {schema}.claims (   -- batch keys of a record with several shards
+CREATE TABLE IF NOT EXISTS {schema}.claims (   -- batch keys of a store with several shards
   source bytea PRIMARY KEY, sha256 text NOT NULL, at timestamptz NOT NULL DEFAULT now());
 CREATE INDEX IF NOT EXISTS claims_by_time ON {schema}.claims(at);
 """
@@ -134,8 +134,14 @@ def _alone(database: Database) -> Iterator[Connection]:
         raise database.trouble(error) from error
 
 
+def make_table(database: Database, sql: str) -> None:
+    """Make a table that is not there."""
+    with _alone(database) as connection:
+        connection.execute(sql.encode())
+
+
 def shards_of(database: Database, schema: str) -> int:
-    """How many shards the record has that a schema belongs to; 0 where there is none."""
+    """How many shards the store has that a schema belongs to; 0 where there is none."""
     if not is_made(database, schema):
         return 0
     return int(database.ask(f"SELECT shards FROM {schema}.head")[0][0])
@@ -154,7 +160,7 @@ def check(database: Database, schema: str, shards: int = 1) -> None:
     if made != shards:
         raise BadFormat(
             f"the journal in {schema} was made with {made} shards, and not with {shards}",
-            "the number of shards of a record is fixed; a new tenant can have another one",
+            "the number of shards of a tenant is fixed; a new tenant can have another one",
         )
 
 

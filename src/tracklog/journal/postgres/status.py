@@ -1,13 +1,15 @@
 """How a journal on PostgreSQL is: how far, how large, and who else has a copy of it."""
 # ruff: noqa: S608  # the names of schemas are made here
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tracklog.journal.archive.notes import parsed, setting_of
 from tracklog.journal.postgres.connections import Address, Database
-from tracklog.journal.postgres.groups import COLD
+from tracklog.journal.postgres.groups import ARCHIVED
 from tracklog.journal.postgres.schema import check, refused_schema, shards_of
-from tracklog.journal.postgres.tenants import Quota, quota_of
+from tracklog.journal.postgres.tenants import Quota, quota_of, setting
 from tracklog.journal.sharding import Numbers
 
 
@@ -32,6 +34,19 @@ class IndexStatus:
     """The last record that is indexed."""
     behind: int
     """Records that are not indexed yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveStatus:
+    """The archive of a record, as the last process that archived left it."""
+
+    place: str
+    through: int
+    """The last record that it has."""
+    behind: int
+    """Records that are not archived: what would be missing if the record were lost now."""
+    at: str
+    """When it was written last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +75,8 @@ class StoreStatus:
     """Refused lines that are stored."""
     blobs: int
     indexes: list[IndexStatus]
+    archives: list[ArchiveStatus]
+    """The archive of each shard that has one."""
     quota: Quota | None
     standbys: list[Standby]
     warnings: list[str]
@@ -91,7 +108,14 @@ def status(address: Address) -> StoreStatus:
                 database, each, part.last, None if shards == 1 else (address.shard or n, shards)
             )
         ]
-        quota = quota_of(database, schema)
+        archives = [
+            found
+            for n, part in enumerate(parts)
+            for found in _archives(
+                database, address, None if shards == 1 else address.shard or n, part.last
+            )
+        ]
+        quota = quota_of(database, f"tracklog_{address.tenant}_0")
         version, names, fsync, full_pages = database.ask(
             "SELECT current_setting('server_version'), current_setting('synchronous_standby_names'),"
             " current_setting('fsync'), current_setting('full_page_writes')"
@@ -123,13 +147,14 @@ def status(address: Address) -> StoreStatus:
         aside,
         blobs,
         indexes,
+        archives,
         quota,
         standbys,
         _warnings(names, fsync, full_pages, standbys),
     )
 
 
-class _Journal(NamedTuple):
+class _JournalStatus(NamedTuple):
     """What is asked of one journal."""
 
     first: int
@@ -141,13 +166,13 @@ class _Journal(NamedTuple):
     runs: int
 
 
-def _journal(database: Database, schema: str) -> _Journal:
+def _journal(database: Database, schema: str) -> _JournalStatus:
     first, last, chain, *rest = database.ask(
         f"SELECT first, last, chain, bytes, (SELECT count(*) FROM {schema}.groups),"
         f" (SELECT coalesce(sum(through - first + 1), 0)::bigint FROM {schema}.groups"
-        f" WHERE codec = '{COLD}'), (SELECT count(*) FROM {schema}.runs) FROM {schema}.head"
+        f" WHERE codec = '{ARCHIVED}'), (SELECT count(*) FROM {schema}.runs) FROM {schema}.head"
     )[0]
-    return _Journal(first, last, f"{last}:{bytes(chain).hex()}", *rest)
+    return _JournalStatus(first, last, f"{last}:{bytes(chain).hex()}", *rest)
 
 
 def _indexes(
@@ -166,6 +191,15 @@ def _indexes(
             own = cursor if shard is None else Numbers(*shard).inner(cursor)
             statuses.append(IndexStatus(schema, own, last - own))
     return statuses
+
+
+def _archives(
+    database: Database, address: Address, shard: int | None, last: int
+) -> Iterator[ArchiveStatus]:
+    """The archive of a journal, if it has one."""
+    known = setting(database, f"tracklog_{address.tenant}_0", setting_of(shard))
+    if note := parsed(known):
+        yield ArchiveStatus(note.place, note.through, max(0, last - note.through), note.at)
 
 
 def _warnings(names: str, fsync: str, full_pages: str, standbys: list[Standby]) -> list[str]:

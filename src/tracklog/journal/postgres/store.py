@@ -6,6 +6,7 @@ after the other, and writes the group, the runs in it, its marks and the new hea
 # ruff: noqa: S608  # the names of schemas are made here
 
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -70,6 +71,8 @@ class PostgresStore(PostgresReader):
         """Bytes that are stored at most, then the oldest groups are dropped; 0 for any number."""
         self.retention = Retention(self, refused)
         self._refused = refused
+        self._quota = schema if shards == 1 else f"{schema.rpartition('_')[0]}_0"
+        """The schema with the limits of the tenant: the first shard has those of all."""
         self._readonly = readonly
         self._mutex = threading.RLock()
         self._writer: Connection | None = None
@@ -90,15 +93,17 @@ class PostgresStore(PostgresReader):
     def append(self, make: Make, *, lifecycle: bool = False) -> int:
         with self._mutex:
             until = time.monotonic() + PATIENCE
-            while True:
+            for tries in itertools.count(1):
                 self.check_open()
                 try:
                     return self._append(make, lifecycle=lifecycle)
                 except psycopg.Error as error:
                     self.drop_writer()
-                    if not is_lost(error) or time.monotonic() > until:
+                    is_late = time.monotonic() > until and (tries > 1 or PATIENCE <= 0)
+                    if is_late or not is_lost(error):
                         raise self._refusal(error) from error
                     time.sleep(0.05)
+        raise AssertionError("it returns or raises")
 
     def _append(self, make: Make, *, lifecycle: bool) -> int:
         connection = self.writer()
@@ -117,7 +122,7 @@ class PostgresStore(PostgresReader):
             leaves = merkle.leaves(group.frames)
             row = row_of(group.frames, first, leaves)
             if limited:
-                tenants.take(connection, self.schema, len(group.frames), row.size)
+                self._take_quota(connection, len(group.frames), row.size)
             after = merkle.chain_after(chain, row.through, row.root)
             self._make_room(connection, row.through)
             for refused in group.refused:
@@ -144,6 +149,16 @@ class PostgresStore(PostgresReader):
             self._is_committed(row)
         self._note(group, first, row.through, sync=sync)
         return first
+
+    def _take_quota(self, connection: Connection, records: int, size: int) -> None:
+        """Count a group in the transaction that stores it; with several shards in one of its own,
+        so that they do not wait for each other.
+        """
+        if self._quota == self.schema:
+            tenants.take(connection, self.schema, records, size)
+        else:
+            with self.database.connection() as other, other.transaction():
+                tenants.take(other, self._quota, records, size)
 
     def append_in(self, connection: Connection, make: Make) -> None:
         """Send a group in a transaction of the caller, who commits; others wait for its end."""
@@ -265,7 +280,7 @@ class PostgresStore(PostgresReader):
         local = "SET LOCAL synchronous_commit = on;" if sync and self.durability != "sync" else ""
         asked = connection.execute(
             f"BEGIN; {local} SELECT first, last, chain, origin, bytes,"
-            f" to_regclass('{self.schema}.quota') IS NOT NULL FROM {self.schema}.head"
+            f" to_regclass('{self._quota}.quota') IS NOT NULL FROM {self.schema}.head"
             " FOR UPDATE".encode(),
             prepare=False,
         )

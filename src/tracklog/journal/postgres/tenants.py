@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import psycopg
 
 from tracklog.journal.postgres.connections import Address, Connection, Database
-from tracklog.journal.postgres.schema import is_made
+from tracklog.journal.postgres.schema import is_made, make_table
 from tracklog.model.errors import BadFormat, OverQuota
 
 _QUOTA = """
@@ -30,6 +30,10 @@ WITH known AS (
 UPDATE {schema}.quota SET tokens = known.tokens - %s, at = clock_timestamp(),
   day = known.today, used = known.used + %s
 FROM known RETURNING known.rate, known.tokens, known.daily, known.used
+"""
+_SETTINGS = """
+CREATE TABLE IF NOT EXISTS {schema}.settings (   -- what all collectors of the tenant share
+  name text PRIMARY KEY, value bytea NOT NULL);
 """
 _DAY = 3600  # seconds that a sender waits at most before it asks again whether a new day began
 
@@ -57,6 +61,30 @@ def set_quota(database: Database, schema: str, rate: int, daily: int) -> None:
             )
     except psycopg.Error as error:
         raise database.trouble(error) from error
+
+
+def setting(database: Database, schema: str, name: str) -> bytes | None:
+    """A setting that all collectors of a tenant share; None where it was never set."""
+    if not _has_settings(database, schema):
+        return None
+    rows = database.ask(f"SELECT value FROM {schema}.settings WHERE name = %s", (name,))
+    return bytes(rows[0][0]) if rows else None
+
+
+def set_setting(database: Database, schema: str, name: str, value: bytes) -> None:
+    """Store a setting for all collectors of a tenant; durable on return."""
+    if not _has_settings(database, schema):
+        make_table(database, _SETTINGS.format(schema=schema))
+    put = (
+        f"INSERT INTO {schema}.settings(name, value) VALUES(%s, %b)"
+        " ON CONFLICT (name) DO UPDATE SET value = excluded.value RETURNING name"
+    )
+    database.ask(put, (name, value))
+
+
+def _has_settings(database: Database, schema: str) -> bool:
+    ask = "SELECT to_regclass(%s) IS NOT NULL"
+    return bool(database.ask(ask, (f"{schema}.settings",))[0][0])
 
 
 def quota_of(database: Database, schema: str) -> Quota | None:
@@ -104,7 +132,7 @@ def make_owner(address: Address) -> None:
             if database.ask(ask, (address.schema,))[0][0] != role:
                 raise BadFormat(
                     f"the tables of tenant {address.tenant!r} belong to another role",
-                    "copy the record to a new tenant: `tracklog store copy`",
+                    "copy the journal to a new tenant: `tracklog store copy`",
                 )
             return
         with database.connection() as connection, connection.transaction():

@@ -135,7 +135,7 @@ class Pruned(NamedTuple):
 
 
 def pruned(folder: Path) -> Pruned | None:
-    """The last pruning that is on record."""
+    """The last pruning that was recorded."""
     try:
         lines = (folder / "pruned").read_bytes().split(b"\n")
     except FileNotFoundError:

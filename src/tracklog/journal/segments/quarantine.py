@@ -19,7 +19,7 @@ def pieces(home: Path) -> list[Path]:
 
 
 def accept(home: Path, files: Sequence[Path], *, by: str, at: str) -> None:
-    """Puts on record that an operator has seen these files."""
+    """Records that an operator has seen these files."""
     entries = [orjson.dumps({"file": _name(path), "by": by, "at": at}) for path in files]
     path = home / "accepted"
     earlier = path.read_bytes() if path.exists() else b""

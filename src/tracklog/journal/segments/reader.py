@@ -80,7 +80,7 @@ class SegmentReader:
             first = known[at]
             bound = known[at + 1] - 1 if at + 1 < len(known) else last
             try:
-                part = _Part(first, max(after, first - 1), bound, limit - len(frames), room)
+                part = _SegmentPart(first, max(after, first - 1), bound, limit - len(frames), room)
                 room = self._frames(part, run, frames)
             except FileNotFoundError:  # pruned while we read
                 with self._lock:
@@ -190,7 +190,7 @@ class SegmentReader:
             os.close(self._chain)
         self._chain, self._seen, self._sealed = -1, -1, False
 
-    def _frames(self, part: "_Part", run: Run | None, frames: list[bytes]) -> int:
+    def _frames(self, part: "_SegmentPart", run: Run | None, frames: list[bytes]) -> int:
         """Adds the frames of one segment; the bytes that there is still room for."""
         if part.after >= part.bound:
             return part.room
@@ -202,7 +202,7 @@ class SegmentReader:
         finally:
             os.close(fd)
 
-    def _sequel(self, fd: int, part: "_Part", frame_list: list[bytes]) -> int:
+    def _sequel(self, fd: int, part: "_SegmentPart", frame_list: list[bytes]) -> int:
         first, after, bound, limit, room = part
         state = os.fstat(fd)
         offset = self._cursors.get((first, state.st_ino, after), -1)
@@ -236,7 +236,7 @@ class SegmentReader:
             if len(self._cursors) > 1024:
                 self._cursors.popitem(last=False)
 
-    def _of_run(self, fd: int, part: "_Part", run: Run, frame_list: list[bytes]) -> int:
+    def _of_run(self, fd: int, part: "_SegmentPart", run: Run, frame_list: list[bytes]) -> int:
         """A sidecar that is stale is noticed at the first frame that is elsewhere.
 
         One that an erasure has removed or another process has replaced is loaded again; one that
@@ -322,7 +322,7 @@ class SegmentReader:
             self._open = None  # sealed and rewritten since it was learned
 
 
-class _Part(NamedTuple):
+class _SegmentPart(NamedTuple):
     """What is wanted of one segment."""
 
     first: int
@@ -332,7 +332,7 @@ class _Part(NamedTuple):
     room: int
 
 
-def _fetch(fd: int, places: Places, part: _Part) -> tuple[list[bytes], int] | None:
+def _fetch(fd: int, places: Places, part: _SegmentPart) -> tuple[list[bytes], int] | None:
     """The frames at these places, and the room left; None when one is not where it should be."""
     marks, offsets = places
     at = bisect_left(marks, (part.after + 1 - part.first) << 32)

@@ -103,7 +103,7 @@ class OpenSegment:
             raise
 
     def _finish_pruning(self, known: list[int], through: int) -> list[int]:
-        """Removes what a pruning that is on record did not get to."""
+        """Removes what a recorded pruning did not get to."""
         while len(known) > 1 and known[1] <= through + 1:
             self.remove(known.pop(0))
         return known
@@ -185,7 +185,7 @@ class OpenSegment:
         self._adopt(start, known.rest, damaged=known.damaged)
         return False
 
-    def _known_links(self) -> "_Known":
+    def _known_links(self) -> "_ReadableChain":
         """The chain of the open segment, as far as a crash left it readable.
 
         NUL bytes, and a line without its end, were never written whole: from there on the chain
@@ -225,7 +225,7 @@ class OpenSegment:
                 f"the chain of segment {self.first} cannot be read behind record {last.through}: "
                 "it stays as it is, and new records go behind it; run `tracklog doctor`",
             )
-        return _Known(last, len(lines), synced, synced_end, content[len(lines) :], damaged)
+        return _ReadableChain(last, len(lines), synced, synced_end, content[len(lines) :], damaged)
 
     def _note_lost_chain(self, rest: bytes) -> None:
         """The first line of a chain is on disk before its segment is made: no crash takes it."""
@@ -261,7 +261,9 @@ class OpenSegment:
             start += len(block)
         return False
 
-    def _without_lost(self, known: "_Known", start: int | None, size: int) -> "tuple[_Known, int]":
+    def _without_lost(
+        self, known: "_ReadableChain", start: int | None, size: int
+    ) -> "tuple[_ReadableChain, int]":
         """The chain before the first record that a loss of power took, and where it ends.
 
         Only records that were never synced can be lost so. When one that was on disk is not
@@ -282,7 +284,9 @@ class OpenSegment:
         if through >= known.last.through and start is not None:
             return known, start
         rest = os.pread(self._links, known.end - known.synced_end, known.synced_end) + known.rest
-        again = _Known(known.synced, known.synced_end, known.synced, known.synced_end, rest, False)
+        again = _ReadableChain(
+            known.synced, known.synced_end, known.synced, known.synced_end, rest, False
+        )
         return again, base
 
     def _before(self) -> bytes:
@@ -436,7 +440,7 @@ class OpenSegment:
             self.findings.append(finding)
 
 
-class _Known(NamedTuple):
+class _ReadableChain(NamedTuple):
     """How far a chain file can be read."""
 
     last: merkle.Link

@@ -116,3 +116,14 @@ class Tiered(Protocol):
 
     def move_old(self, reader: "ArchiveReader", before: str) -> MovedToArchive:
         """Move what was received before that time, if the archive has the same bytes."""
+
+
+@runtime_checkable
+class SharesSettings(Protocol):
+    """A storage that many machines use, with settings that are the same for all of them."""
+
+    def setting(self, name: str) -> bytes | None:
+        """The setting with this name, as it is now; None where it was never set."""
+
+    def set_setting(self, name: str, value: bytes) -> None:
+        """Store a setting; durable on return."""

@@ -22,6 +22,7 @@ from tracklog.journal.postgres.moving_old import move_old
 from tracklog.journal.postgres.offsets import PostgresOffsets
 from tracklog.journal.postgres.schema import refused_schema, shards_of
 from tracklog.journal.postgres.store import PostgresStore
+from tracklog.journal.postgres.tenants import set_setting, setting
 from tracklog.journal.sharding import Ends, Numbers, ShardedStorage, shard_of
 from tracklog.journal.storages import MovedToArchive, Storage
 from tracklog.journal.stores import Durability
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from tracklog.journal.archive.reader import ArchiveReader
 
 CLAIMED = "30 days"
-"""How long a batch key of a record with several shards is known to be used."""
+"""How long a batch key of a store with several shards is known to be used."""
 REFUSED = 32 << 20
 """Bytes of refused lines that are stored; then the oldest are dropped."""
 FOLDER = "~/.local/share/tracklog/stores"
@@ -62,10 +63,10 @@ class PostgresStorage:
         self._readonly, self._folders = readonly, Path(folders)
         try:
             self.shards = shards or shards_of(self.database, f"tracklog_{address.tenant}_0") or 1
-            """How many shards the record has; where it is new, as many as were asked for."""
+            """How many shards the store has; where it is new, as many as were asked for."""
             if (address.shard or 0) >= self.shards:
                 raise BadFormat(  # noqa: TRY301  # what is open is closed below
-                    f"there is no shard {address.shard} at {address.shown}: the record has"
+                    f"there is no shard {address.shard} at {address.shown}: the store has"
                     f" {self.shards}",
                     "`tracklog store status` of the URL without `shard=` lists them",
                 )
@@ -118,7 +119,7 @@ class PostgresStorage:
 
     @cached_property
     def blobs(self) -> PostgresBlobs:
-        return PostgresBlobs(self.database, f"tracklog_{self.address.tenant}_0")
+        return PostgresBlobs(self.database, self._first_schema)
 
     def offsets(self, journal: Journal) -> PostgresOffsets:
         del journal  # the marks stand in a table of their own
@@ -129,6 +130,17 @@ class PostgresStorage:
 
     def move_old(self, reader: "ArchiveReader", before: str) -> MovedToArchive:
         return move_old(self.database, self.address.schema, reader, before)
+
+    def setting(self, name: str) -> bytes | None:
+        return setting(self.database, self._first_schema, name)
+
+    def set_setting(self, name: str, value: bytes) -> None:
+        set_setting(self.database, self._first_schema, name, value)
+
+    @property
+    def _first_schema(self) -> str:
+        """The schema of shard 0, which has what all shards share."""
+        return f"tracklog_{self.address.tenant}_0"
 
     def leases(self) -> PostgresLeases:
         return PostgresLeases(self.database, self.address.schema)
@@ -144,7 +156,7 @@ class PostgresStorage:
 def open_storage(
     place: str, *, shards: int = 0, **options: Any
 ) -> PostgresStorage | ShardedStorage:
-    """The storage at a URL; of a record with several shards all of them, unless it names one."""
+    """The storage at a URL; of a store with several shards all of them, unless it names one."""
     first = PostgresStorage(place, shards=shards, **options)
     if first.shards == 1 or first.address.shard is not None:
         return first

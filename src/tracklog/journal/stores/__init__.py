@@ -8,7 +8,7 @@ Of a frame a store needs only what `tracklog.journal.frame` reads from it: its n
 
 import base64
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from tracklog.journal.frame import Mark, Run
 from tracklog.journal.merkle import Head, Link
@@ -111,6 +111,14 @@ class Readable(Protocol):
 
     def links(self, after: int = 0) -> Iterator[Link]:
         """The chain, from the group that holds `after + 1`."""
+
+
+@runtime_checkable
+class Sealing(Protocol):
+    """A store that drops records file by file."""
+
+    def seal(self, before: str) -> None:
+        """Begin a new file if all records of the last one were received before that time."""
 
 
 class Store(Protocol):

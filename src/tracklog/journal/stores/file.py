@@ -14,7 +14,7 @@ from tracklog.journal.disk import Disk
 from tracklog.journal.frame import Run
 from tracklog.journal.merkle import Head, Link
 from tracklog.journal.retention import Tombstone
-from tracklog.journal.segments import FORMAT, check_format, firsts, links
+from tracklog.journal.segments import FORMAT, check_format, firsts, links, segment_path
 from tracklog.journal.segments.reader import SegmentReader
 from tracklog.journal.segments.upgrade import upgrade
 from tracklog.journal.segments.writer import SegmentWriter
@@ -157,6 +157,11 @@ class FileStore:
     def runs(self) -> set[Run]:
         return {run for first in firsts(self.reader.folder) for run in self.reader.runs(first)}
 
+    def segment_files(self) -> list[tuple[int, Path]]:
+        """The files of the records in order, each with the number of its first record."""
+        folder = self.reader.folder
+        return [(first, segment_path(folder, first)) for first in firsts(folder)]
+
     def wait(self, after: int, timeout: float | None = None) -> bool:
         return self.reader.wait(after, timeout)
 
@@ -187,6 +192,10 @@ class FileStore:
         nothing is dropped.
         """
         return retention.prune(self._writing(), self.reader, before, at, is_open, dry=dry)
+
+    def seal(self, before: str) -> None:
+        """Begin a new segment if all records of the last one were received before that time."""
+        retention.seal_old(self._writing(), before)
 
     def close(self) -> None:
         timer, self._timer = self._timer, None

@@ -100,8 +100,8 @@ class Recorder:
     ) -> "Recorder":
         """Open the recorder of a run, with its transcript locked and repaired; see `Options`.
 
-        NotOpened where it is not safe to write. A disk that fails is tried again at each event,
-        unless `on_error` is `fail`.
+        Raises NotOpened if it is not safe to write. If the disk fails, the recorder tries again at
+        each event, unless `on_error` is `fail`.
         """
         recorder = cls(run_id, storage, parent_run_id, Options(**options))
         try:

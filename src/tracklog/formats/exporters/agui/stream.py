@@ -52,7 +52,7 @@ class EventStream:
         self.steps: list[str] = []
         self.asked: dict[str, Event] = {}
         """The open questions, as they were sent."""
-        self.calls = CallCopies()
+        self.calls = CallCopies(run)
         self.messages = Messages(keeps=keeps)
         self.state: dict[str, Any] = {}
         self.speaking: str | None = None

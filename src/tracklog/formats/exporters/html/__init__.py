@@ -150,7 +150,7 @@ def _contents(run: ExportRun) -> str:
 def _transcript(
     run: ExportRun, findings: list[tuple[int | None, str, str, str]], *, lines: bool
 ) -> Iterator[str]:
-    page = Transcript(_title(run))
+    page = Transcript(_title(run), run)
     for entry in page.ahead(run.records()):
         findings += [(entry.seq, *finding) for finding in entry.findings]
         yield page.article(entry, lines=lines)

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 
-from tracklog.formats.exporters import ExportRecord, nanoseconds
+from tracklog.formats.exporters import ExportRecord, ExportRun, nanoseconds
 from tracklog.formats.exporters._turns import CallCopies
 from tracklog.formats.exporters.html.cards import (
     asked,
@@ -42,8 +42,8 @@ AHEAD = 500
 class Transcript:
     """The records of one run, each call beside its result where that is near enough."""
 
-    def __init__(self, title: str) -> None:
-        self.title, self.called = title, CallCopies()
+    def __init__(self, title: str, run: ExportRun) -> None:
+        self.title, self.called = title, CallCopies(run)
         self.results: dict[str, tuple[ExportRecord, Returned]] = {}
         self.names: dict[tuple[int, int], str | None] = {}
         """The name of the call of a fact, by its record and position; None for a copy."""

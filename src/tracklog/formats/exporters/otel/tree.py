@@ -60,7 +60,7 @@ class SpansOf:
         self.ended = False
         self.steps: dict[tuple[str | None, str], ExportSpan] = {}
         self.counts: dict[str, int] = {}
-        self.calls = CallCopies()
+        self.calls = CallCopies(run)
         self.open: dict[str, ExportSpan] = {}
         self.taken = {self.id}
         self.chats = Chats(run, options, self.taken)

@@ -106,7 +106,7 @@ def fits(body: Body) -> bool:
 importer = Importer(
     name=NAME,
     about="The conversations of Claude Code, with their sub-agents, outputs and lists.",
-    mapping="2",
+    mapping="3",
     reader=reader,
     recognise=recognise,
     find=find,

@@ -86,15 +86,20 @@ class ClaudeRecord:
         session, agent = state["session"], state.get("agent")
         out.write(Linked(kind="alias", system=NAME, alias=agent or session), at=self.at)
         if agent:
-            source, exact = self._source_call()
-            parent = run_id(NAME, session)
-            link = Linked(kind="sub-run", parent=parent, call_id=source)
-            out.write(link, at=self.at, fidelity=None if exact or not source else "inferred")
-            if not parent_file(self.reader.source.path, session).exists():
-                words = f"the conversation {session} that began this one is not there"
-                finding = {"name": "parent-missing", "session": session}
-                out.write(Noted(label="finding", kind="parent-missing", text=words, data=finding))
-                out.report.repaired["parent-missing"] += 1
+            with out.revised("parent"):
+                self._link(session)
+
+    def _link(self, session: str) -> None:
+        """Write the parent of a sub-agent, as far as its file is there."""
+        out = self.out
+        source, exact = self._source_call()
+        link = Linked(kind="sub-run", parent=run_id(NAME, session), call_id=source)
+        out.write(link, at=self.at, fidelity=None if exact or not source else "inferred")
+        if not parent_file(self.reader.source.path, session).exists():
+            words = f"the conversation {session} that began this one is not there"
+            finding = {"name": "parent-missing", "session": session}
+            out.write(Noted(label="finding", kind="parent-missing", text=words, data=finding))
+            out.report.repaired["parent-missing"] += 1
 
     def _source_call(self) -> tuple[str | None, bool]:
         if source := word(self.body.get("sourceToolUseID")):
@@ -112,8 +117,6 @@ class ClaudeRecord:
         extra: dict[str, Any] = {
             key: body[key] for key in ("userType", "entrypoint", "sessionKind") if key in body
         }
-        if agent:
-            extra |= meta_of(self.reader.source.path)
         began = Began(
             what="run",
             cwd=body["cwd"],
@@ -121,4 +124,9 @@ class ClaudeRecord:
             git={"branch": branch} if branch else None,
             model=word(body.get("model")),
         )
-        self.out.write(began, at=self.at, extra=extra or None)
+        if not agent:
+            self.out.write(began, at=self.at, extra=extra or None)
+            return
+        extra |= meta_of(self.reader.source.path)
+        with self.out.revised("begin"):
+            self.out.write(began, at=self.at, extra=extra or None)

@@ -84,7 +84,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
 importer = Importer(
     name=NAME,
     about="Cline, Roo and Kilo: the tasks of their extensions, and the sessions of Cline.",
-    mapping="1",
+    mapping="2",
     reader=reader,
     recognise=recognise,
     find=find,

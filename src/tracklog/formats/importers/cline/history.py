@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracklog.formats.importers import count, word
-from tracklog.formats.providers import items, obj
+from tracklog.formats.providers import Body, items, obj
 
 TOOLS = (
     "access_mcp_resource|apply_diff|ask_followup_question|attempt_completion|browser_action|"
@@ -25,6 +25,7 @@ INJECTED = re.compile(
 )
 TYPED = re.compile(r"<(task|feedback|user_message|answer)>\n?(.*?)(?:\n?</\1>|\Z)", re.DOTALL)
 MODEL = re.compile(r"<model>([^<]+)</model>")
+ENVIRONMENT = re.compile(r"<environment_details>.*?(?:</environment_details>|\Z)", re.DOTALL)
 FOLDER = re.compile(r"# Current (?:Workspace|Working) Directory \(([^)\n]+)\)")
 FAILED = re.compile(
     r"\s*(?:The tool execution failed|Error:|<error>|\[ERROR\]|Error executing|The user denied)"
@@ -108,11 +109,33 @@ def _answer(calls: list[ApiCall], content: Any, ts: int | None) -> None:
         open_.failed = bool(FAILED.match(open_.result))
 
 
+def gathered(blocks: list[Any]) -> Iterator[Any]:
+    """The blocks of a message; the text of a result may be in the blocks behind that of its name."""
+    answer: Body | None = None
+    for block in blocks:
+        text = obj(block).get("text")
+        plain = isinstance(text, str) and not any(
+            each.match(text) for each in (RESULT, INJECTED, TYPED)
+        )
+        if answer is not None and plain:
+            answer = {**answer, "text": f"{answer['text']}\n{text}"}
+            continue
+        if answer is not None:
+            yield answer
+            answer = None
+        if isinstance(text, str) and RESULT.match(text):
+            answer = obj(block)
+        else:
+            yield block
+    if answer is not None:
+        yield answer
+
+
 def context_of(messages: list[Any]) -> tuple[str | None, str | None]:
     """The model and the folder that the history says the task has; the last model counts."""
     model = folder = None
     for message in messages:
-        for text in texts_of(obj(message).get("content")):
+        for text in map("\n".join, map(ENVIRONMENT.findall, texts_of(obj(message).get("content")))):
             if match := MODEL.search(text):
                 model = match[1]
             if folder is None and (match := FOLDER.search(text)):

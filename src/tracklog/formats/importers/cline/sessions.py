@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -50,16 +51,21 @@ class SessionReader(SnapshotReader):
 
     def conversation(self, value: Body) -> None:
         info = obj(read_json(info_of(self.source.path)))
-        self._open(value, info)
+        messages = [obj(each) for each in items(value.get("messages"))]
+        first = next((at for each in messages if (at := utc_time(each.get("ts")))), None)
+        self._open(value, info, first)
         counted = False
         self._seen: Counter[str] = Counter()
-        for message in items(value.get("messages")):
-            counted = self._message(obj(message)) or counted
+        copies = _copies(self.source.path, info, messages)
+        for place, message in enumerate(messages):
+            self.out.copied = place < copies
+            counted = self._message(message) or counted
+        self.out.copied = False
         if not counted:
             self._totals(info)
         self._end(info)
 
-    def _open(self, value: Body, info: Body) -> None:
+    def _open(self, value: Body, info: Body, first: str | None) -> None:
         native, meta = str(value.get("sessionId")), obj(info.get("metadata"))
         about = {
             "sessionId": native,
@@ -70,7 +76,8 @@ class SessionReader(SnapshotReader):
         }
         self.about("session")
         root, _, agent = native.partition("__")
-        at = utc_time(info.get("started_at"))
+        times = filter(None, (first, utc_time(info.get("started_at"))))
+        at = min(times, key=lambda each: each.rstrip("Z"), default=None)
         open_run(
             self.out,
             NAME,
@@ -88,12 +95,10 @@ class SessionReader(SnapshotReader):
 
     def _message(self, message: Body) -> bool:
         """Write a message; returns whether it says what was spent."""
-        content, role = message.get("content"), word(message.get("role")) or "message"
-        value = without(message, "id")
-        print_ = sha256(orjson.dumps(value, default=str)).hexdigest()[:16]
-        answered = [word(obj(each).get("tool_use_id")) for each in items(content)]
-        key = next((f"result/{each}" for each in answered if each), None)
-        if key is None:
+        role = word(message.get("role")) or "message"
+        value, print_ = without(message, "id"), _print(message)
+        key = _names(message)[0]
+        if key == print_:
             self._seen[print_] += 1
             if (number := self._seen[print_]) > 1:
                 print_ = f"{print_}/{number}"  # an equal message came before
@@ -134,6 +139,28 @@ class SessionReader(SnapshotReader):
             return  # `completed` means that its process ended; a person may go on
         self.about("end")
         self.put(Noted(label="error", text=f"the session {status}", data=about), at)
+
+
+def _copies(path: Path, info: Body, messages: list[Body]) -> int:
+    """How many messages a fork begins with that its parent has, if that can be read too."""
+    parent = word(obj(obj(info.get("metadata")).get("fork")).get("forkedFromSessionId"))
+    if not parent:
+        return 0
+    beside = obj(read_json(path.parents[1] / parent / f"{parent}{SUFFIX}"))
+    known = {name for each in items(beside.get("messages")) for name in _names(obj(each))}
+    copies = takewhile(lambda each: known.issuperset(_names(each)), messages)
+    return sum(1 for _ in copies)
+
+
+def _names(message: Body) -> list[str]:
+    """What names a message: the calls that it answers, else its content; its id changes."""
+    answered = [word(obj(each).get("tool_use_id")) for each in items(message.get("content"))]
+    return [f"result/{each}" for each in answered if each] or [_print(message)]
+
+
+def _print(message: Body) -> str:
+    value = without(message, "id")
+    return sha256(orjson.dumps(value, default=str)).hexdigest()[:16]
 
 
 def _spent(key: str, metrics: Body, model: str | None, provider: str | None) -> Spent:

@@ -30,6 +30,7 @@ from tracklog.formats.importers.cline.history import (
     ApiCall,
     calls_of,
     context_of,
+    gathered,
     texts_of,
 )
 from tracklog.formats.importers.cline.joins import PLACE, UI, joined_calls, task_with
@@ -67,6 +68,7 @@ class TaskReader(SnapshotReader):
         is_ui = path.name == UI
         history = items(read_json(history_of(path))) if is_ui else given
         self.model, folder = context_of(history)
+        self._names_model = self.model is not None  # Cline's own history does not
         first = next((obj(each).get("ts") for each in given if obj(each).get("ts")), None)
         item = self._open(utc_time(first), folder)
         spent = self._ui(given, history) if is_ui else False
@@ -131,7 +133,9 @@ class TaskReader(SnapshotReader):
         paid = cost if isinstance(cost, int | float) and cost > 0 else None
         if fresh is None and output is None and paid is None:
             return None
-        uncached = (fresh or 0) < read + written or program_of(self.source.path) == NAME
+        uncached = (fresh or 0) < read + written or (
+            program_of(self.source.path) == NAME and not self._names_model
+        )
         total = (fresh or 0) + (read + written if uncached else 0)
         known = usage(
             {key: fields[key] for key in REQUEST if key in fields},
@@ -325,7 +329,7 @@ class TaskReader(SnapshotReader):
 
     def _typed(self, value: Body, at: str | None) -> None:
         content = value.get("content")
-        for block in items(content) or [text_block(content)]:
+        for block in gathered(items(content) or [text_block(content)]):
             fields = obj(block)
             text = fields.get("text")
             if fields.get("type") == "tool_result":

@@ -158,7 +158,7 @@ def _may_have_chats(path: Path) -> bool:
 importer = Importer(
     name=NAME,
     about="Cursor: the chats of its editor, and the transcripts and databases of its agent.",
-    mapping="1",
+    mapping="2",
     reader=reader,
     recognise=recognise,
     find=find,

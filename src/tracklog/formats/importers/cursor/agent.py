@@ -47,9 +47,10 @@ class CursorTranscriptReader(Reader):
         if not self.state.get("open"):
             self.state["open"] = True
             parent = parent_of(self.source.path)
-            open_run(self.out, NAME, self.source.path.stem, program="cursor-agent",
-                     cwd=_workspace(self.source.path),
-                     parent=run_id(NAME, parent) if parent else None)  # fmt: skip
+            with self.out.revised("session"):
+                open_run(self.out, NAME, self.source.path.stem, program="cursor-agent",
+                         cwd=_workspace(self.source.path),
+                         parent=run_id(NAME, parent) if parent else None)  # fmt: skip
         if item.get("type") == "turn_ended":
             status = word(item.get("status"))
             self.out.report.mapped["turn_ended"] += 1

@@ -7,14 +7,15 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import orjson
 
 from tracklog.formats.importers import count, run_id, utc_time, word
+from tracklog.formats.importers._editors import path_of
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
     Stored,
+    exit_code_of,
     foreign_block,
     open_run,
     parsed,
@@ -169,8 +170,7 @@ class EditorReader(SnapshotReader):
         if status in ("loading", "running", "pending") or (status is None and not result):
             return  # it has not returned
         fields = obj(result)
-        error, exit_code = fields.get("error") or tool.get("error"), fields.get("exitCode")
-        code = exit_code if isinstance(exit_code, int) else None
+        error, code = fields.get("error") or tool.get("error"), exit_code_of(fields.get("exitCode"))
         wrong = status == "error" or bool(error) or bool(code)
         ok = None if status == "cancelled" else not wrong
         back = Returned(call_id=id, tool=name, ok=ok, output=result, error=error, status=status,
@@ -234,8 +234,7 @@ def _model(name: Any) -> str | None:
 
 def folder_of(path: Path) -> str | None:
     """The folder of the workspace that a database belongs to."""
-    uri = word(obj(read_json(path.with_name("workspace.json"))).get("folder"))
-    return unquote(urlparse(uri).path) if uri else None
+    return path_of(obj(read_json(path.with_name("workspace.json"))).get("folder"))
 
 
 def folders_below(storage: Path) -> dict[str, str]:

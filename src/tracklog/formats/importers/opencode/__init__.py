@@ -83,7 +83,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
 importer = Importer(
     name=NAME,
     about="OpenCode, and Kilo since April 2026: their databases, and the folder `storage` before.",
-    mapping="1",
+    mapping="2",
     reader=OpencodeReader,
     recognise=recognise,
     find=find,

@@ -19,6 +19,7 @@ from tracklog.formats.importers import (
 from tracklog.formats.importers._snapshots import (
     GONE,
     SnapshotReader,
+    exit_code_of,
     foreign_block,
     open_run,
     parsed,
@@ -208,6 +209,8 @@ class OpencodeReader(SnapshotReader):
         blocks: list[Body] = []
         for part in parts_of(value):
             text = part.get("text")
+            if part.get("type") == "compaction":
+                self._part("compaction", part, value, at)
             if part.get("type") != "text":
                 blocks.append(foreign_block(word(part.get("type")) or "part", part))
             elif part.get("synthetic") is True or part.get("ignored") is True:
@@ -280,9 +283,9 @@ class OpencodeReader(SnapshotReader):
             self.put(Linked(kind="sub-run", child=run_id(NAME, child), call_id=id), began)
         if status not in ("completed", "error"):
             return  # it has not returned
-        exit_code = meta.get("exit")
+        exit_code = exit_code_of(meta.get("exit"))
         wrong = status == "error" or tool == "invalid" or bool(meta.get("timeout"))
-        wrong = wrong or (isinstance(exit_code, int) and exit_code != 0)
+        wrong = wrong or bool(exit_code)
         start, end = in_seconds(times.get("start"), 1000), in_seconds(times.get("end"), 1000)
         took = max(0.0, end - start) if start is not None and end is not None else None
         back = Returned(
@@ -292,7 +295,7 @@ class OpencodeReader(SnapshotReader):
             output=state.get("output"),
             error=state.get("error") if status == "error" else None,
             status=status,
-            exit_code=exit_code if isinstance(exit_code, int) else None,
+            exit_code=exit_code,
             seconds=took,
             synthetic_id=made,
         )

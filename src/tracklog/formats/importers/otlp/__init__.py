@@ -17,7 +17,6 @@ from tracklog.formats.importers.otlp.attrs import CONVERSATIONS
 from tracklog.formats.importers.otlp.item_writer import ItemWriter
 from tracklog.formats.importers.otlp.logs import record_of, write_log
 from tracklog.formats.importers.otlp.memory import Memory
-from tracklog.formats.importers.otlp.ours import facts_in
 from tracklog.formats.importers.otlp.spans import agent_of, place_span, write_span
 from tracklog.formats.importers.otlp.unnamed import UnnamedSpan
 from tracklog.formats.importers.otlp.view import LogView, SpanView, views_of
@@ -40,25 +39,23 @@ def write_items(
     """
     views = []
     for each in views_of(items):
-        if each.is_of_the_program:
+        if each.tool == "opencode" and each.is_of_the_program:
             yield each.item, "", 0
         else:
             views.append(each)
-    for each in sorted((each for each in views if each.trace and each.keys), key=_start):
+    for each in sorted([each for each in views if each.keys and each.trace], key=_start):
         memory.bind(each.trace, _keyed(each))
-    spans = [each for each in views if isinstance(each, SpanView)]
-    memory.nest((each.record, each.cause, agent_of(each)) for each in spans)
+    for each in views:
+        if isinstance(each, SpanView):
+            memory.nest(each.record, each.cause, agent_of(each))
+    place = place or {}
     for each in views:
         before = len(out.lines)
         run = _run(each, memory)
-        if isinstance(each, LogView) and each.is_internal:
-            yield each.item, run, 0
-            continue
-        writer = ItemWriter(out, memory.past(run), each, run)
         if isinstance(each, SpanView):
-            _span(writer, each, memory, place or {})
-        else:
-            _log(writer, each, place or {})
+            _span(ItemWriter(out, memory.past(run), each, run), each, memory, place)
+        elif not each.is_internal:
+            _log(ItemWriter(out, memory.past(run), each, run), each, place)
         yield each.item, run, len(out.lines) - before
 
 
@@ -80,23 +77,22 @@ def _run(each: SpanView | LogView, memory: Memory) -> str:
     if each.keys:
         return _keyed(each)
     if each.trace:
-        return memory.bind(each.trace, _run_id(each.tool, each.trace))
-    return _run_id(each.tool, each.host or each.service or "unknown_service")
+        known = memory.traces.get(each.trace)
+        return known or memory.bind(each.trace, _run_id(each.tool, each.trace))
+    return _run_id(each.tool, each.source.host or each.service or "unknown_service")
 
 
 def _span(writer: ItemWriter, span: SpanView, memory: Memory, place: dict[str, Any]) -> None:
-    own = f"{span.trace}/{span.item.body['spanId']}"
-    copy = span.record != own
-    if writer.is_known(span.record) or (copy and writer.is_known(f"{own} late")):
+    if writer.is_known(span.record) or (span.own and writer.is_known(f"{span.own} late")):
         return
     if span.pending and span.record in writer.past.records:
         # The announced span was mapped already, and is not opened again.
-        writer.begin(record=f"{own} late", place=place, bare=False)
+        writer.begin(record=f"{span.own or span.record} late", place=place, bare=False)
         writer.write(Noted(label="pending", kind=span.name), at=span.began)
         return
     agent, missing = memory.agent_above(span.record)
-    unnamed = missing is not None and not span.pending and facts_in(span) is None
-    _mapped(writer, span, memory, place, agent, copy=copy, unnamed=unnamed)
+    unnamed = missing is not None and not span.pending and span.facts is None
+    _mapped(writer, span, memory, place, agent, unnamed=unnamed)
     if missing is not None and unnamed:
         content = writer.content.decode()
         found = UnnamedSpan(span.record, writer.run, place, writer.written, writer.stored, content)
@@ -112,16 +108,15 @@ def _mapped(
     place: dict[str, Any],
     agent: str | None,
     *,
-    copy: bool = False,
     unnamed: bool = False,
     speaker: str | None = None,
 ) -> None:
-    generation = genai.generation(span.attrs, [each.name for each in span.happenings])
+    generation = genai.generation(span.attrs, span.happenings)
     writer.begin(
         record=span.record,
         place=place,
         bare=False,
-        copy=copy,
+        copy=bool(span.own),
         generation=generation,
         unnamed=unnamed,
         speaker=speaker,
@@ -129,7 +124,7 @@ def _mapped(
     nested = bool(span.parent) and memory.traces.get(span.trace) == writer.run
     call = write_span(writer, span, agent, nested=nested)
     # A span of ours may carry no facts: they are in spans of their own.
-    if facts_in(span) != [] and writer.stored not in writer.past.records.get(span.record, ()):
+    if span.facts != [] and writer.stored not in writer.past.records.get(span.record, ()):
         note = Noted(label="copy", kind=span.name, text="all of it was told by another span")
         writer.write(note, at=span.began, extra=writer.rest())
     _name(writer, span, span.began)
@@ -172,7 +167,7 @@ def _log(writer: ItemWriter, log: LogView, place: dict[str, Any]) -> None:
     record = record_of(log)
     if writer.is_known(record):
         return
-    generation = genai.generation(log.attrs, [log.name]) if "gen_ai." in log.name else None
+    generation = genai.generation(log.attrs, (log,)) if "gen_ai." in log.name else None
     writer.begin(record=record, place=place, bare=log.at is None, generation=generation)
     writer.corrects = False
     write_log(writer, log)
@@ -191,7 +186,7 @@ def _name(writer: ItemWriter, each: SpanView | LogView, at: str | None) -> None:
         writer.alias("service.name", each.service, at)
 
 
-class _Reader(Reader):
+class _OtlpReader(Reader):
     """A file of OTLP JSON: one request per line, or one in the complete file."""
 
     def __init__(self, source: SourceFile, out: LineWriter, state: dict[str, Any]) -> None:
@@ -207,8 +202,10 @@ class _Reader(Reader):
         place = {"path": self.out.path, "offset": raw.offset}
         for _ in write_items(items, self.out, self.memory, place):
             pass  # the lines wait with those of the others
-        self.out.report.mapped["span"] += sum(item.signal == "traces" for item in items)
-        self.out.report.mapped["log record"] += sum(item.signal == "logs" for item in items)
+        self.out.report.mapped["span"] += sum(item.envelope.signal == "traces" for item in items)
+        self.out.report.mapped["log record"] += sum(
+            item.envelope.signal == "logs" for item in items
+        )
         for each in refused:
             self.out.report.repaired["refused"] += 1
             self._refuse(raw, each)
@@ -268,7 +265,7 @@ importer = Importer(
     name=WRITER,
     about="OpenTelemetry spans and log records in files of OTLP JSON.",
     mapping=MAPPING,
-    reader=_Reader,
+    reader=_OtlpReader,
     recognise=recognise,
     form=form,
     fits=lambda body: any(outer in body for outer, *_ in wire.KEYS.values()),

@@ -9,9 +9,9 @@ from contextlib import nullcontext
 from typing import Any
 
 from tracklog.formats.importers import count, in_seconds
-from tracklog.formats.importers.otlp.attrs import RUN_KEYS, text
+from tracklog.formats.importers.otlp.attrs import PRIVATE, RUN_KEYS, text
 from tracklog.formats.importers.otlp.genai import parse
-from tracklog.formats.importers.otlp.item_writer import PRIVATE, ItemWriter
+from tracklog.formats.importers.otlp.item_writer import ItemWriter
 from tracklog.formats.importers.otlp.messages import ModelMessage
 from tracklog.formats.importers.otlp.view import AGENTS
 from tracklog.model.fact import Began, Called, Decided, Fact, Noted, Returned, Said, Spent
@@ -114,13 +114,13 @@ def _has_counts(attrs: Attrs) -> bool:
 
 def _began(event: AgentLogEvent) -> None:
     view = event.writer.view
-    software = view.software or {"name": "codex"}
+    software = view.source.software or {"name": "codex"}
     version = event.text("app.version")
     fact = Began(
         what="run",
         model=event.text("model", "slug"),
         software={**software, "version": version} if version else software,
-        host=view.host,
+        host=view.source.host,
     )
     event.write(fact, "model", "app.version")
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, TypeVar
 
+from tracklog.formats.importers.otlp.shape import Message, any_value
+
 T = TypeVar("T")
 
 CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "conversation.id", "thread.id")
@@ -36,6 +38,27 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 """The names of each value; the first that is present is read."""
 
 
+PRIVATE = ("user.", "enduser.")
+"""Attributes about persons, which stay in the raw item."""
+
+
+class Used:
+    """Attributes that are mapped to fields of a line."""
+
+    def __init__(self, names: frozenset[str], prefixes: tuple[str, ...] = ()) -> None:
+        self.names, self.prefixes = names, prefixes
+
+    def __or__(self, other: "Used") -> "Used":
+        return Used(self.names | other.names, self.prefixes + other.prefixes)
+
+    def others(self, names: "Names") -> list[str]:
+        """The names of the other attributes; those about persons are left out."""
+        prefixes = self.prefixes + PRIVATE
+        return [
+            name for name in names.all if name not in self.names and not name.startswith(prefixes)
+        ]
+
+
 class _Meanings(dict[str, tuple[str, ...]]):
     """For each meaning the names that are present, the newest first."""
 
@@ -53,7 +76,7 @@ class Names:
     Items of one kind have the same names: all of them share one object.
     """
 
-    __slots__ = ("_known", "all", "is_marked", "joined", "meanings", "run_keys")
+    __slots__ = ("_known", "_others", "all", "is_marked", "joined", "meanings", "run_keys")
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.all = dict.fromkeys(names)
@@ -65,6 +88,7 @@ class Names:
         """Whether one of them may be a mark of our own exporter, or of Logfire."""
         self.meanings = _Meanings(self.all)
         self._known: dict[Callable[[Names], Any], Any] = {}
+        self._others: dict[Used, list[str]] = {}
 
     def once(self, read: Callable[["Names"], T]) -> T:
         """The result of a function of the names, which is called once."""
@@ -72,6 +96,13 @@ class Names:
             found: T = self._known[read]
         except KeyError:
             found = self._known[read] = read(self)
+        return found
+
+    def others(self, used: "Used") -> list[str]:
+        """The names that are not mapped to fields of a line."""
+        found = self._others.get(used)
+        if found is None:
+            found = self._others[used] = used.others(self)
         return found
 
     def has(self, prefix: str) -> bool:
@@ -95,6 +126,9 @@ def _names(attrs: Iterable[str]) -> Names:
     return found
 
 
+_NONE: Message = {}
+
+
 class Attrs(dict[str, Any]):
     """Attributes by name."""
 
@@ -103,6 +137,17 @@ class Attrs(dict[str, Any]):
     def __init__(self, given: Mapping[str, Any]) -> None:
         super().__init__(given)
         self.names = _names(self)
+
+    @classmethod
+    def read(cls, pairs: Iterable[Message] | None) -> "Attrs":
+        """The attributes of an item; of two with one name the last."""
+        found = cls.__new__(cls)
+        for pair in pairs or ():
+            value = pair.get("value", _NONE)
+            text = value.get("stringValue")
+            found[pair.get("key", "")] = any_value(value) if text is None else text
+        found.names = _names(found)
+        return found
 
 
 def text(value: Any) -> str | None:

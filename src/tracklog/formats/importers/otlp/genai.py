@@ -5,7 +5,7 @@ and others; the newest name first, whatever the schema URL is.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -156,10 +156,16 @@ def is_chain(attrs: Attrs) -> bool:
     return text(attrs.get("openinference.span.kind")) == "CHAIN"
 
 
-def generation(attrs: Attrs, events: Iterable[str] = ()) -> str | None:
+class Named(Protocol):
+    """Something that has a name, such as an event."""
+
+    name: str
+
+
+def generation(attrs: Attrs, events: Iterable[Named] = ()) -> str | None:
     """The generation of the conventions: A, B, C, mixed; None where nothing shows it."""
     named = str(attrs.get("gen_ai.operation.name"))
-    is_old = any(is_old_event(name) for name in events)
+    is_old = bool(events) and any(is_old_event(each.name) for each in events)
     if named == "plan" or "memory" in named:
         return _generation(attrs.names, {"C", "A"} if is_old else {"C"})
     return _generation(attrs.names, {"A"}) if is_old else attrs.names.once(_generation)

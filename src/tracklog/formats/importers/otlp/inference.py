@@ -6,8 +6,8 @@ from typing import Any
 from tracklog.formats.importers._fact_bodies import message_fact, spend_fact
 from tracklog.formats.importers.otlp import genai, messages
 from tracklog.formats.importers.otlp.agents import GEMINI, gemini_key
-from tracklog.formats.importers.otlp.attrs import INPUT, OUTPUT, RUN_KEYS, Attrs, text
-from tracklog.formats.importers.otlp.item_writer import ItemWriter, Used
+from tracklog.formats.importers.otlp.attrs import INPUT, OUTPUT, RUN_KEYS, Attrs, Used, text
+from tracklog.formats.importers.otlp.item_writer import ItemWriter
 from tracklog.formats.importers.otlp.view import SpanView
 from tracklog.model.fact import Noted
 
@@ -50,7 +50,8 @@ def write_inference(writer: ItemWriter, span: SpanView) -> None:
     key = genai.pick(attrs, "response") or span.record
     model = genai.model(attrs)
     reasons = genai.finish_reasons(attrs)
-    writer.again(talk.system, start, "system")
+    if talk.system:
+        writer.again(talk.system, start, "system")
     last = writer.input(talk.input, start)
     # Other attributes of the request are stored with the spend, or with the answer where there is
     # none.
@@ -68,11 +69,14 @@ def write_inference(writer: ItemWriter, span: SpanView) -> None:
     if span.failed:
         fact = Noted(label="error", kind=span.name, text=span.status_message, data=error_of(span))
         writer.write(fact, at=end, cause=span.record)
-    cut_short(writer, talk.cut, end)
+    if talk.cut:
+        cut_short(writer, talk.cut, end)
 
 
 def _whole(span: SpanView) -> Attrs:
     """The attributes of a call; an event in it with the same attributes fills gaps."""
+    if not span.happenings:
+        return span.attrs
     found = [each.attrs for each in span.happenings if each.name == DETAILS]
     return Attrs({**found[-1], **span.attrs}) if found else span.attrs
 

@@ -13,7 +13,8 @@ import orjson
 from tracklog.dialects import tracklog as native
 from tracklog.formats.importers import LineWriter
 from tracklog.formats.importers._fact_bodies import call_fact, message_fact, result_fact
-from tracklog.formats.importers.otlp.attrs import Attrs, Names, text
+from tracklog.formats.importers._large_values import MEDIA
+from tracklog.formats.importers.otlp.attrs import Attrs, Used, text
 from tracklog.formats.importers.otlp.genai import parse
 from tracklog.formats.importers.otlp.joins import (
     LOG,
@@ -36,27 +37,6 @@ from tracklog.formats.importers.otlp.view import LogView, SpanView
 from tracklog.model.event import Body
 from tracklog.model.fact import Fact, Fidelity, Linked, Noted
 
-PRIVATE = ("user.", "enduser.")
-"""Attributes about persons, which stay in the raw item."""
-
-
-class Used:
-    """Attributes that are mapped to fields of a line."""
-
-    def __init__(self, names: frozenset[str], prefixes: tuple[str, ...] = ()) -> None:
-        self.names, self.prefixes = names, prefixes
-
-    def __or__(self, other: "Used") -> "Used":
-        return Used(self.names | other.names, self.prefixes + other.prefixes)
-
-    def others(self, names: Names) -> list[str]:
-        """The names of the other attributes; those about persons are left out."""
-        prefixes = self.prefixes + PRIVATE
-        return [
-            name for name in names.all if name not in self.names and not name.startswith(prefixes)
-        ]
-
-
 NOTHING = Used(frozenset())
 
 
@@ -71,32 +51,39 @@ class CallIds(NamedTuple):
 class ItemWriter:
     """The facts of one item; a fact that is skipped keeps its number."""
 
+    record: str | None = None
+    """The item's own key."""
+    corrects = False
+    """Other content under the same key does not count any more: everything is written again."""
+    only: frozenset[str] | None = None
+    """Where the item is written again under another agent: the ids of its first lines."""
+    n = 0
+    _k = 0
+    _head = b""
+    """The beginning of what the ids of its lines are made from."""
+
     def __init__(
         self, out: LineWriter, past: KnownFacts, view: SpanView | LogView, run: str
     ) -> None:
         self.out, self.past, self.view, self.run = out, past, view, run
-        self.record: str | None = None
-        """The item's own key."""
-        self.content = view.item.raw()
+        self.content = content = view.item.raw()
         """The item, as it is stored."""
-        self.stored, _, redacted = out.lift.store(self.content, "application/json")
+        self.stored, _, redacted = out.lift.store(content, "application/json")
         """The hash of the stored item."""
-        self.raw = sha256(self.content).hexdigest() if redacted else self.stored
+        self.raw = sha256(content).hexdigest() if redacted else self.stored
         """That of the item itself: another one if something was redacted."""
-        self._seen: dict[str, int] = {}
-        self._open: list[str] = []
-        """Calls without an id that did not return, in order."""
-        self.n = 0
-        self.corrects = False
-        """Other content under the same key does not count any more: everything is written again."""
+        self.lifted = out.lift.value
+        """A copy of a value with every long part moved to a blob."""
         self.who: dict[str, str] = {}
         """The agent and the step, where they are known."""
         self.written: list[str] = []
         """The ids of the lines that were written."""
-        self.only: frozenset[str] | None = None
-        """Where the item is written again under another agent: the ids of its first lines."""
+        self._seen: dict[str, int] = {}
+        self._open: list[str] = []
+        """Calls without an id that did not return, in order."""
         self._origin: dict[str, Any] = {}
-        self._k = 0
+        self._noted: dict[str, Any] | None = None
+        """The origin under which the item is known to have been written."""
 
     def is_known(self, record: str | None) -> bool:
         """Whether the same item, byte for byte, was mapped before."""
@@ -143,7 +130,12 @@ class ItemWriter:
             # Other ids than those of the first lines, and the same ones each time.
             self._k = int.from_bytes(sha256(speaker.encode()).digest()[:4], "big") + (1 << 32)
         self._origin = origin
-        self.out.about_hash(self.raw, origin, self._k)
+        self._name_lines()
+
+    def _name_lines(self) -> None:
+        out = self.out
+        head = f"{out.writer}\n{out.mapping}\n{self.run}\n{self.raw}\n{self._k}\n"
+        self._head = head.encode("utf-8", "replace")
 
     def write(
         self,
@@ -157,42 +149,53 @@ class ItemWriter:
         extra: dict[str, Any] | None = None,
         fidelity: Fidelity | None = None,
         digest: str | None = None,
-        **more: Any,
     ) -> None:
         """Write a fact, unless `new` is false because it was written before.
 
         In both cases the next fact has the next number. A fact may be given as a body. `digest` is
-        that of the fact, where it was computed, and `more` are further fields.
+        that of the fact, where it was computed.
         """
         place, self.n = self.n, self.n + 1
+        out, run = self.out, self.run
         if self.only is not None:
-            first = native.line_id(
-                self.out.writer, self.out.mapping, self.run, self.content, 0, place
-            )
+            first = native.line_id(out.writer, out.mapping, run, self.content, 0, place)
             if first not in self.only:
                 return
         elif not known or not (new or self.corrects):
             return
-        clock, cause = clock if at else None, cause or self.view.cause
-        fields = native.body_of(fact) if isinstance(fact, Fact) else fact
-        body = {"fact": fields["fact"], **self.who, **fields}
-        if more:
-            body |= {key: value for key, value in more.items() if value is not None}
-        id = self.out.write(
-            body,
-            at=at,
-            run=self.run,
-            cause=cause,
-            extra=extra or None,
-            fidelity=fidelity,
-            clock=clock,
-            n=place,
-        )
+        id = sha256(b"%b%d" % (self._head, place)).hexdigest()[:32]
+        fields: Body = fact if type(fact) is dict else native.body_of(fact)  # type: ignore[arg-type]  # as it says
+        kind = fields["fact"]
+        if at is None:
+            out.timeless.add(run)
+            body: Body = {"id": id, "run": run, "fact": kind, **self.who, **fields}
+        else:
+            out.timed.add(run)
+            body = {"id": id, "run": run, "at": at, "fact": kind, **self.who, **fields}
+        if cause is None:
+            cause = self.view.cause
+        if cause:
+            body["cause"] = cause
+        if extra:
+            body["extra"] = extra
+        origin = self._origin
+        if self._noted is not origin:
+            self._noted = origin
+            if self.only is None:
+                self.past.keep(origin)
+        if fidelity is not None:
+            origin = {**origin, "fidelity": fidelity}
+        if clock is not None and at:
+            origin = {**origin, "clock": clock}
+        body["origin"] = origin
+        out.add(run, body)
         self.written.append(id)
-        if self.only is not None:
-            return  # it is known
-        origin = {**self._origin, "clock": clock} if clock else self._origin
-        self.past.remember(body, origin, extra, digest, cause, at)
+        if self.only is None:  # else it is known
+            self.past.remember(body, origin, extra, digest, cause, at)
+
+    def skip(self) -> None:
+        """Count a fact that is not written."""
+        self.n += 1
 
     def name(self, agent: str | None, step: str | None) -> None:
         """The agent and the step, as far as they are known."""
@@ -205,12 +208,10 @@ class ItemWriter:
         """Use this key at the source for the facts inside, instead of the item's."""
         before = self._origin
         self._origin = {**before, "record": record}
-        self.out.about_hash(self.raw, self._origin, self._k)
         try:
             yield
         finally:
             self._origin = before
-            self.out.about_hash(self.raw, before, self._k)
 
     def line_id(self) -> str:
         """The id of the next line."""
@@ -226,7 +227,8 @@ class ItemWriter:
     def within(self, run: str, past: KnownFacts) -> "ItemWriter":
         """The facts of the same item for another run."""
         other = copy(self)
-        other.run, other.past, other.who = run, past, {}
+        other.run, other.past, other.who, other._noted = run, past, {}, None
+        other._name_lines()
         return other
 
     def write_beside(
@@ -249,15 +251,21 @@ class ItemWriter:
         else:
             self.n += 1
 
-    def lifted(self, value: Any) -> Any:
-        return self.out.lift.value(value)
+    def parsed(self, value: Any) -> Any:
+        """The value of a text that is JSON, or any value, with every long part moved to a blob."""
+        return self.lifted_from(value, parse(value))
+
+    def lifted_from(self, value: Any, found: Any) -> Any:
+        """What was found in a value, with every long part moved to a blob."""
+        # Nothing in a text is longer than the text.
+        return found if isinstance(value, str) and len(value) <= MEDIA else self.lifted(found)
 
     def rest(self, used: Used = NOTHING, attrs: Attrs | None = None) -> dict[str, Any]:
         """The attributes that are not mapped; those about persons are left out."""
         attrs = self.view.attrs if attrs is None else attrs
         found = {
             name: self.lifted(value)
-            for name in attrs.names.once(used.others)
+            for name in attrs.names.others(used)
             if (value := attrs[name]) is not None
         }
         if "user.id" in attrs and "openinference.span.kind" in attrs:
@@ -274,14 +282,14 @@ class ItemWriter:
         chain = sha256()
         for (message, fact), known, new in zip(pairs, digests, news, strict=True):
             chain.update(known.encode())
-            id, beside = None, None
+            beside = None
             if fact["fact"] == "Said":
-                id, beside = f"{HISTORY}{chain.hexdigest()[:24]}", message.beside
+                fact["message_id"], beside = f"{HISTORY}{chain.hexdigest()[:24]}", message.beside
             else:
                 new = new and self.is_new_call(fact)  # noqa: PLW2901
+                fact = self.joined(fact, new=new)  # noqa: PLW2901
             # Its time is unknown: not later than the begin of the call.
-            self.write(self.joined(fact, new=new), at=at, clock="request", new=new, extra=beside, digest=known,
-                       message_id=id)  # fmt: skip  # one call
+            self.write(fact, at=at, clock="request", new=new, extra=beside, digest=known)
         return digests[-1] if digests else None
 
     def output(
@@ -302,16 +310,16 @@ class ItemWriter:
             id = f"{key}/{place}" if place else key
             for fact in self.facts(message, "assistant"):
                 new, beside, known = True, extra, digest(fact)
-                more: dict[str, Any] = {}
                 if fact["fact"] == "Said":
-                    new = not self.past.messages.keys() & {id, self.answer(place)}
+                    new = not (id in self.past.messages or self.answer(place) in self.past.messages)
                     new = new and not self.past.was_input_after(last, known)
                     more = {"message_id": id, "model": model, "stop_reason": reason}
+                    fact |= {key: each for key, each in more.items() if each is not None}
                     beside = {**(extra or {}), **message.beside}
                 else:
                     new, beside = self.is_new_call(fact), {**(extra or {}), "message_id": id}
                     fact = self.joined(fact, new=new)  # noqa: PLW2901
-                self.write(fact, at=at, clock=clock, new=new, extra=beside, digest=known, **more)
+                self.write(fact, at=at, clock=clock, new=new, extra=beside, digest=known)
                 extra = None
             self.past.messages |= {id: 1, self.answer(place): 1}
 
@@ -322,7 +330,8 @@ class ItemWriter:
 
     def is_answered(self, key: str) -> bool:
         """Whether the output of a model was written, from the span or from an event in it."""
-        return bool(self.past.messages.keys() & {key, self.answer()})
+        messages = self.past.messages
+        return key in messages or self.answer() in messages
 
     def ids_of(
         self, tool: str, given: Any, id: str | None, made_up: str, hint: str | None = None
@@ -373,14 +382,14 @@ class ItemWriter:
         for message, fact in pairs:
             known = digest(fact)
             new = known not in self.past.facts
-            id, beside = None, None
+            beside = None
             if fact["fact"] == "Said":
-                id = f"{HISTORY}{sha256(f'{self.record} {known}'.encode()).hexdigest()[:24]}"
-                beside = message.beside
+                history = sha256(f"{self.record} {known}".encode()).hexdigest()[:24]
+                fact["message_id"], beside = f"{HISTORY}{history}", message.beside
             else:
                 new = new and self.is_new_call(fact)
-            self.write(self.joined(fact, new=new), at=at, clock=clock, new=new, extra=beside,
-                     digest=known, message_id=id)  # fmt: skip  # one call
+                fact = self.joined(fact, new=new)  # noqa: PLW2901
+            self.write(fact, at=at, clock=clock, new=new, extra=beside, digest=known)
 
     def is_new_call(self, fact: Body) -> bool:
         mask = CALLED if fact["fact"] == "Called" else RETURNED
@@ -425,7 +434,7 @@ class ItemWriter:
         if kind == "server_tool_call":
             given = part.get("server_tool_call", given)
         id = text(part.get("id"))
-        tool, put = text(part.get("name")) or "unknown", self.lifted(parse(given))
+        tool, put = text(part.get("name")) or "unknown", self.parsed(given)
         return call_fact(
             tool,
             id or self._made_up(tool, put),

@@ -15,6 +15,13 @@ import orjson
 NAMED, MESSAGE, SPAN, LOG, MCP, HOOK = "named", "message", "span", "log", "mcp", "hook"
 KINDS = (NAMED, MESSAGE, SPAN, LOG, MCP, HOOK)
 """Kinds of reports: one with the id of a call, and five kinds without it."""
+_WITH_ID = (NAMED, MESSAGE, MCP, HOOK)
+_OTHERS = {
+    (kind, own): [each for each in KINDS if each != kind and not (own and each == NAMED)]
+    for kind in KINDS
+    for own in (True, False)
+}
+"""The kinds of reports that may follow one of a kind, where the id is the call's own, or is not."""
 MCP_CALL = "mcp/"
 """The beginning of ids that both ends of a call over MCP derive from its request."""
 
@@ -28,7 +35,8 @@ def input_key(tool: str, given: Any) -> str:
 def bare(given: Any) -> Any:
     """The input without its wrapper: the keyword arguments, or the value of an only argument."""
     if isinstance(given, dict):
-        given = keywords(given)
+        if "kwargs" in given:
+            given = keywords(given)
         if len(given) == 1 and isinstance(value := next(iter(given.values())), str):
             return value
     return given
@@ -84,22 +92,21 @@ class Joins:
 
     def add(self, kind: str, key: str, line: Mapping[str, Any]) -> None:
         """Remember a report by its line; `key` is the id, or that of an item without an id."""
-        tool, id, other = line["tool"], line["call_id"], line.get("provider_call_id")
-        named = kind in (NAMED, MESSAGE, MCP, HOOK)
+        id, other = line["call_id"], line.get("provider_call_id")
+        named = kind in _WITH_ID
         if key in (self.calls if named else self.items):
             return
-        kinds = self._open.get(tool)
+        kinds = self._open.get(line["tool"])
         if kinds is None:
-            kinds = self._open[tool] = {each: {} for each in KINDS}
+            kinds = self._open[line["tool"]] = {each: {} for each in KINDS}
         call = self.calls.get(other or id)
         if call is None:
             call = self.calls[id] = id
-            asked = input_key(tool, bare(line.get("input")))
+            asked = input_key(line["tool"], bare(line.get("input")))
             # An id that was read in an item, and not made of its key, is the call's own.
             own = kind == NAMED or not (named or id.startswith(key))
-            for each, calls in kinds.items():
-                if each != kind and not (own and each == NAMED):
-                    calls[call] = asked
+            for each in _OTHERS[kind, own]:
+                kinds[each][call] = asked
         else:
             kinds[kind].pop(call, None)
         self.calls[id] = call

@@ -5,9 +5,9 @@ from typing import Any
 
 from tracklog.formats.importers import in_seconds
 from tracklog.formats.importers.otlp import genai, messages
-from tracklog.formats.importers.otlp.attrs import Names, text
+from tracklog.formats.importers.otlp.attrs import Names, Used, text
 from tracklog.formats.importers.otlp.inference import USED
-from tracklog.formats.importers.otlp.item_writer import ItemWriter, Used
+from tracklog.formats.importers.otlp.item_writer import ItemWriter
 from tracklog.formats.importers.otlp.view import SpanView
 from tracklog.model.fact import Decided, Noted
 
@@ -55,14 +55,13 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _has_evaluations(names: Names) -> bool:
+def has_evaluations(names: Names) -> bool:
+    """Whether one of the names belongs to an evaluation or an annotation of OpenInference."""
     return ".annotation." in names.joined or ".evaluation." in names.joined
 
 
 def evaluated(writer: ItemWriter, span: SpanView, at: str | None) -> None:
     """Annotations and evaluations of OpenInference, on a span, its trace or its conversation."""
-    if not span.attrs.names.once(_has_evaluations):
-        return
     for prefix in ("", "trace.", "session."):
         for word in ("annotation", "evaluation"):
             rows = messages.nested(span.attrs, f"{prefix}{word}s")

@@ -170,8 +170,10 @@ class Ends:
     @property
     def late(self) -> str | None:
         """When the run ended well, where it turned out later that its agent failed."""
-        at, failed = self._state.get("run", (None, True))
-        return at if not failed and (self.agent_failed or self.out_of_steps) else None
+        run = self._state.get("run")
+        if run is None or run[1] or not (self.agent_failed or self.out_of_steps):
+            return None
+        return str(run[0])
 
 
 def _hash(text: str) -> str:
@@ -213,6 +215,16 @@ class KnownFacts:
         """By key: the trace, and the tokens in and out."""
         self._remembered = 0
 
+    def keep(self, origin: Mapping[str, Any]) -> None:
+        """Remember the content of a record."""
+        record, raw = origin.get("record"), origin.get("raw")
+        if record is not None and raw is not None:
+            contents = self.records.get(record)
+            if contents is None:
+                self.records[record] = [raw]
+            elif raw not in contents:
+                contents.append(raw)
+
     def remember(
         self,
         body: Mapping[str, Any],
@@ -222,36 +234,34 @@ class KnownFacts:
         cause: str | None = None,
         at: str | None = None,
     ) -> None:
-        """Remember a line: its fact, its origin, and its other keys.
+        """Remember a line: its fact, and its other keys.
 
         `known` is its digest, where it was computed, and `cause` the record of the span above;
         `at` is its time.
         """
-        kind, record, raw = body["fact"], origin.get("record"), origin.get("raw")
-        if isinstance(record, str) and raw is not None:
-            contents = self.records.get(record)
-            if contents is None:
-                self.records[record] = [raw]
-            elif raw not in contents:
-                contents.append(raw)
-        match kind:
-            case "Said" | "Called" | "Returned":
-                self._conversed(known or digest(body), body, origin, extra or {})
-                if kind == "Said" and body["role"] == "assistant":
-                    self.ends.message(body["blocks"], at)
-                elif kind == "Returned" and body.get("tool") == "final_answer":
+        match body["fact"]:
+            case "Called":
+                self._exchanged(body, extra, known, CALLED)
+                self.joins.add(*_report(body, origin, extra or {}), body)
+            case "Returned":
+                self._exchanged(body, extra, known, RETURNED)
+                if body.get("tool") == "final_answer":
                     self.ends.answered(body.get("output"))
+            case "Said":
+                self._conversed(known or digest(body))
+                if id := body.get("message_id"):
+                    self.messages[id] = 1
+                    if id.startswith(HISTORY):
+                        self.inputs[self.facts[-1]] = 1
+                        _trim(self.inputs, FACTS)
+                if body["role"] == "assistant":
+                    self.ends.message(body["blocks"], at)
+            case "Spent":
+                self._spent(body, origin.get("record"), cause)
             case "Linked" if body["kind"] == "alias":
                 self.names[f"alias {body['system']} {body['alias']}"] = 1
             case "Linked":
                 self.names[f"{body['kind']} {body.get('child') or body.get('parent')}"] = 1
-            case "Spent":
-                usage = body.get("usage") or {}
-                trace = record.partition("/")[0] if isinstance(record, str) else ""
-                amounts = [count(usage.get(key)) or 0 for key in ("input_tokens", "output_tokens")]
-                self.spends[body["key"]] = [trace, *amounts]
-                if isinstance(record, str):
-                    self.wrapped.add(record, cause, body["key"], body.get("model"), amounts)
             case "Ended":
                 self.ends.add(body, at)
             case "Noted":
@@ -264,33 +274,31 @@ class KnownFacts:
                 _trim(more, FACTS)
             self.joins.trim(_trim, FACTS)
 
-    def _conversed(
-        self,
-        known: str,
-        body: Mapping[str, Any],
-        origin: Mapping[str, Any],
-        extra: Mapping[str, Any],
+    def _exchanged(
+        self, body: Mapping[str, Any], extra: Mapping[str, Any] | None, known: str | None, end: int
     ) -> None:
-        kind = body["fact"]
+        """Remember one end of a tool call."""
+        call = body["call_id"]
+        self._conversed(known or digest(body))
+        self.calls[call] = self.calls.get(call, 0) | end
+        if extra and (id := extra.get("message_id")):
+            self.messages[id] = 1
+
+    def _spent(self, body: Mapping[str, Any], record: str | None, cause: str | None) -> None:
+        usage = body.get("usage") or {}
+        trace = record.partition("/")[0] if record else ""
+        amounts = [count(usage.get("input_tokens")) or 0, count(usage.get("output_tokens")) or 0]
+        self.spends[body["key"]] = [trace, *amounts]
+        if record is not None:
+            self.wrapped.add(record, cause, body["key"], body.get("model"), amounts)
+
+    def _conversed(self, known: str) -> None:
+        """Remember the next fact of the conversation by its digest."""
         self.facts.append(known)
         self._often[known] = self._often.get(known, 0) + 1
         if len(self.facts) > FACTS:
             del self.facts[: FACTS // 2]
             self._often = dict(Counter(self.facts))
-        if kind == "Said":
-            if id := body.get("message_id"):
-                self.messages[id] = 1
-                if id.startswith(HISTORY):
-                    self.inputs[known] = 1
-                    _trim(self.inputs, FACTS)
-        else:
-            call = body["call_id"]
-            end = CALLED if kind == "Called" else RETURNED
-            self.calls[call] = self.calls.get(call, 0) | end
-            if id := extra.get("message_id"):
-                self.messages[id] = 1
-            if kind == "Called":
-                self.joins.add(*_report(body, origin, extra), body)
 
     def remember_hook(self, body: Mapping[str, Any]) -> None:
         """Remember a line that a hook reported: a call, with which other reports of it are joined."""
@@ -387,9 +395,13 @@ class Memory:
         self._runs: dict[str, dict[str, Any]] = state.setdefault("runs", {})
         self._recall = recall
         self._pasts: dict[str, KnownFacts] = {}
+        self._newest: str | None = None
+        """The run that was asked for last."""
 
     def past(self, run: str) -> KnownFacts:
         """The known facts of a run; read from its lines when they are not in memory."""
+        if run == self._newest:
+            return self._pasts[run]
         if run not in self._pasts:
             past = KnownFacts(self._runs.setdefault(run, {}))
             if self._recall is not None:
@@ -399,6 +411,7 @@ class Memory:
                         continue
                     if "speaker" in body["origin"]:
                         continue  # it repeats a known fact
+                    past.keep(body["origin"])
                     above, at = body.get("cause"), body.get("at")
                     past.remember(body, body["origin"], body.get("extra"), cause=above, at=at)
             self._pasts[run] = past
@@ -406,12 +419,14 @@ class Memory:
         self._runs[run] = self._runs.pop(run)
         if len(self._runs) > RUNS:
             self.forget(next(iter(self._runs)))
+        self._newest = run
         return self._pasts[run]
 
     def forget(self, run: str) -> None:
         """Forget a run, because its lines may not have been stored."""
         self._runs.pop(run, None)
         self._pasts.pop(run, None)
+        self._newest = None
 
     def bind(self, trace: str, run: str) -> str:
         """The run of a trace: the first one that was named for it."""
@@ -436,16 +451,16 @@ class Memory:
 
     def place(self, record: str, run: str, call: str | None) -> None:
         """Remember the run of a span."""
-        known = self.spans.get(record)
-        if known is None or call is not None:
+        if call is not None or record not in self.spans:
             self.spans[record] = [run, call]
-        _trim(self.spans, SPANS)
+            if len(self.spans) > SPANS:
+                _trim(self.spans, SPANS)
 
-    def nest(self, spans: Iterable[tuple[str, str | None, str | None]]) -> None:
-        """Remember the span above each span, and the agent that it names itself."""
-        for record, above, agent in spans:
-            self.parents[record] = [above or "", agent or ""]
-        _trim(self.parents, SPANS)
+    def nest(self, record: str, above: str | None, agent: str | None) -> None:
+        """Remember the span above a span, and the agent that it names itself."""
+        self.parents[record] = [above or "", agent or ""]
+        if len(self.parents) > SPANS:
+            _trim(self.parents, SPANS)
 
     def agent_above(self, record: str) -> tuple[str | None, str | None]:
         """The agent that the nearest span above names, as far as is known.
@@ -467,7 +482,7 @@ class Memory:
         runs = self.waiting.setdefault(parent, [])
         if run not in runs:
             runs.append(run)
-        _trim(self.waiting, SPANS)
+            _trim(self.waiting, SPANS)
 
 
 def _trim(state: dict[str, Any], most: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from tracklog.formats.importers.otlp.attrs import Attrs, text
+from tracklog.formats.importers.otlp.attrs import Attrs, Names, text
 from tracklog.formats.importers.otlp.genai import OLD_EVENTS, finish, is_json, loads, parse
 from tracklog.formats.importers.otlp.wire import DEEPEST
 from tracklog.model.fact import Role
@@ -70,6 +70,8 @@ def talk(attrs: Attrs) -> Conversation:
         found.system = [ModelMessage("system", [_part(each) for each in parts if each is not None])]
     found.input = _messages(attrs, "gen_ai.input.messages", "user", found)
     found.output = _messages(attrs, "gen_ai.output.messages", "assistant", found)
+    if not attrs.names.once(_has_others):
+        return found
     if not found.input:
         found.input = (
             _flat(attrs, "gen_ai.prompt", "user")
@@ -85,6 +87,21 @@ def talk(attrs: Attrs) -> Conversation:
             or found.output
         )
     return found
+
+
+def _has_others(names: Names) -> bool:
+    """Whether messages may be under other names than the newest."""
+    return any(map(names.has, _OTHERS))
+
+
+_OTHERS = (
+    "gen_ai.prompt",
+    "gen_ai.completion",
+    "llm.input_messages.",
+    "llm.output_messages.",
+    "ai.",
+)
+"""The beginnings of those names."""
 
 
 def _ai_sdk_output(attrs: Attrs, found: Conversation) -> list[ModelMessage]:

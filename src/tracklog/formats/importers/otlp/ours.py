@@ -10,12 +10,6 @@ from tracklog.formats.importers.otlp.view import SpanView
 FACTS = "tracklog.facts"
 
 
-def facts_in(span: SpanView) -> list[Any] | None:
-    """The facts that a span carries, each as JSON; None for the spans of others."""
-    found = span.attrs.get(FACTS)
-    return found if isinstance(found, list) else None
-
-
 def write_ours(writer: ItemWriter, span: SpanView, facts: list[Any]) -> str | None:
     """Write the facts again; returns the tool call of the span, if it is one."""
     for place, each in enumerate(facts):

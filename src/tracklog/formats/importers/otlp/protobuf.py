@@ -1,5 +1,6 @@
 """Reads OTLP requests in protobuf."""
 
+import re
 import struct
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from tracklog.formats.importers.otlp.shape import (
     KEYS,
     SHAPES,
     BadItem,
+    Envelope,
     Item,
     Message,
     RefusedItem,
@@ -27,18 +29,56 @@ def from_protobuf(signal: Signal, body: bytes) -> Iterator[Item | RefusedItem]:
     """The items of a request; raises `Undecodable` where the envelope around them is damaged."""
     outer, inner, last = KEYS[signal]
     shape = _SHAPES[ITEMS[signal]]
-    for i, one in enumerate(_pieces(body, 1)):
-        resource = _envelope(one, "resource", "Resource")
-        for j, group in enumerate(_pieces(one, 2)):
-            scope = _envelope(group, "scope", "Scope")
+    for i, one in enumerate(_parts(body).around):
+        parts = _parts(one)
+        resource = _envelope(parts, "resource", "Resource")
+        for j, group in enumerate(parts.inner):
+            parts = _parts(group)
+            envelope = Envelope(signal, resource, _envelope(parts, "scope", "Scope"))
             within = f"/{outer}/{i}/{inner}/{j}/{last}"
-            for k, piece in enumerate(_pieces(group, 2)):
+            for k, piece in enumerate(parts.inner):
                 pointer = f"{within}/{k}"
                 try:
-                    found = _read(shape, piece, 0, len(piece), {})
-                    yield Item(signal, pointer, resource, scope, checked(signal, found))
+                    at, found = _usual(piece) if signal == "traces" else (0, {})
+                    _read(shape, piece, at, len(piece), found)
+                    yield Item(envelope, pointer, checked(signal, found))
                 except BadItem as bad:
                     yield RefusedItem(pointer + bad.pointer, bad.message, bad.hint)
+
+
+_IDS = re.compile(rb"\x0a\x10(.{16})\x12\x08(.{8})(?:\x22\x08(.{8}))?\x2a([\x01-\x7f])", re.DOTALL)
+_TIMES = re.compile(rb"(?:\x30([\x01-\x7f]))?\x39(.{8})\x41(.{8})", re.DOTALL)
+
+
+def _usual(data: bytes) -> tuple[int, Message]:
+    """The first fields of a span where they are as most programs write them, and where they end."""
+    ids = _IDS.match(data)
+    if ids is None:
+        return 0, {}
+    trace, span, above, size = ids.groups()
+    at = ids.end()
+    stop = at + size[0]
+    times = _TIMES.match(data, stop)
+    if times is None:
+        return 0, {}
+    kind, start, end = times.groups()
+    try:
+        found: Message = {
+            "traceId": trace.hex(),
+            "spanId": span.hex(),
+            "name": str(data[at:stop], "utf-8"),
+        }
+    except UnicodeDecodeError:
+        return 0, {}
+    if above is not None:
+        found["parentSpanId"] = above.hex()
+    if kind is not None:
+        found["kind"] = kind[0]
+    if begun := int.from_bytes(start, "little"):
+        found["startTimeUnixNano"] = str(begun)
+    if ended := int.from_bytes(end, "little"):
+        found["endTimeUnixNano"] = str(ended)
+    return times.end(), found
 
 
 def metrics_of(body: bytes) -> Message:
@@ -49,27 +89,32 @@ def metrics_of(body: bytes) -> Message:
         raise Undecodable(bad.message) from None
 
 
-def _pieces(data: bytes, number: int) -> list[bytes]:
-    """The messages of one field, each as it was sent."""
-    wanted = _Shape({number << 3 | 2: _Field("pieces", many=True, read=bytes)})
+class _EnvelopeParts(NamedTuple):
+    """The parts of a message around items, each as it was sent: the request has only the first."""
+
+    around: list[bytes]
+    inner: list[bytes]
+    urls: list[bytes]
+
+
+def _parts(data: bytes) -> _EnvelopeParts:
     try:
-        found = _read(wanted, data, 0, len(data), {})
+        found = _read(_PARTS, data, 0, len(data), {})
     except BadItem as bad:
         raise Undecodable(bad.message) from None
-    pieces: list[bytes] = found.get("pieces", [])
-    return pieces
+    return _EnvelopeParts(*(found.get(key, []) for key in _EnvelopeParts._fields))
 
 
-def _envelope(data: bytes, key: str, shape: str) -> Message:
+def _envelope(parts: _EnvelopeParts, key: str, shape: str) -> Message:
     """The envelope of the items: the resource or the scope, and the URL of its schema."""
     found: Message = {}
     try:
         merged: Message = {}
-        for piece in _pieces(data, 1):
+        for piece in parts.around:
             _read(_SHAPES[shape], piece, 0, len(piece), merged)
         if merged:
             found[key] = merged
-        for piece in _pieces(data, 3):
+        for piece in parts.urls:
             if url := _text(piece):
                 found["schemaUrl"] = url
     except BadItem as bad:
@@ -77,7 +122,7 @@ def _envelope(data: bytes, key: str, shape: str) -> Message:
     return found
 
 
-class _Shape(dict[int, "_Field"]):
+class _MessageFields(dict[int, "_Field"]):
     """The fields of a message by their tags: number and wire type as they are encoded."""
 
     is_any = False
@@ -89,20 +134,22 @@ class _Field(NamedTuple):
     many: bool
     read: Callable[[bytes], Any]
     """The function from its bytes to the value in the plain shape."""
-    message: _Shape | None = None
+    message: _MessageFields | None = None
 
 
 _SHORT = 80  # bytes of an attribute
 _TORN = ("it ends in the middle of a field", "send it again, complete")
 
 
-def _read(shape: _Shape, data: bytes, at: int, end: int, found: Message, depth: int = 0) -> Message:
+def _read(
+    shape: _MessageFields, data: bytes, at: int, end: int, found: Message, depth: int = 0
+) -> Message:
     """The message between two positions, merged into the earlier part."""
     is_any = shape.is_any
     if is_any and (depth := depth + 1) > DEEPEST:
         raise too_deep()
     while at < end:
-        # Every attribute passes here twice, so short ones are read inline.
+        # The frequent forms are read inline.
         tag = data[at]
         at += 1
         if tag > 127:
@@ -113,6 +160,8 @@ def _read(shape: _Shape, data: bytes, at: int, end: int, found: Message, depth: 
             at += 1
             if size > 127:
                 size, at = _varint(data, at - 1, end)
+        elif wire == 1:
+            size = 8
         else:
             size = _width(data, wire, at, end)
         stop = at + size
@@ -126,8 +175,28 @@ def _read(shape: _Shape, data: bytes, at: int, end: int, found: Message, depth: 
             continue
         key, many, read, message = field
         if message is _PAIR and not depth:
-            part = _short(data[at:stop]) if size < _SHORT else _pair(data[at:stop])
-        elif message is not None:
+            pairs = found.get(key)
+            if pairs is None:
+                pairs = found[key] = []
+            pairs.append(_short(data[at:stop]) if size < _SHORT else _pair(data[at:stop]))
+            at = stop
+            # Others follow it.
+            last = end - 2
+            while at < last and data[at] == tag:
+                at += 2
+                size = data[at - 1]
+                if size < _SHORT:
+                    stop = at + size
+                    pairs.append(_short(data[at:stop]))
+                else:
+                    size, at = _varint(data, at - 1, end)
+                    stop = at + size
+                    pairs.append(_pair(data[at:stop]))
+                at = stop
+            if at > end:
+                raise BadItem("", *_TORN)
+            continue
+        if message is not None:
             before = {} if many or key not in found else found[key]
             part = _read(message, data, at, stop, before, depth)
         else:
@@ -153,9 +222,13 @@ def _pair(data: bytes) -> Message:
     try:
         end, at = len(data), 2 + data[1]
         if data[0] == 0x0A and 0 < data[1] < 128 and data[at] == 0x12:
-            size, text = _varint(data, at + 1, end)
+            size, text = data[at + 1], at + 2
+            if size > 127:
+                size, text = _varint(data, at + 1, end)
             if text + size == end and data[text] == 0x0A:
-                size, text = _varint(data, text + 1, end)
+                size, text = data[text + 1], text + 2
+                if size > 127:
+                    size, text = _varint(data, text - 1, end)
                 if text + size == end:
                     return {
                         "key": str(data[2:at], "utf-8"),
@@ -175,14 +248,14 @@ def _width(data: bytes, wire: int, at: int, end: int) -> int:
     match wire:
         case 0:
             return _varint(data, at, end)[1] - at
-        case 1:
-            return 8
         case 5:
             return 4
     raise BadItem("", f"wire type {wire} is not known here", "groups are not supported")
 
 
 def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    if at + 1 < end and (second := data[at + 1]) < 128 <= (first := data[at]):
+        return first - 128 + (second << 7), at + 2  # two bytes
     value = shift = 0
     while True:
         if at >= end:
@@ -238,8 +311,8 @@ _KINDS: dict[str, tuple[int, Callable[[bytes], Any]]] = {
 """The wire type of each kind of scalar, and how it is read."""
 
 
-def _shaped() -> dict[str, _Shape]:
-    shapes = {name: _Shape() for name in SHAPES}
+def _shaped() -> dict[str, _MessageFields]:
+    shapes = {name: _MessageFields() for name in SHAPES}
     shapes["AnyValue"].is_any = True
     for name, fields in SHAPES.items():
         for number, (key, kind, many) in fields.items():
@@ -250,3 +323,9 @@ def _shaped() -> dict[str, _Shape]:
 
 _SHAPES = _shaped()
 _PAIR = _SHAPES["KeyValue"]
+_PARTS = _MessageFields(
+    {
+        n << 3 | 2: _Field(key, many=True, read=bytes)
+        for n, key in enumerate(_EnvelopeParts._fields, 1)
+    }
+)

@@ -14,6 +14,7 @@ import orjson
 Signal = Literal["traces", "logs"]
 Message = dict[str, Any]
 
+SORTED = orjson.OPT_SORT_KEYS
 DEEPEST = 64
 """The deepest nesting of values; an item that is deeper is refused."""
 
@@ -38,30 +39,40 @@ class RefusedItem(NamedTuple):
     hint: str
 
 
-class Item(NamedTuple):
-    """A span or a log record with its resource and scope, in the plain shape."""
-
-    signal: Signal
-    pointer: str
-    resource: Message
-    """The resource with `schemaUrl` beside it, as OTLP has it."""
-    scope: Message
-    body: Message
-
-    def document(self) -> Message:
-        """The item alone, as an OTLP request."""
-        outer, inner, last = KEYS[self.signal]
-        return {outer: [{**self.resource, inner: [{**self.scope, last: [self.body]}]}]}
-
-    def raw(self) -> bytes:
-        """That request as JSON, keys sorted, compact."""
-        return orjson.dumps(self.document(), option=orjson.OPT_SORT_KEYS)
-
-
 KEYS: Mapping[Signal, tuple[str, str, str]] = {
     "traces": ("resourceSpans", "scopeSpans", "spans"),
     "logs": ("resourceLogs", "scopeLogs", "logRecords"),
 }
+
+
+class Envelope:
+    """The resource and the scope of some items, each with its `schemaUrl`, as OTLP has them."""
+
+    __slots__ = ("before", "behind", "resource", "scope", "signal")
+
+    def __init__(self, signal: Signal, resource: Message, scope: Message) -> None:
+        self.signal, self.resource, self.scope = signal, resource, scope
+        outer, inner, last = KEYS[signal]
+        request = {outer: [{**resource, inner: [{**scope, last: []}]}]}
+        # No other key of the plain shape has this name, and in a text its quotes are escaped.
+        before, key, self.behind = orjson.dumps(request, option=SORTED).partition(
+            b'"%b":[' % last.encode()
+        )
+        self.before = before + key
+
+
+class Item(NamedTuple):
+    """A span or a log record in the plain shape."""
+
+    envelope: Envelope
+    pointer: str
+    body: Message
+
+    def raw(self) -> bytes:
+        """The item alone, as an OTLP request in JSON, keys sorted, compact."""
+        around = self.envelope
+        return around.before + orjson.dumps(self.body, None, SORTED) + around.behind
+
 
 Field = tuple[str, str, bool]
 """Key in JSON, type, and whether it is repeated; a type with a capital is a message."""
@@ -182,6 +193,20 @@ def too_deep(where: str = "") -> BadItem:
 def checked(signal: Signal, body: Message) -> Message:
     """The item, if its ids are valid."""
     if signal == "traces":
+        trace, span, above = (
+            body.get("traceId"),
+            body.get("spanId"),
+            body.get("parentSpanId", _ABOVE),
+        )
+        if (
+            trace
+            and span
+            and len(trace) == 32
+            and len(span) == len(above) == 16
+            and _NO_IDS.isdisjoint((trace, span, above))
+            and "links" not in body
+        ):
+            return body  # as most are
         _identify(body, "traceId", 32, "")
         _identify(body, "spanId", 16, "")
         _identify(body, "parentSpanId", 16, "", needed=False)
@@ -194,11 +219,15 @@ def checked(signal: Signal, body: Message) -> Message:
     return body
 
 
+_NO_IDS = frozenset(("0" * 32, "0" * 16))
+_ABOVE = "1" * 16  # of a span that has none above it
+
+
 def _identify(body: Message, key: str, digits: int, where: str, *, needed: bool = True) -> None:
     found = body.get(key, "")
     if not found and not needed:
         return
-    if len(found) != digits or not found.strip("0"):
+    if len(found) != digits or found.count("0") == digits:
         what = "it is missing" if not found else "it is no id"
         raise BadItem(f"{where}/{key}", what, f"send {digits} hex digits, not all zero")
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tracklog.formats.importers import count
-from tracklog.formats.importers._fact_bodies import call_fact, result_fact
+from tracklog.formats.importers._fact_bodies import begin_fact, call_fact, end_fact, result_fact
 from tracklog.formats.importers.otlp import autogen, genai, messages
 from tracklog.formats.importers.otlp.agents import write_event
-from tracklog.formats.importers.otlp.attrs import INPUT, OUTPUT, text
+from tracklog.formats.importers.otlp.attrs import INPUT, OUTPUT, Used, text
 from tracklog.formats.importers.otlp.inference import (
     CALL,
     DETAILS,
@@ -20,14 +20,14 @@ from tracklog.formats.importers.otlp.inference import (
     write_details,
     write_inference,
 )
-from tracklog.formats.importers.otlp.item_writer import ItemWriter, Used
+from tracklog.formats.importers.otlp.item_writer import ItemWriter
 from tracklog.formats.importers.otlp.joins import MCP_CALL, keywords
-from tracklog.formats.importers.otlp.judging import decided, evaluated, judged
+from tracklog.formats.importers.otlp.judging import decided, evaluated, has_evaluations, judged
 from tracklog.formats.importers.otlp.memory import Memory
-from tracklog.formats.importers.otlp.ours import facts_in, write_ours
-from tracklog.formats.importers.otlp.view import SpanEvent, SpanView
+from tracklog.formats.importers.otlp.ours import write_ours
+from tracklog.formats.importers.otlp.view import DROPPED, SpanEvent, SpanView
 from tracklog.formats.importers.otlp.wire import attributes, not_numbers
-from tracklog.model.fact import Began, Ended, Linked, LinkKind, Noted, What
+from tracklog.model.fact import Ended, Linked, LinkKind, Noted, What
 
 TOOL = CALL | Used(frozenset({"gen_ai.tool.name", "gen_ai.tool.call_id"}), ("gen_ai.tool.call.",))
 CALLS = frozenset(("execute_tool", "judge", "create_agent", *genai.INFERENCE, *genai.LOOKUPS))
@@ -42,7 +42,9 @@ LINKS: tuple[LinkKind, ...] = ("sub-run", "fork", "resume", "branch", "related")
 def agent_of(span: SpanView) -> str | None:
     """The agent that a span names."""
     attrs = span.attrs
-    if found := genai.pick(attrs, "agent") or genai.metadata(attrs, "lc_agent_name"):
+    if found := genai.pick(attrs, "agent"):
+        return found
+    if "metadata" in attrs and (found := genai.metadata(attrs, "lc_agent_name")):
         return found
     if attrs.get("openinference.span.kind") == "AGENT":
         name = span.name.removesuffix(".run") if SMOLAGENTS in attrs else span.name
@@ -58,12 +60,15 @@ def write_span(
     `agent` is the one it names, or that of the nearest span above. `nested`: it is below other
     spans of its run, so it is not the run itself.
     """
-    if (facts := facts_in(span)) is not None:
-        return write_ours(writer, span, facts)
+    if span.facts is not None:
+        return write_ours(writer, span, span.facts)
     does = genai.operation(span.attrs)
     start, end = span.began, span.ended
     what = _what(span, does, nested=nested)
-    step = genai.pick(span.attrs, "node") or genai.metadata(span.attrs, "langgraph_node")
+    attrs = span.attrs
+    step = genai.pick(attrs, "node") if attrs.names.meanings["node"] else None
+    if step is None and "metadata" in attrs:
+        step = genai.metadata(attrs, "langgraph_node")
     if span.pending and what is None and does not in ("execute_tool", *genai.LOOKUPS):
         what = "step"
     if what == "agent":
@@ -106,9 +111,12 @@ def write_span(
         _ended(writer, span, what, end)
     if (over := writer.past.ends.late) is not None:
         writer.write_beside(Ended(what="run", passed=False), at=over)
-    _happened(writer, span, does, what)
-    evaluated(writer, span, end or start)
-    _linked(writer, span, start)
+    if span.happenings:
+        _happened(writer, span, does, what)
+    if span.attrs.names.once(has_evaluations):
+        evaluated(writer, span, end or start)
+    if "links" in span.item.body:
+        _linked(writer, span, start)
     _found(writer, span, start)
     return call
 
@@ -151,13 +159,8 @@ def _began(
     task = named = _named_task(span) if SMOLAGENTS in span.attrs else None
     if task is None and does in ("invoke_agent", "invoke_workflow"):
         task = _task(span)
-    fact = Began(
-        what=what,
-        task=task,
-        model=genai.pick(span.attrs, "asked"),
-        software=span.software,
-        host=span.host,
-    )
+    model, source = genai.pick(span.attrs, "asked"), span.source
+    fact = begin_fact(what, task, model, source.software, source.host)
     writer.write(fact, at=at, extra=extra)
     if what == "run":
         title = Noted(label="title", kind="span", text=named or span.name)
@@ -192,13 +195,13 @@ def _ended(writer: ItemWriter, span: SpanView, what: What, at: str | None) -> No
         stopped = ends.out_of_steps
     refused = what == "run" and _is_refused(span)
     failed = stopped or refused or (what == "run" and ends.agent_failed)
-    fact = Ended(
-        what=what,
-        passed=False if failed else _passed(span),
-        outcome="max_steps" if stopped else None,
-        error=writer.lifted(error_of(span)) if span.failed else None,
-        reason="Reached max steps." if stopped else text(span.status_message),
-        seconds=span.seconds,
+    fact = end_fact(
+        what,
+        "max_steps" if stopped else None,
+        False if failed else _passed(span),
+        "Reached max steps." if stopped else text(span.status_message),
+        writer.lifted(error_of(span)) if span.failed else None,
+        span.seconds,
     )
     writer.write(fact, at=at)
 
@@ -216,12 +219,12 @@ def _passed(span: SpanView) -> bool | None:
 def _totals(writer: ItemWriter, span: SpanView, at: str | None) -> None:
     """The totals of an agent or a workflow with all below it: compared, and never added."""
     tokens = genai.usage(span.attrs).tokens
-    writer.write(
-        Noted(label="totals", kind=genai.operation(span.attrs) or span.name, data=tokens),
-        at=at,
-        known=bool(tokens),
-    )
-    if not tokens or span.parent:
+    if not tokens:
+        writer.skip()
+        return
+    kind = genai.operation(span.attrs) or span.name
+    writer.write(Noted(label="totals", kind=kind, data=tokens), at=at)
+    if span.parent:
         return
     counted = writer.past.total(span.trace)
     total = (tokens.get("input_tokens", 0), tokens.get("output_tokens", 0))
@@ -241,20 +244,15 @@ def _executed(
     given = genai.first(attrs, "arguments")
     result = genai.first(attrs, "result")
     name = tool or text(attrs.get("traceloop.entity.name")) or _named(span, "execute_tool")
-    server = attrs.get("mcp.server.name", attrs.get("server.address"))
-    tool, put = name or span.name or "unknown", writer.lifted(keywords(genai.parse(given)))
+    tool, put = name or span.name or "unknown", keywords(writer.parsed(given))
     both_ends, output = _mcp_call(attrs), genai.parse(result)
     message = _tool_message(output)
     own, hint = genai.pick(attrs, "call") or both_ends, text(message.get("tool_call_id"))
     call = writer.ids_of(tool, put, own, span.record, hint)
-    begin = call_fact(
-        tool,
-        call.id,
-        put,
-        call.other,
-        tool_server=text(server) if "mcp.method.name" in attrs else None,
-        synthetic_id=call.synthetic,
-    )
+    server = None
+    if "mcp.method.name" in attrs:
+        server = text(attrs.get("mcp.server.name", attrs.get("server.address")))
+    begin = call_fact(tool, call.id, put, call.other, server, synthetic_id=call.synthetic)
     new = both_ends is None or writer.is_new_call(begin)
     writer.write(begin, at=start, extra=writer.rest(TOOL), new=new)
     if genai.is_json(put):
@@ -267,7 +265,7 @@ def _executed(
         tool,
         ok=not span.failed and message.get("status") != "error" and not exit_code,
         exit_code=exit_code,
-        output=writer.lifted(output),
+        output=writer.lifted_from(result, output),
         error=writer.lifted(error_of(span)) if span.failed else None,
         seconds=span.seconds,
         synthetic_id=call.synthetic,
@@ -332,7 +330,7 @@ def _event(each: SpanEvent) -> str:
 
 
 def _linked(writer: ItemWriter, span: SpanView, at: str | None) -> None:
-    for link in span.item.body.get("links", ()):
+    for link in span.item.body["links"]:
         attrs = attributes(link.get("attributes"))
         texts = {
             text(attrs.get(key)) for key in ("tracklog.link.kind", "link.kind", "kind", "type")
@@ -357,22 +355,25 @@ def _found(writer: ItemWriter, span: SpanView, at: str | None) -> None:
 
 def write_dropped(writer: ItemWriter, at: str | None) -> None:
     """Findings for parts of an item, its resource or its scope that the producer dropped."""
-    if b'"dropped' not in writer.content:
-        return
     view = writer.view
-    body, item = view.item.body, view.item
-    cut = _dropped(body, *body.get("events", ()), *body.get("links", ()))
+    body, around = view.item.body, view.source.dropped
+    if not _DROPPING.isdisjoint(body):
+        cut = _dropped(body, *body.get("events", ()), *body.get("links", ()))
+    else:
+        cut = 0
     if cut:
         writer.find("dropped", f"the producer dropped {cut} parts of {view.name!r}", at, count=cut)
-    around = _dropped(item.resource.get("resource", {}), item.scope.get("scope", {}))
     if around and writer.past.is_new("finding dropped-around"):
         words = f"the producer dropped {around} attributes of the resource or the scope"
         writer.find("dropped-around", words, at, count=around)
 
 
+_DROPPING = frozenset(("events", "links", *DROPPED))
+"""Parts of an item of which something may have been dropped."""
+
+
 def _dropped(*parts: Mapping[str, Any]) -> int:
-    keys = ("droppedAttributesCount", "droppedEventsCount", "droppedLinksCount")
-    return sum(part.get(key, 0) for part in parts for key in keys)
+    return sum(part.get(key, 0) for part in parts for key in DROPPED)
 
 
 def place_span(writer: ItemWriter, span: SpanView, memory: Memory, call: str | None) -> None:
@@ -385,7 +386,7 @@ def place_span(writer: ItemWriter, span: SpanView, memory: Memory, call: str | N
         writer.write_beside(fact, at=at, new=_is_new(memory, run, above[0]))
     elif above is None and span.cause:
         memory.wait(span.cause, run)
-    for child in memory.waiting.pop(span.record, []):
+    for child in memory.waiting.pop(span.record, ()):
         if child != run:
             fact = Linked(kind="sub-run", parent=run, call_id=call)
             below = writer.within(child, memory.past(child))

@@ -4,7 +4,7 @@ A program sends a span when it has ended: the calls of an agent arrive before th
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 BYTES = 1_000_000
@@ -32,6 +32,11 @@ class UnnamedSpan:
     def size(self) -> int:
         return len(self.content or "")
 
+    @property
+    def state(self) -> dict[str, Any]:
+        """All of it as a JSON value."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
 
 class UnnamedSpans:
     """Spans without an agent, by the nearest span above that did not arrive yet."""
@@ -43,14 +48,16 @@ class UnnamedSpans:
 
     def add(self, missing: str, found: UnnamedSpan) -> None:
         """Remember a span until the missing one arrives."""
-        self._waiting.setdefault(missing, []).append(asdict(found))
+        self._waiting.setdefault(missing, []).append(found.state)
         self._bytes += found.size
         while self._bytes > BYTES:
             self.pop(next(iter(self._waiting)))
 
     def pop(self, record: str) -> list[UnnamedSpan]:
         """The spans that waited for this one, in the order in which they came."""
-        found = [UnnamedSpan(**each) for each in self._waiting.pop(record, [])]
+        if record not in self._waiting:
+            return []
+        found = [UnnamedSpan(**each) for each in self._waiting.pop(record)]
         self._bytes -= sum(each.size for each in found)
         return found
 

@@ -1,14 +1,14 @@
 """A span or a log record as it is read: its attributes, its times, its place in the trace."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from tracklog.formats.importers.otlp.attrs import OS_THREAD, RUN_KEYS, Attrs, text
-from tracklog.formats.importers.otlp.wire import Item, any_value, attributes
+from tracklog.formats.importers.otlp.shape import Envelope, Item, any_value
 
 AGENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "claude": ("claude_code.", ("claude-code", "claude_code")),
@@ -20,6 +20,7 @@ AGENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """The agents that are recognised by the names of their events or services."""
 _BY_EVENT = {prefix: tool for tool, (prefix, _) in AGENTS.items()}
 NO_SPAN = "0" * 16
+DROPPED = ("droppedAttributesCount", "droppedEventsCount", "droppedLinksCount")
 INFO = 9
 """The severity from which on a log record is more than a debug record."""
 
@@ -39,29 +40,60 @@ class SpanEvent:
     attrs: Attrs
 
 
+class Source:
+    """The program that sent some items: what their resource and their scope say of it."""
+
+    def __init__(self, envelope: Envelope) -> None:
+        resource, scope = envelope.resource.get("resource", {}), envelope.scope.get("scope", {})
+        self.attrs = attrs = Attrs.read(resource.get("attributes"))
+        self.scope = scope.get("name")
+        self.dropped: int = sum(part.get("droppedAttributesCount", 0) for part in (resource, scope))
+        """How many attributes of the resource and of the scope were dropped."""
+        name = text(attrs.get("service.name"))
+        self.tool = _tool(name or "")
+        self.service = None if name is None or name.startswith("unknown_service") else name
+        """The name of the service, where it has one."""
+        self.host = text(attrs.get("service.instance.id")) or text(attrs.get("host.name"))
+
+    @property
+    def software(self) -> dict[str, Any] | None:
+        if self.service is None:
+            return None
+        version = text(self.attrs.get("service.version"))
+        return {"name": self.service} | ({"version": version} if version else {})
+
+
 class View:
     """The fields that spans and log records share."""
 
-    def __init__(self, item: Item, resource: Attrs, trace: str) -> None:
-        self.item = item
-        self.attrs = Attrs(attributes(item.body.get("attributes")))
-        self.resource = resource
+    name: str
+    keys: Sequence[tuple[str, str]] = ()
+    """The possible names of the run, by attribute, the strongest first."""
+
+    def __init__(self, item: Item, source: Source, trace: str) -> None:
+        self.item, self.source = item, source
+        self.attrs = attrs = Attrs.read(item.body.get("attributes"))
         self.trace = trace
         """The trace; empty for a log record outside of any trace."""
-        self.tool = "otlp"
+        self.service = source.service
+        self.tool = source.tool
         """The source system; an importer's name where the agent is known."""
-        self.keys: list[tuple[str, str]] = []
-        """The possible names of the run, by attribute, the strongest first."""
-        if self.attrs.names.run_keys or resource.names.run_keys:
+        if attrs.names.run_keys or source.attrs.names.run_keys:
             self._find_keys()
 
+    def _find_tool(self) -> None:
+        named = text(self.attrs.get("event.name"))
+        self.tool = (named and _agent(named)) or _agent(self.name) or self.tool
+
     def _find_keys(self) -> None:
+        found = []
         for key in RUN_KEYS:
-            value = self.attrs.get(key, self.resource.get(key))
+            value = self.attrs.get(key, self.source.attrs.get(key))
             if isinstance(value, int) and not isinstance(value, bool) and key != OS_THREAD:
                 value = str(value)
             if isinstance(value, str) and value:
-                self.keys.append((key, value))
+                found.append((key, value))
+        self.keys = found
 
     @property
     def is_of_the_program(self) -> bool:
@@ -69,33 +101,25 @@ class View:
         names = self.attrs.names
         return self.tool == "opencode" and not (names.is_marked or names.has("gen_ai."))
 
-    @property
-    def service(self) -> str | None:
-        """The name of the service, where it has one."""
-        name = text(self.resource.get("service.name"))
-        return None if name is None or name.startswith("unknown_service") else name
-
-    @property
-    def host(self) -> str | None:
-        return text(self.resource.get("service.instance.id")) or text(
-            self.resource.get("host.name")
-        )
-
-    @property
-    def software(self) -> dict[str, Any] | None:
-        if self.service is None:
-            return None
-        version = text(self.resource.get("service.version"))
-        return {"name": self.service} | ({"version": version} if version else {})
-
 
 class SpanView(View):
     """A span; a pending one announces the real one at its start."""
 
-    def __init__(self, item: Item, resource: Attrs) -> None:
+    failed = succeeded = False
+    """Whether the span itself is marked as one that failed, or that was successful."""
+    status_message = ""
+    own: str | None = None
+    """The key of the span itself, where it stands for another one: for its parent."""
+    happenings: Sequence[SpanEvent] = ()
+    facts: list[Any] | None = None
+    """The facts that it carries, each as JSON; only spans of our own exporter carry some."""
+
+    def __init__(self, item: Item, source: Source) -> None:
         body = item.body
-        super().__init__(item, resource, body["traceId"])
-        self.name: str = body.get("name", "")
+        super().__init__(item, source, body["traceId"])
+        self.name = body.get("name", "")
+        if "." in self.name or "event.name" in self.attrs:
+            self._find_tool()
         self.id: str = body["spanId"]
         self.parent: str = body.get("parentSpanId", "")
         self.start = int(body.get("startTimeUnixNano", 0))
@@ -105,21 +129,21 @@ class SpanView(View):
         """The same in the form of a line."""
         self.ended = spelled(self.end)
         self.pending = not self.end
-        status = body.get("status", _NO_STATUS)
-        code = status.get("code")
-        self.failed = code == 2
-        self.succeeded = code == 1
-        """Whether the span itself is marked as successful."""
-        self.status_message: str = status.get("message", "")
-        self.happenings = [_happening(each) for each in body.get("events", ())]
+        if "status" in body:
+            status = body["status"]
+            code = status.get("code")
+            self.failed, self.succeeded = code == 2, code == 1
+            self.status_message = status.get("message", "")
+        if "events" in body:
+            self.happenings = [_happening(each) for each in body["events"]]
         if self.attrs.names.is_marked:
             self._read_marks()
         if not self.keys and self.name.startswith("autogen "):
             sender = text(self.attrs.get("sender_agent_type")) or ""
             if chat := _AUTOGEN.fullmatch(self.name) or _MANAGER.search(sender):
-                self.keys.append(("autogen.chat", chat[1]))
-        if not self.keys and not self.parent and self._is_health_check and self.service:
-            self.keys.append(("service.name", self.service))
+                self.keys = [("autogen.chat", chat[1])]
+        if not self.parent and not self.keys and self.service and self._is_health_check:
+            self.keys = [("service.name", self.service)]
         self.record = f"{self.trace}/{self.id}"
         """The key of the span."""
         self.cause = f"{self.trace}/{self.parent}" if self.parent else None
@@ -131,12 +155,14 @@ class SpanView(View):
         if attrs.get("tracklog.unfinished") is True or attrs.get("tracklog.dangling") is True:
             self.pending = True  # it has an end because others need one
         if "tracklog.facts" in attrs:
-            self.began = self.ended = (
-                None  # the facts that it carries have their own times, or none
-            )
+            # The facts that it carries have their own times, or none.
+            self.began = self.ended = None
+            found = attrs["tracklog.facts"]
+            self.facts = found if isinstance(found, list) else None
         if attrs.get("logfire.span_type") == "pending_span" and self.parent:
             # It stands for the span that is its parent; that span's parent is given separately.
             above = text(attrs.get("logfire.pending_parent_id")) or NO_SPAN
+            self.own = f"{self.trace}/{self.id}" if self.id != self.parent else None
             self.id, self.parent = self.parent, "" if above == NO_SPAN else above
             self.pending = True
 
@@ -156,7 +182,7 @@ class SpanView(View):
     @property
     def is_plumbing(self) -> bool:
         """Whether it reports a part of the proxy of LiteLLM, or of its web server."""
-        scope = self.item.scope.get("scope", {}).get("name")
+        scope = self.source.scope
         if scope == "litellm":
             return self.name in _PLUMBING or ("service" in self.attrs and "call_type" in self.attrs)
         return scope == "fastapi" and self.name.startswith("fastapi.")
@@ -164,8 +190,7 @@ class SpanView(View):
     @property
     def wraps_model(self) -> bool:
         """Whether it reports a function of LlamaIndex around a model call, with its arguments."""
-        scope = self.item.scope.get("scope", {}).get("name")
-        if scope != "openinference.instrumentation.llama_index":
+        if self.source.scope != "openinference.instrumentation.llama_index":
             return False
         given = str(self.attrs.get("input.value") or "{").lstrip()
         return given.startswith("{") and not any(name.startswith(_MODEL) for name in self.attrs)
@@ -177,19 +202,19 @@ class SpanView(View):
 
 _MODEL = ("llm.input_messages.", "llm.output_messages.", "llm.token_count.", "llm.prompts")
 """The attributes of a model call: its words and its counts."""
-_NO_STATUS: Mapping[str, Any] = {}
 
 
 class LogView(View):
     """A log record."""
 
-    def __init__(self, item: Item, resource: Attrs) -> None:
+    def __init__(self, item: Item, source: Source) -> None:
         body = item.body
-        super().__init__(item, resource, body.get("traceId", ""))
+        super().__init__(item, source, body.get("traceId", ""))
         time, observed = (int(body.get(key, 0)) for key in ("timeUnixNano", "observedTimeUnixNano"))
         self.body = any_value(body.get("body"))
         self.name = _event_name(body, self.attrs, self.body)
         """Its event name, from wherever it stands."""
+        self._find_tool()
         self.at = spelled(time or observed)
         self.clock = "observed" if observed and not time else None
         """`observed` when that is its only time."""
@@ -211,21 +236,15 @@ class LogView(View):
 
 
 def views_of(items: Iterable[Item]) -> list[SpanView | LogView]:
-    """A view of each item; a resource that many items share is read once."""
+    """A view of each item; an envelope that many items share is read once."""
     found: list[SpanView | LogView] = []
-    last: Mapping[str, Any] | None = None
-    resource = Attrs({})
-    tool = "otlp"
+    last = source = None
     for item in items:
-        if item.resource is not last:
-            last = item.resource
-            resource = Attrs(attributes(last.get("resource", {}).get("attributes")))
-            tool = _tool(resource)
-        view = SpanView if item.signal == "traces" else LogView
-        each = view(item, resource)
-        named = text(each.attrs.get("event.name")) or each.name
-        each.tool = _agent(named) or _agent(each.name) or tool
-        found.append(each)
+        envelope = item.envelope
+        if source is None or envelope is not last:
+            last, source = envelope, Source(envelope)
+        view = SpanView if envelope.signal == "traces" else LogView
+        found.append(view(item, source))
     return found
 
 
@@ -234,8 +253,8 @@ def _agent(name: str) -> str | None:
     return _BY_EVENT.get(name[: name.find(".") + 1])
 
 
-def _tool(resource: Mapping[str, Any]) -> str:
-    service = (text(resource.get("service.name")) or "").lower()
+def _tool(service: str) -> str:
+    service = service.lower()
     return next(
         (tool for tool, (_, services) in AGENTS.items() if service.startswith(services)), "otlp"
     )
@@ -245,7 +264,7 @@ def _happening(given: Mapping[str, Any]) -> SpanEvent:
     return SpanEvent(
         given.get("name", ""),
         spelled(int(given.get("timeUnixNano", 0))),
-        Attrs(attributes(given.get("attributes"))),
+        Attrs.read(given.get("attributes")),
     )
 
 
@@ -278,9 +297,8 @@ def spelled(nanoseconds: int) -> str | None:
     """A time in the form of a line, with its precision; None for 0."""
     if not nanoseconds:
         return None
-    whole, rest = divmod(nanoseconds, 10**9)
-    fraction = f".{rest:09}".rstrip("0").rstrip(".")
-    return f"{_second(whole)}{fraction}Z"
+    whole, rest = divmod(nanoseconds, 1_000_000_000)
+    return f"{_second(whole)}.{rest:09}".rstrip("0").rstrip(".") + "Z"
 
 
 @lru_cache(1024)

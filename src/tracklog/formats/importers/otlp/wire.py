@@ -16,6 +16,7 @@ from tracklog.formats.importers.otlp.shape import (
     ITEMS,
     KEYS,
     BadItem,
+    Envelope,
     Item,
     Message,
     RefusedItem,
@@ -82,12 +83,12 @@ def from_document(signal: Signal, document: Any) -> Iterator[Item | RefusedItem]
         resource = _around(one, "resource", "Resource", where)
         for j, group in _members(one, inner, where):
             within = f"{where}/{inner}/{j}"
-            scope = _around(group, "scope", "Scope", within)
+            envelope = Envelope(signal, resource, _around(group, "scope", "Scope", within))
             for k, body in _members(group, last, within):
                 pointer = f"{within}/{last}/{k}"
                 try:
                     found = _normal(ITEMS[signal], body, "", 0)
-                    yield Item(signal, pointer, resource, scope, checked(signal, found))
+                    yield Item(envelope, pointer, checked(signal, found))
                 except BadItem as bad:
                     yield RefusedItem(pointer + bad.pointer, bad.message, bad.hint)
 

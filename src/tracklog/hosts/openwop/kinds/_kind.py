@@ -103,6 +103,8 @@ class NodeKind:
     """Called with the recorded outputs when an execution is repeated from the log."""
     is_pure: bool = False
     """Whether a replay executes it again: its result depends on no person, model or tool."""
+    copies: bool = False
+    """Whether its outputs are its inputs: what is masked there is masked here."""
     only_asks: bool = False
     """Whether it only asks a question, by its configuration alone: a branch goes on inside it."""
     ports: Callable[[WorkflowNode], frozenset[str] | None] = no_ports
@@ -111,6 +113,8 @@ class NodeKind:
     """Whether it has an artifact, which people review."""
     outputs: Callable[[WorkflowNode], frozenset[str] | None] = _any_outputs
     """The names of its outputs; None where only a run shows them."""
+    answers: frozenset[str] = frozenset()
+    """The outputs that are the answer of a person, which is recorded as it is and not masked."""
     requires: tuple[str, ...] = ()
     """Runtime capabilities without which it is not executed; this host provides none."""
 

@@ -175,4 +175,5 @@ kind = NodeKind(
     only_asks=True,
     has_artifact=True,
     outputs=fixed_outputs(*VOTE),
+    answers=frozenset(VOTE),
 )

@@ -82,4 +82,5 @@ kind = NodeKind(
     check=check,
     only_asks=True,
     outputs=fixed_outputs("answers"),
+    answers=frozenset({"answers"}),
 )

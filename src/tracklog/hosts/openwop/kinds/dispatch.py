@@ -35,9 +35,8 @@ async def run(step: NodeStep) -> Outputs:
         raise NodeFailed("fan_out_unsupported", f"there are {len(workers)} workers at once")
     outputs: Outputs = {}
     for worker in workers:
-        log = await step.child(
-            worker, mapped_inputs(step, _mapping(step, "Input", worker)), decided
-        )
+        mapping = _mapping(step, "Input", worker)
+        log = await step.child(worker, mapped_inputs(step, mapping), decided, mapping)
         status = log.snapshot.status
         if status != "completed":
             raise NodeFailed("child_failed", f"{log.name} is {status}", {"childRunId": log.name})
@@ -80,4 +79,5 @@ kind = NodeKind(
     | MAPPINGS,
     check=check,
     outputs=outputs,
+    answers=frozenset({"answer"}),
 )

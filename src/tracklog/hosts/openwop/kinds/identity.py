@@ -48,6 +48,7 @@ kind = NodeKind(
     config=frozenset({"emitDuplicateMessageId", "channel"}),
     check=check,
     is_pure=True,
+    copies=True,
     ports=any_ports,
     outputs=lambda node: frozenset(node.ports),
 )

@@ -5,7 +5,14 @@ from typing import Any
 
 from tracklog.hosts.openwop.definitions import DefinitionRefused, WorkflowNode
 from tracklog.hosts.openwop.exceptions import BadAnswer, Mismatch
-from tracklog.hosts.openwop.kinds._kind import NodeKind, Outputs, Site, check_timeout, wrong
+from tracklog.hosts.openwop.kinds._kind import (
+    NodeKind,
+    Outputs,
+    Site,
+    check_timeout,
+    invalid,
+    wrong,
+)
 from tracklog.hosts.openwop.schemas import fault_of_schema, faults_against, is_equal
 from tracklog.hosts.openwop.step import NodeStep
 
@@ -24,9 +31,12 @@ async def run(step: NodeStep) -> Outputs:
     correlation: Mapping[str, Any] = asked["correlation"]
     event_type = asked["eventType"]
 
-    def settle(value: Any, *, is_new: bool = False) -> tuple[dict[str, Any], None]:  # noqa: ARG001  # it may hold anything
+    def settle(value: Any, *, is_new: bool = False) -> tuple[dict[str, Any], None]:
         if not isinstance(value, dict):
             raise BadAnswer("the event is an object")
+        for name in sorted(step.x.definition.sensitive() & value.keys()) if is_new else ():
+            text = f"{name} is sensitive, and an event is recorded as it comes"
+            raise BadAnswer(text, f"resumeValue.{name}")
         if value.get("eventType", event_type) != event_type:
             raise Mismatch(f"the event has another type than {event_type}")
         for name, wanted in correlation.items():
@@ -60,6 +70,9 @@ def check(node: WorkflowNode, site: Site) -> Iterator[DefinitionRefused]:  # noq
         fault = fault_of_schema(schema) if isinstance(schema, dict) else "it is no object"
         if fault:
             yield wrong(node, "resumeSchema", f"resumeSchema is not valid: {fault}")
+    for name in sorted(node.sensitive):
+        text = f"{node.id}: an event is recorded as it comes, so it is not masked"
+        yield invalid(f"outputSensitivity.{name}", text, nodeId=node.id)
     yield from check_timeout(node)
 
 

@@ -25,7 +25,8 @@ async def run(step: NodeStep) -> Outputs:
     assert ref is not None
     agent = config.get("agentId") or ref["agentId"]
     calls = [(full_id(call["toolId"]), call) for call in config.get("mockToolCalls", [])]
-    allowed = x.engine.agents.allowed(agent, [tool for tool, _ in calls])
+    names = [tool for tool, _ in calls]
+    allowed = x.engine.agents.allowed(agent, names, is_pinned=False)  # none of them is run
     for tool, _ in calls:
         if tool not in allowed:
             step.forbid(agent, tool)

@@ -41,7 +41,7 @@ async def run(step: NodeStep) -> Outputs:
     else:
         _begin_again(step)
         offered = [full_id(tool) for tool in step.config.get("tools", [])]
-        allowed = x.engine.agents.allowed(agent, offered)
+        allowed = x.engine.agents.allowed(agent, offered, is_pinned=step.node.ref is not None)
         for tool in offered:
             if tool not in allowed:
                 step.forbid(agent, tool)

@@ -19,8 +19,9 @@ from tracklog.hosts.openwop.step import NodeStep
 
 async def run(step: NodeStep) -> Outputs:
     config = step.config
-    inputs = {**step.inputs(), **mapped_inputs(step, config.get("inputMapping", {}))}
-    log = await step.child(config["workflowId"], inputs, step.started)
+    mapping = config.get("inputMapping", {})
+    inputs = {**step.inputs(), **mapped_inputs(step, mapping)}
+    log = await step.child(config["workflowId"], inputs, step.started, mapping)
     status = log.snapshot.status
     outputs: Outputs = {"childRunId": log.name, "childStatus": status}
     if status != "completed":

@@ -73,7 +73,10 @@ async def _next_decision(step: NodeStep, number: int) -> dict[str, Any]:
 
 async def _decision_of_model(step: NodeStep) -> dict[str, Any]:
     """The decision in the model's JSON reply; if it has none, a decision to end, with the reason."""
-    reply = await ask_model(step, [{"role": "user", "content": step.prompt()}], [])
+    assert step.ref is not None
+    system = step.x.engine.agents.prompt(step.ref["agentId"])
+    messages = [{"role": "system", "content": system}] if system else []
+    reply = await ask_model(step, [*messages, {"role": "user", "content": step.prompt()}], [])
     try:
         decision = orjson.loads(reply.text)
     except orjson.JSONDecodeError:

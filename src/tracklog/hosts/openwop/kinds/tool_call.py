@@ -22,7 +22,8 @@ async def run(step: NodeStep) -> Outputs:
     agent = step.ref["agentId"] if step.ref else SYSTEM
     tool = full_id(step.config["toolId"])
     arguments = step.config.get("arguments", step.inputs())
-    if not step.x.engine.agents.allowed(agent, [tool]):
+    is_pinned = step.ref is not None
+    if not step.x.engine.agents.allowed(agent, [tool], is_pinned=is_pinned):
         step.forbid(agent, tool)
         raise NodeFailed("forbidden", f"{agent} may not use {tool}", {"toolName": tool})
     outcome = await step.call(agent, tool, arguments)

@@ -14,7 +14,15 @@ from typing import Any, TypeVar
 import psycopg
 
 from tracklog.folds._cells import MOST_AMOUNTS, Cell
-from tracklog.index.indexes import NO_FILTER, Change, QueryResult, RecordFinding, Total, Words
+from tracklog.index.indexes import (
+    NO_FILTER,
+    Change,
+    Index,
+    QueryResult,
+    RecordFinding,
+    Total,
+    Words,
+)
 from tracklog.index.indexes.postgresql import restricted
 from tracklog.index.indexes.postgresql.schema import (
     AMOUNTS,
@@ -25,6 +33,7 @@ from tracklog.index.indexes.postgresql.schema import (
     statements,
     tables_of,
     totals,
+    views_of,
 )
 from tracklog.index.indexes.postgresql.words import asked, vector
 from tracklog.journal.postgres.connections import Address, Connection, Database, Row
@@ -262,7 +271,14 @@ class PostgresIndex:
         return {seq for (seq,) in self._ask(ask, (list(seqs),))}
 
     def query(self, sql: str, *, limit: int = 1000, seconds: float = 10) -> QueryResult:
-        return restricted.query(self.database, sql, limit=limit, seconds=seconds)
+        views = [views_of(self.address)]
+        return restricted.query(self.database, views, sql, limit=limit, seconds=seconds)
+
+    def query_all(
+        self, shards: Sequence[Index], sql: str, *, limit: int, seconds: float
+    ) -> QueryResult:
+        views = [views_of(each.address) for each in shards if isinstance(each, PostgresIndex)]
+        return restricted.query(self.database, views, sql, limit=limit, seconds=seconds)
 
     def close(self) -> None:
         self._closed = True

@@ -1,13 +1,17 @@
 """A question of a user in SQL: it runs with a role that can only read the views, for a limited time."""
+# ruff: noqa: S608  # the names of schemas and views are ours, and quoted
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import psycopg
 
 from tracklog.index.indexes import QueryResult
-from tracklog.index.indexes.postgresql.schema import role_of, role_sql, views_of
+from tracklog.index.indexes.postgresql.schema import quoted, role_of, role_sql
 from tracklog.journal.postgres.connections import Connection, Database
 from tracklog.model.errors import BadQuery
 
@@ -19,8 +23,10 @@ _FORBIDDEN = re.compile(
 the notation that could hide their names."""
 
 
-def query(database: Database, sql: str, *, limit: int, seconds: float) -> QueryResult:
-    """The answer to one SELECT; all else is a `BadQuery`."""
+def query(
+    database: Database, views: Sequence[str], sql: str, *, limit: int, seconds: float
+) -> QueryResult:
+    """The answer to one SELECT over the views in these schemas; all else is a `BadQuery`."""
     if match := _FORBIDDEN.search(sql):
         raise BadQuery(
             f"{match[0]} cannot be used in a question", "ask only the views of the index"
@@ -30,22 +36,30 @@ def query(database: Database, sql: str, *, limit: int, seconds: float) -> QueryR
     except psycopg.Error as error:
         raise database.trouble(error) from error
     try:
-        return _ask(database, connection, sql, limit, seconds)
+        return _ask(database, connection, views, sql, limit, seconds)
     except psycopg.Error as error:
-        raise _refusal(database, connection, error, seconds) from error
+        raise _refusal(database, connection, views[0], error, seconds) from error
     finally:
         connection.close()
 
 
 def _ask(
-    database: Database, connection: Connection, sql: str, limit: int, seconds: float
+    database: Database,
+    connection: Connection,
+    views: Sequence[str],
+    sql: str,
+    limit: int,
+    seconds: float,
 ) -> QueryResult:
-    address = database.address
-    connection.execute("BEGIN READ ONLY")
+    connection.execute("BEGIN")
     connection.execute(
         f"SET LOCAL statement_timeout = {max(1, round(seconds * 1000))};"
-        f" SET LOCAL search_path = {views_of(address)}; SET LOCAL ROLE {role_of(address)}".encode()
+        f" SET LOCAL search_path = {views[0]};"
+        f" SET LOCAL ROLE {role_of(database.address)}".encode()
     )
+    if len(views) > 1:
+        _join(connection, views)
+    connection.execute("SET TRANSACTION READ ONLY")
     # A cursor takes one SELECT and nothing else; prepared, the text is one statement.
     text = sql.strip().removesuffix(";")
     connection.execute(f"DECLARE answer NO SCROLL CURSOR FOR {text}".encode(), prepare=True)
@@ -53,6 +67,19 @@ def _ask(
     columns = [column.name for column in rows.description or ()]
     answer = [tuple(map(_plain, row)) for row in rows.fetchall()]
     return QueryResult(columns, answer[:limit], len(answer) > limit)
+
+
+def _join(connection: Connection, views: Sequence[str]) -> None:
+    """Views of this transaction that have the rows of all shards, under the same names."""
+    there = connection.execute(
+        "SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n"
+        " ON n.oid = c.relnamespace WHERE n.nspname = ANY(%s) AND c.relkind = 'v' ORDER BY 2, 1",
+        (list(views),),
+    ).fetchall()
+    for name, rows in groupby(there, key=itemgetter(1)):
+        parts = " UNION ALL ".join(f"SELECT * FROM {schema}.{quoted(name)}" for schema, _ in rows)
+        connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS {parts}".encode())
+    connection.execute("SET LOCAL search_path = pg_temp")
 
 
 def _plain(value: Any) -> Any:
@@ -69,7 +96,7 @@ def _plain(value: Any) -> Any:
 
 
 def _refusal(
-    database: Database, connection: Connection, error: psycopg.Error, seconds: float
+    database: Database, connection: Connection, views: str, error: psycopg.Error, seconds: float
 ) -> Exception:
     state = error.sqlstate or ""
     message = str(error).partition("\n")[0]
@@ -81,7 +108,7 @@ def _refusal(
             "let an administrator of the database run: " + " ".join(role_sql(database.address)),
         )
     if state == "42P01":
-        names = ", ".join(_names(connection, views_of(database.address)))
+        names = ", ".join(_names(connection, views))
         return BadQuery(message, f"the tables are: {names or 'none yet; record something first'}")
     if state in ("42601", "0A000", "25006") or state == "42501":
         return BadQuery(

@@ -1,6 +1,6 @@
-"""kimi: the conversations of Kimi Code, and of the older Kimi CLI, with their sub-agents."""
+"""The wires of Kimi: what happens in a session, as lines, one file per agent."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -10,15 +10,12 @@ import orjson
 from tracklog.formats.importers import (
     ANY,
     LONG,
-    Importer,
     Raw,
     Reader,
     Signs,
     beginning,
-    by_signs,
     count,
     in_seconds,
-    inside,
     remember,
     run_id,
     utc_time,
@@ -38,6 +35,8 @@ from tracklog.model.fact import Began, Called, Ended, Linked, Noted, Returned, S
 
 NAME = "kimi"
 WIRE, MAIN = "wire.jsonl", "main"
+CLI = Signs({"timestamp": float, "message.type": str, "message.payload": ANY}, ("type", "role"))
+"""A line of the older program."""
 
 
 class KimiReader(Reader):
@@ -101,22 +100,23 @@ class KimiReader(Reader):
         state = obj(read_json(state_of(self.source.path)))
         parent = obj(obj(state.get("agents")).get(agent)).get("parentAgentId")
         above = "" if parent in (None, MAIN) else str(parent)
-        open_run(
-            self.out,
-            NAME,
-            session if agent == MAIN else f"{session}/{agent}",
-            at=at,
-            program="kimi-cli" if self._is_cli() else "kimi-code",
-            cwd=word(state.get("cwd")) or state.get("workDir"),
-            agent=None if agent == MAIN else agent,
-            parent=None if agent == MAIN else run_id(NAME, session, above),
-            extra=without(value, "type", "time", "created_at") or None,
-        )
+        with self.out.revised("session"):
+            open_run(
+                self.out,
+                NAME,
+                session if agent == MAIN else f"{session}/{agent}",
+                at=at,
+                program="kimi-cli" if self._is_cli() else "kimi-code",
+                cwd=word(state.get("cwd")) or state.get("workDir"),
+                agent=None if agent == MAIN else agent,
+                parent=None if agent == MAIN else run_id(NAME, session, above),
+                extra=without(value, "type", "time", "created_at") or None,
+            )
 
     def _is_cli(self) -> bool:
         """Whether the older program wrote it, by its first records."""
         begin = beginning(self.source.path, self.source.head)
-        return any(SIGNS[2].match(each) for each in begin.objects)
+        return any(CLI.match(each) for each in begin.objects)
 
     # Kimi Code.
 
@@ -132,7 +132,7 @@ class KimiReader(Reader):
 
     def _prompt(self, fields: Body, at: str | None) -> None:
         kind = word(obj(fields.get("origin")).get("kind"))
-        blocks = tuple(_blocks(fields.get("input")))
+        blocks = tuple(blocks_of(fields.get("input")))
         if not blocks:  # its words are in a message of the context
             data = without(fields, "time", "agentId")
             self.out.write(Noted(label="prompt", kind=word(fields.get("type")), data=data), at=at)
@@ -148,7 +148,7 @@ class KimiReader(Reader):
         """A message of the context: a copy of a prompt, or one that nobody typed."""
         message = obj(fields.get("message"))
         inner = obj(message.get("message")) or message
-        blocks = tuple(_blocks(inner.get("content")))
+        blocks = tuple(blocks_of(inner.get("content")))
         made = [*items(inner.get("toolCalls"))]
         if self._is_known(blocks) and all(self._is_called(obj(each)) for each in made):
             self.out.report.mapped[str(fields.get("type"))] -= 1
@@ -173,9 +173,10 @@ class KimiReader(Reader):
         step = word(event.get("stepUuid")) or word(event.get("uuid"))
         if kind == "step.begin":
             self._settle(at)
+            self.state.pop("counted", None)
             self.out.write(Began(what="step", step=step), at=at)
         elif kind == "content.part":
-            blocks = tuple(_blocks([event.get("part")]))
+            blocks = tuple(blocks_of([event.get("part")]))
             self._remember_texts(blocks)
             model = self.state.get("model")
             fact = Said(role="assistant", blocks=blocks, message_id=step, model=model, step=step)
@@ -191,7 +192,9 @@ class KimiReader(Reader):
         elif kind == "tool.result":
             self._result(word(event.get("toolCallId")), obj(event.get("result")), at)
         elif kind == "step.end":
-            self.state.pop("usage", None)
+            if obj(event.get("usage")):
+                self.state.pop("usage", None)
+                self.state["counted"] = event["usage"]
             self._spent(f"step/{step}", event.get("usage"), at)
             stop = word(event.get("finishReason"))
             extra = without(event, "type", "uuid", "usage", "finishReason", "turnId", "step")
@@ -202,7 +205,7 @@ class KimiReader(Reader):
 
     def _result(self, id: str | None, result: Body, at: str | None) -> None:
         output = result.get("output")
-        self._remember_texts(tuple(_blocks(output if isinstance(output, str | list) else None)))
+        self._remember_texts(tuple(blocks_of(output if isinstance(output, str | list) else None)))
         back = Returned(
             call_id=id or "unknown",
             ok=result.get("isError", result.get("is_error")) is not True,
@@ -219,7 +222,9 @@ class KimiReader(Reader):
         self.out.write(Noted(label="llm.request", kind="llm.request", data=data), at=at)
 
     def _usage(self, fields: Body, at: str | None) -> None:
-        """Only for a step that does not end with its usage."""
+        """Only for a step that does not end with its usage, which comes before or after this."""
+        if fields.get("usage") == self.state.pop("counted", None):
+            return
         self.state["usage"] = [fields.get("usage"), at, self.out.mark()]
 
     def _settle(self, _at: str | None) -> None:
@@ -294,10 +299,10 @@ class KimiReader(Reader):
                 return
         self._assembled()
         if kind == "TurnBegin":
-            blocks = tuple(_blocks(fields.get("user_input")))
+            blocks = tuple(blocks_of(fields.get("user_input")))
             self.out.write(Said(role="user", blocks=blocks), at=at)
         elif kind == "ContentPart":
-            blocks = tuple(_blocks([fields]))
+            blocks = tuple(blocks_of([fields]))
             self.out.write(Said(role="assistant", blocks=blocks), at=at)
         elif kind == "ToolCall":
             function, id = obj(fields.get("function")), word(fields.get("id"))
@@ -373,7 +378,7 @@ def _is_typed(role: str | None, origin: Body, blocks: tuple[Body, ...]) -> bool:
     return role == "user" and origin.get("kind") in (None, "user") and not reminder
 
 
-def _blocks(content: Any) -> Iterable[Body]:
+def blocks_of(content: Any) -> Iterable[Body]:
     if isinstance(content, str):
         yield text_block(content)
     for part in items(content):
@@ -403,48 +408,3 @@ def state_of(path: Path) -> Path:
         inside_agents = path.parent.parent.name in ("agents", "subagents")
         return (path.parents[2] if inside_agents else path.parent) / "state.json"
     return path.with_suffix(".state.json")
-
-
-SIGNS = (
-    Signs({"type": {"metadata"}, "protocol_version": str, "created_at": ANY}),
-    Signs({"type": {"context.append_loop_event"}, "event.type": str}),
-    Signs({"timestamp": float, "message.type": str, "message.payload": ANY}, ("type", "role")),
-)
-CONTEXT = Signs({"role": {"_system_prompt", "_checkpoint", "_usage"}})
-STATE = Signs({"agents": dict, "createdAt": ANY, "updatedAt": ANY})
-
-
-def companion(path: Path, head: bytes) -> bool:
-    """The model's context and the document of a session, beside a wire."""
-    objects = beginning(path, head).objects
-    if path.name.startswith("context") and path.with_name(WIRE).is_file():
-        return any(map(CONTEXT.match, objects))
-    if not path.name.endswith("state.json"):
-        return False
-    wires = (path.parent / "agents" / MAIN / WIRE, path.with_name(WIRE),
-             path.with_name(path.name.removesuffix(".state.json") + ".jsonl"))  # fmt: skip
-    known = any(map(STATE.match, objects)) or (
-        objects and path.with_name("context.jsonl").is_file()
-    )
-    return bool(known) and any(each.is_file() for each in wires)
-
-
-def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
-    code = Path(environment.get("KIMI_CODE_HOME") or home / ".kimi-code")
-    yield from inside(code / "sessions", f"*/*/agents/*/{WIRE}")
-    yield from inside(home / ".kimi" / "sessions", f"*/*/{WIRE}", f"*/*/subagents/*/{WIRE}")
-
-
-importer = Importer(
-    name=NAME,
-    about="Kimi Code and Kimi CLI: the wires of their sessions, with sub-agents.",
-    mapping="1",
-    reader=KimiReader,
-    recognise=by_signs(SIGNS),
-    find=find,
-    companion=companion,
-    beside=lambda path: [state_of(path)],
-    fits=lambda body: "type" in body or "message" in body,
-    proven="files (wire 1.5) of Kimi Code 2.1 from a test run, and real, cleaned ones of wire 1.4; "
-    "Kimi CLI without real files",
-)

@@ -14,7 +14,7 @@ import orjson
 from tracklog.journal import merkle
 from tracklog.journal.archive.objects import Objects, open_objects
 from tracklog.journal.archive.reader import RECORDS, blob_of, frames_of, name_of
-from tracklog.journal.postgres.groups import COLD, unpacked
+from tracklog.journal.postgres.groups import ARCHIVED, unpacked
 from tracklog.model.errors import ArchiveDamaged
 
 BLOBS = """
@@ -46,7 +46,7 @@ def place_of(objects: Objects) -> str:
     return objects.url if "://" in objects.url else str(Path(objects.url).resolve())
 
 
-class ColdGroups:
+class ArchivedGroups:
     """Reads the frames of groups out of archives; safe to use from many threads."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class ColdGroups:
         self, codec: str, data: bytes, size: int, ends: tuple[int, int], leaves: bytes
     ) -> list[bytes]:
         """The frames of a group, from its row: in the database, or in an archive."""
-        if codec != COLD:
+        if codec != ARCHIVED:
             return unpacked(codec, data, size)
         first, through = ends
         pointer = Pointer(**orjson.loads(data))
