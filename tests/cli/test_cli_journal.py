@@ -1,8 +1,8 @@
 """The verbs of the journal, as a person meets them: real processes, real files, real signals."""
 
-import getpass
 import io
 import os
+import pwd
 import random
 import shutil
 import signal
@@ -30,6 +30,7 @@ from tracklog.model.fact import Noted
 from tracklog.model.lines import split
 
 ROOT = Path(__file__).parents[2]
+ME = pwd.getpwuid(os.getuid()).pw_name
 CONVERGES = samples.ROOT / "dialects/kahn-agent/good/converges.jsonl"
 
 
@@ -381,7 +382,7 @@ def test_erase_leaves_a_tombstone_that_verifies_and_no_byte(home):
     assert not [p for p in home.rglob("*") if p.is_file() and b"hunter2" in p.read_bytes()]
     *_, note = objects(tracklog(home, "events", "r1", "--json"))
     assert note["event"]["fact"] == "Noted"
-    assert note["event"]["data"] == {"seq": 2, "reason": "a password", "by": "ada"}
+    assert note["event"]["data"] == {"seq": 2, "reason": "a password", "by": f"ada ({ME})"}
     shown = tracklog(home, "events", "r1").stdout
     assert b"erased" in shown
     wrong = tracklog(home, "erase", "r1", 99, "--reason", "x", "--yes")
@@ -417,7 +418,7 @@ def test_prune_lets_old_segments_go_and_says_so_in_the_runs(home):
     *_, note = objects(tracklog(home, "events", "old", "--json"))
     assert note["event"]["label"] == "pruned"
     whole = ["kahn", "old"] in said["whole"]
-    data = {"through": said["through"], "whole": whole, "by": getpass.getuser()}
+    data = {"through": said["through"], "whole": whole, "by": ME}
     assert note["event"]["data"] == data
     assert len(objects(tracklog(home, "events", "recent", "--json"))) == 5
 

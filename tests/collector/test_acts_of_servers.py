@@ -1,7 +1,8 @@
 """Acts that a server carries out are on record with who asked for them, before they begin."""
 
 import asyncio
-import getpass
+import os
+import pwd
 from pathlib import Path
 
 import httpx2
@@ -14,7 +15,7 @@ from support.collecting import collector, tool
 from support.forking import tracklog
 from support.waiting import eventually
 
-ME = getpass.getuser()
+ME = pwd.getpwuid(os.getuid()).pw_name
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HOSTS = {
     "workflow": EXAMPLES / "workflow",

@@ -2,6 +2,8 @@
 
 import gzip
 import itertools
+import os
+import pwd
 import re
 import threading
 import time
@@ -458,7 +460,7 @@ def test_a_long_poll_gets_an_answer_from_the_terminal_and_waits_for_a_question_n
     assert polled[0].json()["answer"] == "use 8080"
     again = tracklog(server.home, "answer", f"q-{run}", "use 81", "--by", "bob")
     assert again.returncode == 2
-    assert b"answered before, by ann" in again.stderr
+    assert f"answered before, by ann ({pwd.getpwuid(os.getuid()).pw_name})" in again.stderr.decode()
 
 
 def test_a_question_and_its_answer_outlive_the_collector(tmp_path):

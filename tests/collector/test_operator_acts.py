@@ -1,6 +1,7 @@
 """Every act of an operator is recorded with who did it: a closed table over commands and routes."""
 
-import getpass
+import os
+import pwd
 import re
 import time
 from itertools import chain
@@ -25,7 +26,7 @@ from tracklog.journal.archive.shipping import archive
 from tracklog.model.own_notes import OWN_FAMILY, OWN_RUNS
 from tracklog.web import token_changes
 
-ME = getpass.getuser()
+ME = pwd.getpwuid(os.getuid()).pw_name
 ROOT = Path(__file__).parents[2]
 PLAY = ROOT / "examples/fishbowl/biscuit.yaml"
 READS = "only reads"
@@ -126,7 +127,11 @@ def _mark(home, _):
 
 def _erase(home, _):
     run(home, "erase", "old", "3", "--reason", "a secret", "--yes")
-    return authors(home, "erasure", "old")
+    eve = {**os.environ, "TRACKLOG_HOME": str(home), "LOGNAME": "eve"}
+    run(home, "erase", "old", "4", "--reason", "one more", "--by", "ada", "--yes", env=eve)
+    first, second = authors(home, "erasure", "old")
+    assert second == f"ada ({ME})"  # neither another name nor the environment hides the user
+    return [first]
 
 
 def _prune(home, _):
@@ -205,15 +210,17 @@ def _revoke(home, _):
     (token,) = orjson.loads((home / "tokens.json").read_bytes())
     run(home, "token", "revoke", token["id"])
     made, revoked = authors(home, "token", "tracklog:tokens")
-    assert made == "ada"
+    assert made == f"ada ({ME})"
     return [revoked]
 
 
 def _silence(home, _):
     words = ("--match", "rule=x", "--for", "2h", "--by", ME, "--because", "a test")
     run(home, "alerts", "silence", *words)
-    (line,) = events(home, "tracklog:alerts")
-    return [line["data"]["by"]]
+    run(home, "alerts", "silence", *words[:-3], "ada", *words[-2:])
+    first, second = events(home, "tracklog:alerts")
+    assert second["data"]["by"] == f"ada ({ME})"
+    return [first["data"]["by"]]
 
 
 def _play(home, _):
@@ -445,7 +452,7 @@ def test_an_act_over_http_is_on_record_with_the_name_of_its_token(home, tmp_path
         found = HTTP[name](server, tmp_path)
         runs = {each["run"] for each in server.http.get("/api/runs").json()}
         every = server.http.get("/api/board").json()["all"]
-    assert set(found) == {"ops"}
+    assert set(found) - {f"ops ({ME})"} == {"ops"}  # who made the token itself
     assert not runs & OWN_RUNS
     assert every == len(runs)
 

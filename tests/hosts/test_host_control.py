@@ -1,7 +1,8 @@
 """Hosted runs from the console and the command line: begun, followed, answered, spoken to, ended."""
 
-import getpass
 import json
+import os
+import pwd
 import signal
 import subprocess
 from pathlib import Path
@@ -88,7 +89,7 @@ def test_a_show_is_started_gets_a_message_and_is_ended(desk):
     assert said.status_code == 200, said.text
     notes = [each for each in desk.events("tracklog:operations") if each["data"]["run"] == run]
     starts = {each["origin"]["writer"]: each["data"]["by"] for each in notes}
-    assert starts == {"collector": "operator", "cli": getpass.getuser()}
+    assert starts == {"collector": "operator", "cli": pwd.getpwuid(os.getuid()).pw_name}
     (message,) = [each for each in desk.events(run) if each.get("kind") == "user.injected"]
     assert message["payload"] == {"text": "Boo!", "by": "operator"}
     ended = desk.post(f"/api/hosts/fishbowl/runs/{run}/stop", json={"by": "ann"})

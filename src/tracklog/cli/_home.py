@@ -414,10 +414,19 @@ def redaction(wanted: bool) -> "Redact | None":
 
 
 def user_name() -> str:
-    """The name of the person at this terminal, for the record of what an operator did."""
-    import getpass
+    """The name of the person at this terminal, for the record of what an operator did.
+
+    The system says it, not the environment, which anybody can set.
+    """
+    import pwd
 
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container may run as a user that has no name
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may run as a user that has no name
         return f"user {os.getuid()}"
+
+
+def name_of(typed: str | None) -> str:
+    """The name under which an act is recorded: a typed one does not hide whose terminal it was."""
+    own = user_name()
+    return own if typed in (None, "", own) else f"{typed} ({own})"

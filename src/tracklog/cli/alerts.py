@@ -164,7 +164,7 @@ Examples:
     help="A field of the row, or `rule`, `key` or `severity`; may be repeated, all must match.",
 )
 @click.option("--for", "span", required=True, metavar="TIME", help="How long, such as 30m or 2h.")
-@click.option("--by", required=True, help="Your name.")
+@click.option("--by", required=True, help="Your name; the user's name is recorded, too.")
 @click.option("--because", required=True, help="The reason.")
 def silence(home: Path, matches: tuple[str, ...], span: str, by: str, because: str) -> None:
     """Send nothing about matching alerts for some time; they are still recorded."""
@@ -180,7 +180,7 @@ def silence(home: Path, matches: tuple[str, ...], span: str, by: str, because: s
     with _home.writing(home) as written:
         until = stamp(written.clock() + length)
         rule = Silence.model_validate(
-            {"match": fields, "until": until, "by": by, "because": because}
+            {"match": fields, "until": until, "by": _home.name_of(by), "because": because}
         )
         seq = evaluator.silence(written, rule)
     click.echo(f"silenced until {until}, by record {seq}")

@@ -21,7 +21,9 @@ Examples:
 @_home.read_option
 @click.option("--value", metavar="JSON", help="Any JSON, instead of TEXT.")
 @click.option(
-    "--by", metavar="NAME", help="The name of the person who answers.   [default: the user's name]"
+    "--by",
+    metavar="NAME",
+    help="The name of the person who answers; the user's name is recorded, too.",
 )
 @click.option(
     "--run", metavar="RUN", help="The run that asks, if several runs have a question with this id."
@@ -55,7 +57,7 @@ def command(
     _home.reading(home).close()
     with _home.writing(home) as opened:
         row, recorded = operator.give(
-            opened, question, answer, by=by or _home.user_name(), run=run, writer="cli"
+            opened, question, answer, by=_home.name_of(by), run=run, writer="cli"
         )
     if as_json:
         of = {name: getattr(row, name) for name in ("family", "run", "question_id")}

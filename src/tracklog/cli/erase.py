@@ -18,7 +18,9 @@ Examples:
 @click.argument("seq", type=click.IntRange(min=1))
 @_home.home_option
 @click.option("--reason", required=True, help="The reason, written to the tombstone.")
-@click.option("--by", default=None, help="The name of the person.  [default: the user's name]")
+@click.option(
+    "--by", default=None, help="The name of the person; the user's name is recorded, too."
+)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
@@ -36,7 +38,7 @@ def command(
         if not yes and not _confirmed(seq, run):
             click.echo("nothing was erased; --yes does not ask", err=True)
             raise click.Abort
-        done = opened.erase(run, seq, reason=reason, by=by or _home.user_name())
+        done = opened.erase(run, seq, reason=reason, by=_home.name_of(by))
     if as_json:
         terminal.put_json(
             {"seq": done.seq, "run": done.run[1], "leaf": done.leaf, "also": done.also}

@@ -44,7 +44,9 @@ def command() -> None:
     "--expires", type=_options.Age(), metavar="TIME", help="It ends after this time, such as 90d."
 )
 @click.option("--run-prefix", metavar="TEXT", help="Only for runs whose id begins with this text.")
-@click.option("--by", default=None, help="The name of the person.  [default: the user's name]")
+@click.option(
+    "--by", default=None, help="The name of the person; the user's name is recorded, too."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def create(
     name: str,
@@ -63,7 +65,7 @@ def create(
             opened,
             name,
             role,
-            by=by or _home.user_name(),
+            by=_home.name_of(by),
             seconds=expires,
             run_prefix=run_prefix,
         )
@@ -103,12 +105,14 @@ def list_(home: Path, as_json: bool) -> None:
 @command.command(epilog=_EXAMPLES)
 @click.argument("id")
 @_home.home_option
-@click.option("--by", default=None, help="The name of the person.  [default: the user's name]")
+@click.option(
+    "--by", default=None, help="The name of the person; the user's name is recorded, too."
+)
 def revoke(id: str, home: Path, by: str | None) -> None:
     """End the token with this ID at once."""
     from tracklog.web import token_changes
 
     _home.reading(home).close()
     with _home.writing(home) as opened:
-        token = token_changes.revoke(opened, id, by=by or _home.user_name())
+        token = token_changes.revoke(opened, id, by=_home.name_of(by))
     click.echo(terminal.printable(f"{token.id} {token.name} is revoked"))
