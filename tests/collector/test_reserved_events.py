@@ -24,7 +24,7 @@ RUNS = {
 }
 LABELS = {
     label: native("Noted", label=label, data={"seq": 1, "by": "ada"})
-    for label in ("erasure", "pruned", "source-gone", "completed", "imported")
+    for label in ("erasure", "pruned", "imported")
 }
 OTHER_FAMILY = {"another family": native("Noted", "a", family="kahn", label="pruned", data={})}
 OTHER_FACT = {"a beginning": native("Began", "operations", what="run")}

@@ -30,6 +30,7 @@ from support.views import (
     SERVED,
     SUMMARY,
     TOTALS,
+    VIEWS,
     Look,
     differences_served,
     disagreements,
@@ -158,6 +159,18 @@ def test_a_file_that_was_imported_while_its_last_event_was_written_shows_each_me
     with Home(tmp_path / "complete", durability="os") as home:
         Importing(home).bring([copy])
         assert grown == messages_of(home)
+
+
+def test_what_replaced_a_spend_at_the_end_of_a_file_replaces_it_in_an_export_too(tmp_path):
+    """The file ends with the usage of a step; later it has the end of that step, with it."""
+    [path] = [each for each in FILES if each.name == "wire_1_5.jsonl"]
+    content = path.read_bytes()
+    last = content.rindex(b'"type":"usage.record"')
+    share = (content.index(b"\n", last) + 1.5) / len(content)
+    views = {name: VIEWS[name] for name in ("export cloudevents", "export jsonl")}
+    with made(tmp_path / "grown", [("grow", (path, share))]) as home:
+        assert any(b'"label":"completed"' in each.line for each in home.journal.records())
+        assert disagreements(home, views) == []
 
 
 def messages_of(home):

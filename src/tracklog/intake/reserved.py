@@ -6,7 +6,7 @@ import orjson
 
 from tracklog.model.event import Passed, Problem, Refusal
 from tracklog.model.fact import Answered, Marked, Noted
-from tracklog.model.own_notes import HOST_LABELS, IMPORTED, OWN_FAMILY, OWN_LABELS, OWN_RUNS, PRUNED
+from tracklog.model.own_notes import HOST_LABELS, IMPORTED, OWN_FAMILY, OWN_RUNS, PRUNED
 
 Source = Literal["tracklog", "reader", "operator", "outside"]
 """Who wrote a line: tracklog itself; a reader of tracklog, from the records of another program; a
@@ -17,9 +17,10 @@ TERMINAL = "terminal"
 RESERVED = "reserved"
 """The code of the refusal."""
 
-_NEVER_READ = frozenset({"erasure", PRUNED, IMPORTED, *HOST_LABELS})
-"""Labels that no reader writes; `source-gone` and `completed` are what readers find."""
-_NEVER_SENT = frozenset({*OWN_LABELS, *HOST_LABELS})
+_LABELS = frozenset({"erasure", PRUNED, IMPORTED, *HOST_LABELS})
+"""Not `source-gone` and `completed`: those say what a reader of logs found, and an export that is
+imported elsewhere needs them, or records count there that do not count here.
+"""
 _BY_OPERATORS = frozenset({Answered.__name__, Marked.__name__})
 
 
@@ -53,7 +54,7 @@ def _why(passed: Passed, source: Source) -> tuple[str, str] | None:
         return "/run", f"the run {passed.run!r} is tracklog's own"
     if passed.kind == Noted.__name__:
         label = orjson.loads(passed.line).get("label")
-        if label in (_NEVER_READ if source == "reader" else _NEVER_SENT):
+        if label in _LABELS:
             return "/label", f"the label {label!r} is tracklog's own"
     elif source == "outside" and passed.kind in _BY_OPERATORS:
         by = orjson.loads(passed.line).get("by")
