@@ -153,7 +153,7 @@ ROOM ?= dialects
 SAMPLE ?= 60
 SEED ?= 1
 mutate: setup  ## Mutation testing of a ROOM (a folder of src/tracklog) by a SAMPLE of mutants.
-	$(BIN)/python scripts/mutate.py $(ROOM) --sample $(SAMPLE) --seed $(SEED) --jobs 2
+	$(BIN)/python scripts/mutate.py $(ROOM) --sample $(SAMPLE) --seed $(SEED) --jobs 1
 
 bench: setup  ## Measure speed and size, and print the results.
 	chromium=$$($(BROWSER)) && CHROMIUM="$$chromium" $(BIN)/python bench

@@ -1,7 +1,9 @@
 """Mutation testing of one room: which small faults in the code does no test notice?
 
 `make mutate ROOM=dialects SAMPLE=60` draws a seeded sample of mutants, runs the tests of each
-mutated module and prints what was killed and what survived. It works on a copy in a temporary
+mutated module and prints what was killed and what survived. First the tests run once without any
+mutant, and it is recorded which lines each of them runs; a mutant is then tried with the tests that
+run its lines, the fastest first, and the first failure ends it. It works on a copy in a temporary
 folder; the working tree is never touched. A mutant changes one thing: a comparison, a boolean, a
 number, a word, an operator, a condition, a returned value, or a statement that is left out.
 
@@ -13,6 +15,7 @@ import argparse
 import ast
 import fnmatch
 import importlib.util
+import json
 import os
 import random
 import re
@@ -30,12 +33,19 @@ from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from queue import Queue
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from coverage import CoverageData
+
+if TYPE_CHECKING:
+    from pytest import TestReport  # noqa: PT013
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "src/tracklog"
 HANGING = 4
 """A process that waits for ever uses no processor time: it may take so many times its limit."""
+PORTION = 40
+"""Seconds of tests that one process runs, so that no limit of time ends many good tests."""
 COPIED = ("src", "tests", "scripts", "contracts", "examples", "docs", "bench")
 NOT_COPIED = ("node_modules", "__pycache__", ".hypothesis", ".ready")
 
@@ -446,13 +456,13 @@ class Workplace:
         for path in [*ROOT.glob("*.md"), *ROOT.glob("*.toml"), ROOT / "Makefile", ROOT / "LICENSE"]:
             shutil.copy(path, folder)
 
-    def try_one(self, mutant: Mutant) -> str:
+    def try_one(self, mutant: Mutant, portions: Sequence[Sequence[str]] = ()) -> str:
         """What became of it: killed, survived, or timeout."""
         path = self.folder / PACKAGE / mutant.module
         source = path.read_bytes()
         try:
             self._write(path, mutated(source, mutant))
-            for stage in stages_of(mutant.module)[: self.stages]:
+            for stage in portions or stages_of(mutant.module)[: self.stages]:
                 outcome = self.test(stage)
                 if outcome != "survived":
                     return outcome
@@ -465,22 +475,33 @@ class Workplace:
         # Compiled files are compared by size and second, which a mutant may share.
         Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
 
-    def test(self, files: Sequence[str]) -> str:
+    def trace(self, files: Sequence[str]) -> "Traces":
+        """Runs all tests of these files once, and says which lines each of them runs."""
+        self.test(
+            files, "--maxfail=0", "-p", "mutate", "--cov=tracklog", "--cov-context=test",
+            "--cov-report=", limit=20 * self.limit,
+        )  # fmt: skip
+        return Traces(self.folder)
+
+    def test(self, tests: Sequence[str], *more: str, limit: float = 0) -> str:
+        limit = limit or self.limit
+        (self.folder / "tests.txt").write_text("\n".join(tests))
         words = [
             sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:randomly",
-            "-p", "no:cacheprovider", "--hypothesis-seed=0", *files,
+            "-p", "no:cacheprovider", "--hypothesis-seed=0", *more, "@tests.txt",
         ]  # fmt: skip
-        environment = {**os.environ, "PYTHONPATH": str(self.folder / "src")}
+        paths = f"{self.folder / 'src'}:{self.folder / 'scripts'}"
+        environment = {**os.environ, "PYTHONPATH": paths}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         # Processor time, so that a busy machine makes no mutant look like an endless loop.
-        limit = partial(resource.setrlimit, resource.RLIMIT_CPU, (int(self.limit),) * 2)
+        bound = partial(resource.setrlimit, resource.RLIMIT_CPU, (int(limit),) * 2)
         with tempfile.TemporaryFile() as said:
             process = subprocess.Popen(
                 words, cwd=self.folder, env=environment, start_new_session=True,
-                preexec_fn=limit,  # noqa: PLW1509  # it calls one function of C
+                preexec_fn=bound,  # noqa: PLW1509  # it calls one function of C
                 stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
             )  # fmt: skip
-            ended = _wait(process.pid, HANGING * self.limit)
+            ended = _wait(process.pid, HANGING * limit)
             # They lead a session of their own. While the leader is not waited for its number is
             # not given to anybody else, so nobody but them and what they started is ended.
             os.killpg(process.pid, signal.SIGKILL)
@@ -490,6 +511,68 @@ class Workplace:
         if not ended or process.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
             return "timeout"
         return "killed" if process.returncode else "survived"
+
+
+PASSED = "passed.jsonl"
+
+
+def pytest_runtest_logreport(report: "TestReport") -> None:
+    """Called by pytest, where this file is its plugin: notes how long each passed test took."""
+    if report.when == "call" and report.passed:
+        with Path(PASSED).open("a") as file:
+            file.write(json.dumps([report.nodeid, report.duration]) + "\n")
+
+
+class Traces:
+    """Which of the tests that pass without a mutant run a line of the code."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        passed = folder / PASSED
+        rows = passed.read_text().splitlines() if passed.exists() else []
+        self.seconds: dict[str, float] = dict(map(json.loads, rows))
+        self._data = CoverageData(str(folder / ".coverage"))
+        self._data.read()
+
+    def portions_of(self, mutant: Mutant, most: float) -> list[list[str]]:
+        """The tests that run its lines, fastest first, in portions; none if it runs at import.
+
+        At most so many seconds of them: what is not killed by then counts as not noticed.
+        """
+        contexts = self._data.contexts_by_lineno(str(self.folder / PACKAGE / mutant.module))
+        source = (self.folder / PACKAGE / mutant.module).read_bytes()
+        names = {
+            context.partition("|")[0]
+            for line in _lines_of(source, mutant)
+            for context in contexts.get(line, ())
+        }
+        portions: list[list[str]] = [[]]
+        used = begun = 0.0
+        for name in sorted(names & self.seconds.keys(), key=lambda each: self.seconds[each]):
+            if used - begun > PORTION:
+                portions.append([])
+                begun = used
+            portions[-1].append(name)
+            used += self.seconds[name] + 0.02
+            if used > most:
+                break
+        return [portion for portion in portions if portion]
+
+
+def _lines_of(source: bytes, mutant: Mutant) -> range:
+    """The lines of the statement in which it stands, without the statements inside of it."""
+    found = range(mutant.line, mutant.line + 1)
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.stmt) or isinstance(node, ast.FunctionDef | ast.ClassDef):
+            continue
+        last = (node.end_lineno or node.lineno) + 1
+        if not node.lineno <= mutant.line < last:
+            continue
+        body: list[ast.stmt] = getattr(node, "body", [])
+        end = body[0].lineno if body else last
+        if mutant.line < end:
+            found = range(node.lineno, end)
+    return found
 
 
 def _wait(pid: int, seconds: float) -> bool:
@@ -515,7 +598,13 @@ def main() -> int:
     parser.add_argument("--stages", type=int, default=3, help="how many stages of tests at most")
     parser.add_argument("--again", type=Path, help="only what survived in this earlier report")
     parser.add_argument("--verbose", action="store_true", help="also print what was killed")
-    parser.add_argument("--trust", action="store_true", help="that the tests pass without a mutant")
+    parser.add_argument(
+        "--trust", action="store_true",
+        help="that the tests pass without a mutant: all tests of a stage are run for each one",
+    )  # fmt: skip
+    parser.add_argument(
+        "--most", type=float, default=300, help="seconds of tests per mutant at most"
+    )
     parser.add_argument("--list", action="store_true", help="print the sample and stop")
     options = parser.parse_args()
     modules = [each for each in modules_of(options.room) if fnmatch.fnmatch(each, options.only)]
@@ -547,19 +636,23 @@ def _run(options: argparse.Namespace, drawn: list[Mutant], folder: Path) -> int:
             for name in stage
         }
     )
-    begun = time.monotonic()
-    if not options.trust and any(first.test([name]) != "survived" for name in needed):
-        print(first.said[-3000:], "\nthe tests fail without any mutant", file=sys.stderr)
-        return 2
+    traces: Traces | None = None
     if not options.trust:
-        print(f"the tests pass without a mutant, in {time.monotonic() - begun:.0f} s", flush=True)
+        begun = time.monotonic()
+        traces = first.trace(needed)
+        if not traces.seconds:
+            print(first.said[-3000:], "\nno test passes without any mutant", file=sys.stderr)
+            return 2
+        took = time.monotonic() - begun
+        print(f"{len(traces.seconds)} tests pass without a mutant, in {took:.0f} s", flush=True)
     places.put(first)
     outcomes: Counter[str] = Counter()
 
     def try_one(mutant: Mutant) -> None:
         place = places.get()
         try:
-            outcome = place.try_one(mutant)
+            portions = traces.portions_of(mutant, options.most) if traces else ()
+            outcome = place.try_one(mutant, portions)
         finally:
             places.put(place)
         outcomes[outcome] += 1

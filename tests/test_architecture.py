@@ -1,7 +1,7 @@
 """The rooms and the directions: who may import whom, and who may name whom."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -334,27 +334,115 @@ def test_nobody_reads_records_but_the_one_walk(name):
 KEYED = {"dict", "Dict", "Mapping", "MutableMapping", "defaultdict", "OrderedDict"}
 NAMED = {
     "tracklog.answers.Arguments": "the values of a question's parameters: its `Param`s declare them",
-    "tracklog.collector.shapes.Schema": "a JSON Schema",
+    "tracklog.answers.story.StoryBlock": "a block of AWF, as its agent reported it",
+    "tracklog.collector.shapes.JsonObject": "an object of which only its writer knows the keys",
+    "tracklog.web.routing.Schema": "a JSON Schema",
     "tracklog.collector.results.results_of": "types by name, for their schemas",
 }
 """Where an object of any keys is declared, and what it is; others use it by this name."""
+OF_LINES = {"tracklog.model.event.Body"}
+"""A line of a dialect, or a request, as it was sent: for the shells, and for no answer."""
 
 
-def untyped(tree: ast.AST) -> Iterator[ast.AST]:
-    """Annotations that say nothing of the values: by key, or of a list."""
-    inside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
+def untyped(tree: ast.AST, aliases: Collection[str] = ()) -> Iterator[ast.AST]:
+    """Annotations that say nothing of the values: by key, or of a list; also in quotes.
+
+    `aliases` are names of this module that stand for such an annotation.
+    """
     for node in ast.walk(tree):
-        if isinstance(node, ast.Subscript):
-            values = node.slice.elts[-1:] if isinstance(node.slice, ast.Tuple) else []
-            name = ast.unparse(node.value).rpartition(".")[2]
-            if name in KEYED and {ast.unparse(each) for each in values} & {"Any", "object"}:
-                yield node
+        if isinstance(node, ast.Subscript) and _says_nothing(node):
+            yield node
         elif isinstance(node, ast.arg | ast.AnnAssign | ast.FunctionDef | ast.AsyncFunctionDef):
             kind = node.returns if hasattr(node, "returns") else node.annotation
-            for each in ast.walk(kind) if kind is not None else ():
-                bare = isinstance(each, ast.Name) and each.id in KEYED | {"list"}
-                if bare and id(each) not in inside:
+            parts = list(_parts(kind))
+            inside = {id(each.value) for each in parts if isinstance(each, ast.Subscript)}
+            for each in parts:
+                known = isinstance(each, ast.Name) and each.id in {*KEYED, "list", *aliases}
+                if (known and id(each) not in inside) or (
+                    isinstance(each, ast.Subscript) and _says_nothing(each)
+                ):
                     yield each
+        elif isinstance(node, ast.Call) and {"extra": "allow"}.items() & _words(node).items():
+            yield node  # a shape of pydantic that takes every key
+
+
+def _says_nothing(node: ast.Subscript) -> bool:
+    values = node.slice.elts[-1:] if isinstance(node.slice, ast.Tuple) else []
+    parts = [part for each in values for part in _parts(each)]
+    name = ast.unparse(node.value).rpartition(".")[2]
+    words = {ast.unparse(each).rpartition(".")[2] for each in parts}
+    return name in KEYED and bool(words & {"Any", "object"})
+
+
+def _parts(kind: ast.AST | None) -> Iterator[ast.AST]:
+    """All of an annotation, and of what stands in it in quotes; a function is a part by itself."""
+    if kind is None:
+        return
+    yield kind
+    name = ast.unparse(kind.value) if isinstance(kind, ast.Subscript) else ""
+    if isinstance(kind, ast.Constant) and isinstance(kind.value, str):
+        yield from _parts(_parsed(kind.value))
+    elif name not in ("Callable", "Literal"):
+        for each in ast.iter_child_nodes(kind):
+            yield from _parts(each)
+
+
+def _parsed(text: str) -> ast.AST | None:
+    try:
+        return ast.parse(text, mode="eval").body
+    except SyntaxError:  # a word of a `Literal`
+        return None
+
+
+def _words(call: ast.Call) -> dict[str, object]:
+    return {
+        each.arg: each.value.value
+        for each in call.keywords
+        if each.arg and isinstance(each.value, ast.Constant)
+    }
+
+
+@cache
+def untyped_aliases() -> frozenset[str]:
+    """Every name at the top of a module that stands for an object of any keys, by full name."""
+    found: set[str] = set()
+    while True:
+        more = {
+            f"{name}.{target}"
+            for name in MODULES
+            for target, value in _assigned(tree_of(name))
+            if any(
+                (isinstance(each, ast.Subscript) and _says_nothing(each))
+                or (isinstance(each, ast.Name) and each.id in local(name, found))
+                for each in _parts(value)
+            )
+        }
+        if more <= found:
+            return frozenset(found)
+        found |= more
+
+
+def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """The names at the top of a module that are written as those of types are."""
+    for node in tree.body:
+        value = getattr(node, "value", None)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            word = target.id.strip("_") if isinstance(target, ast.Name) else ""
+            if word[:1].isupper() and not word.isupper() and value is not None:
+                yield target.id, value
+
+
+def local(name: str, aliases: Collection[str]) -> dict[str, str]:
+    """What a module calls the aliases that it imports or defines: its name to the full name."""
+    found = {each.rpartition(".")[2]: each for each in aliases if each.startswith(f"{name}.")}
+    found = {word: each for word, each in found.items() if each == f"{name}.{word}"}
+    for node in ast.walk(tree_of(name)):
+        if isinstance(node, ast.ImportFrom):
+            for each in node.names:
+                if f"{node.module}.{each.name}" in aliases:
+                    found[each.asname or each.name] = f"{node.module}.{each.name}"
+    return found
 
 
 def declares(name: str, node: ast.AST) -> str:
@@ -366,20 +454,17 @@ def declares(name: str, node: ast.AST) -> str:
     return name
 
 
-@for_each(sorted(n for n in MODULES if room(n) in ("answers", "cli", "collector")))
+@for_each(sorted(n for n in MODULES if room(n) in ("answers", "cli", "collector", "web")))
 def test_answers_and_bodies_have_types_of_their_own(name):
     """An object of any keys says nothing to the shells, the schema and the console.
 
     `Body` is such an object, too: a line of a dialect or a request, as it was sent. No answer is.
     """
-    assert {declares(name, node) for node in untyped(tree_of(name))} - NAMED.keys() == set()
-    if room(name) == "answers":
-        assert "tracklog.model.event.Body" not in {
-            f"{node.module}.{alias.name}"
-            for node in ast.walk(tree_of(name))
-            if isinstance(node, ast.ImportFrom)
-            for alias in node.names
-        }
+    asked = NAMED.keys() if room(name) == "answers" else {*NAMED, *OF_LINES}
+    aliases = local(name, untyped_aliases() - asked)
+    assert {
+        declares(name, node) for node in untyped(tree_of(name), aliases)
+    } - NAMED.keys() == set()
 
 
 @pytest.mark.parametrize(
@@ -393,10 +478,15 @@ def test_answers_and_bodies_have_types_of_their_own(name):
         "def f(x: Mapping | None): ...",
         "async def f() -> list: ...",
         "Row = dict[str, Any]",
+        "def f(x: 'Mapping[str, Any]'): ...",
+        "x: dict[str, list[Any]]",
+        "x: dict[str, Sequence[object] | None]",
+        "x: 'Row | None'",
+        "config = ConfigDict(extra='allow')",
     ],
 )
 def test_an_object_of_any_keys_is_found_in_every_spelling(text):
-    assert list(untyped(ast.parse(text)))
+    assert list(untyped(ast.parse(text), {"Row"}))
     assert not list(untyped(ast.parse("x: dict[str, int] = dict(a=1)")))
 
 

@@ -380,7 +380,7 @@ def shortened(value: JsonValue) -> JsonValue:
     return value
 
 
-_FIELDS: Mapping[type[Fact], list[tuple[str, str, Any]]] = {
+_FIELDS: Mapping[type[Fact], list[tuple[str, str, JsonValue]]] = {
     kind: [
         (each.name, each.name.rstrip("_"), None if each.default is MISSING else each.default)
         for each in fields(kind)

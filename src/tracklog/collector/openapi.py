@@ -8,8 +8,9 @@ from pydantic.json_schema import JsonSchemaValue
 
 from tracklog import __version__
 from tracklog.collector.results import results_of
-from tracklog.collector.shapes import Error, JsonObject, Schema, ref
+from tracklog.collector.shapes import Error, JsonObject, ref
 from tracklog.formats import registry
+from tracklog.web.routing import Schema
 
 if TYPE_CHECKING:
     from tracklog.answers import Param

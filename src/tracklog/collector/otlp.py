@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from starlette.responses import Response
 
 from tracklog.collector.ingest import RATE, late_trouble
-from tracklog.collector.shapes import Schema, ref
+from tracklog.collector.shapes import ref
 from tracklog.dialects import tracklog as native
 from tracklog.dialects.checking import parse
 from tracklog.formats.importers import LineWriter, hashed
@@ -21,6 +21,7 @@ from tracklog.formats.importers.otlp import MAPPING, WRITER, wire, write_items
 from tracklog.formats.importers.otlp.memory import HOOKS, Memory
 from tracklog.model.event import Body, Refusal
 from tracklog.web import bodies
+from tracklog.web.routing import Schema
 from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:

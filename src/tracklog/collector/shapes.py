@@ -3,8 +3,7 @@
 They are `TypedDict`s where a key may be missing: a client sees it only where it says something.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict  # pydantic asks for this one before Python 3.12
@@ -12,8 +11,8 @@ from typing_extensions import TypedDict  # pydantic asks for this one before Pyt
 from tracklog.answers import JsonValue
 from tracklog.formats.loss import Losses
 from tracklog.journal.proof import ChainHead
+from tracklog.web.routing import Schema
 
-Schema = Mapping[str, Any]
 Act = Literal["start", "stop", "inject"]
 """What can be asked of a host."""
 

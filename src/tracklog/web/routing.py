@@ -78,6 +78,8 @@ class RoutedRequest:
     """The values in the query, every parameter of the route with its default."""
 
 
+Schema = Mapping[str, Any]
+"""A JSON Schema."""
 Endpoint = Callable[[Any, RoutedRequest], Awaitable[Response | None]]
 """Is given the application, and answers by a response, or by itself and with None."""
 
@@ -97,13 +99,13 @@ class Route:
     body: Any = None
     """The type of the body, from which its schema is made; or the schema."""
     gives: str = "application/json"
-    schema: Mapping[str, Any] = field(default_factory=dict)
+    schema: Schema = field(default_factory=dict)
     """The schema of a good answer."""
     result: Any = None
     """The type of a good answer, from which its schema is made."""
-    also: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    also: Mapping[str, Schema] = field(default_factory=dict)
     """Other content types of a good answer, and their schemas."""
-    error: Mapping[str, Any] = field(default_factory=dict)
+    error: Schema = field(default_factory=dict)
     """The schema of a bad answer, where it has one of its own."""
     answers: Mapping[int, str] = field(default_factory=dict)
     """What other statuses than 200 mean here."""
@@ -113,7 +115,7 @@ class Route:
     """Whether it is answered without the token."""
     waits: bool = False
     """Whether it may stay open: a stream, a long poll."""
-    _defaults: dict[str, Any] | None = field(init=False, repr=False, compare=False, default=None)
+    _defaults: Arguments | None = field(init=False, repr=False, compare=False, default=None)
     """The values of a query without any parameter; None where one is required."""
 
     def __post_init__(self) -> None:
@@ -129,7 +131,7 @@ class Route:
     def read(self, query: bytes) -> Arguments:
         """The values of the query's parameters."""
         if not query and self._defaults is not None:
-            return self._defaults.copy()
+            return dict(self._defaults)
         data: dict[str, list[str]] = {}
         for name, text in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
             data.setdefault(name, []).append(text)

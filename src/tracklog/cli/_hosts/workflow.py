@@ -17,11 +17,11 @@ from tracklog.cli._verbs import VerbGroup, given
 from tracklog.model.errors import TracklogError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tracklog.hosts.workflow.flow import Loaded
     from tracklog.hosts.workflow.history import History
     from tracklog.hosts.workflow.host_context import RunOutcome
+    from tracklog.model.event import Body
+    from tracklog.recording.recorder import Recorder
     from tracklog.recording.tape import Tape, TapeReport
 
 CODES = {"ok": 0, "failed": 1, "timeout": 124, "cancelled": 130}
@@ -157,7 +157,7 @@ class _WorkflowRun:
                 put(Log(home), run, tapes.TAPE_LABEL, {"source": source, **report})
         return report
 
-    def run(self, inputs: "Mapping[str, Any]", tape: "Tape | None") -> "RunOutcome":
+    def run(self, inputs: "Body", tape: "Tape | None") -> "RunOutcome":
         """Run it; Ctrl-C and a request to end stop the current step, and that is recorded."""
         from tracklog.hosts.workflow.history import History
         from tracklog.hosts.workflow.host_context import RunOutcome
@@ -184,7 +184,7 @@ class _WorkflowRun:
         with recorder, guarded():
             return asyncio.run(self._perform(recorder, inputs, history, tape))
 
-    def _check_same(self, history: "History", inputs: "Mapping[str, Any]") -> None:
+    def _check_same(self, history: "History", inputs: "Body") -> None:
         """Refuse to resume a run with other inputs."""
         from tracklog.hosts.workflow import flow
         from tracklog.hosts.workflow.host_context import fingerprint
@@ -197,7 +197,7 @@ class _WorkflowRun:
             )
 
     async def _perform(
-        self, recorder: Any, inputs: "Mapping[str, Any]", history: Any, tape: "Tape | None"
+        self, recorder: "Recorder", inputs: "Body", history: "History", tape: "Tape | None"
     ) -> "RunOutcome":
         from tracklog.hosts.workflow.display import Display
         from tracklog.hosts.workflow.engine import WorkflowExecution
