@@ -1,4 +1,4 @@
-"""What the check at the door costs, against parsing alone and against building models."""
+"""What checking a line costs, against parsing alone and against building models."""
 
 import orjson
 from jsonschema_rs import Draft202012Validator

@@ -45,7 +45,7 @@ QUESTIONS = {
 
 
 def record(folder: Path, count: int) -> None:
-    """A journal of so many events; the door is measured elsewhere."""
+    """A journal of so many events; recording is measured elsewhere."""
     checks = {dialect.name: checker(dialect) for dialect in registry.dialects()}
     with Home(folder, durability="os") as home:
         mixed = max(count - LONG, count // 2)

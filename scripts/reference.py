@@ -117,7 +117,7 @@ def _architecture() -> str:
 
 
 def _readme() -> str:
-    """The README with its tables of dialects and of verbs made anew."""
+    """The README with current tables of dialects and of verbs."""
     rows = [
         "| dialect | what it records | kinds of event | fields it does not define |",
         "|---|---|---|---|",

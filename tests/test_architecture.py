@@ -58,7 +58,7 @@ CROSSINGS = {
 SPEAKERS = {
     "tracklog.recording": "awf",
     "tracklog.formats.exec": "awf",
-    "tracklog.home": "tracklog",  # an operator's acts, on record
+    "tracklog.home": "tracklog",  # what an operator did, as notes
     "tracklog.formats.hooks": "tracklog",
     "tracklog.formats.importers": "tracklog",
     "tracklog.formats.importing": "tracklog",

@@ -1,7 +1,9 @@
 """Texts that users read are in ordinary words: phrases of a private idiom do not come back."""
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,6 +72,12 @@ LONGEST_CHANGE = 400
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 NOT_IN_TESTS = PRIVATE | {"neediest", "whole"}
 """Parts of names of tests that mean nothing to a reader."""
+BESIDE = [
+    path
+    for folder in ("tests", "bench", "scripts")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if path != Path(__file__)
+]
 OF_A_FACT = {
     "said": ("fact.py", "shapes.py", "_turns.py", "messages.py", "turns.py"),
     "kept": ("loss.py", "_reading.py"),
@@ -118,6 +126,27 @@ def test_the_code_uses_ordinary_words(source):
 def test_the_names_of_tests_use_ordinary_words(source):
     tests = [name for name in names(ast.parse(source.read_text())) if name.startswith("test_")]
     assert [name for name in tests if not NOT_IN_TESTS.isdisjoint(name.split("_"))] == []
+
+
+def prose(text: str) -> Iterator[str]:
+    """The comments and docstrings of a module."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(docstring))):
+                yield docstring
+
+
+@for_each(BESIDE)
+def test_what_is_written_in_tests_and_scripts_uses_ordinary_words(source):
+    assert [hit for text in prose(source.read_text()) for hit in found(text)] == []
+
+
+def test_comments_and_docstrings_are_read_and_data_is_not():
+    text = 'def f():\n    """The door."""\n    x = "at the door"  # a twin\n'
+    assert sorted(prose(text)) == ["# a twin", "The door."]
 
 
 def test_a_private_name_is_found_wherever_it_is_defined():

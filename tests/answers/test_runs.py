@@ -54,7 +54,7 @@ def home(tmp_path, moment):
 
 @pytest.fixture
 def fleet(home, moment):
-    """A run of every status; the lost one was heard long ago."""
+    """A run of every status; the last event of the lost one is old."""
     moment[0] = NOW - 7200
     home.intake.admit([began("silent", NOW - 7200)], "kahn-agent")
     moment[0] = NOW

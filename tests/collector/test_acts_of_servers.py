@@ -1,4 +1,4 @@
-"""Acts that a server carries out are on record with who asked for them, before they begin."""
+"""Acts that a server carries out are recorded with who asked for them, before they begin."""
 
 import asyncio
 import os

@@ -151,7 +151,7 @@ def test_there_is_room_again_when_others_have_left(tmp_path):
 
 
 def test_the_sdk_tries_again_until_there_is_room(tmp_path):
-    """The real exporter is turned away, and delivers once others have left."""
+    """The real exporter is refused, and delivers once others have left."""
     with collector(tmp_path, limits=FULL) as server:
         exporter = OTLPSpanExporter(f"{server.url}/v1/traces", timeout=60)
         provider = TracerProvider()

@@ -55,7 +55,7 @@ def test_a_stop_answers_whatever_is_under_way(server):
     for name, request in sent.items():
         open_[name].sendall(request)
     assert open_["a stream"].recv(10) == b"HTTP/1.1 2"
-    assert server.get("/healthz").status_code == 200  # all that was sent before is heard by now
+    assert server.get("/healthz").status_code == 200  # all that was sent before has arrived by now
     server.process.send_signal(signal.SIGTERM)
     assert eventually(lambda: any("stopping" in line for line in server.said))
     open_["a late body"].sendall(MANY[5000:])

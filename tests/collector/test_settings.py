@@ -1,4 +1,4 @@
-"""Settings and alerts over HTTP: what the console shows of them, and that each change is on record."""
+"""Settings and alerts over HTTP: what the console shows of them, and that each change is recorded."""
 
 import time
 

@@ -76,7 +76,9 @@ def pydantic_branches(name):
 
 
 def zod_branches(zod, name):
-    assert name in zod["dialects"], f"{name} has no twin in contracts/ts/src/dialects"
+    assert name in zod["dialects"], (
+        f"{name} has no second implementation in contracts/ts/src/dialects"
+    )
     return parity.branches(zod["dialects"][name], DIALECTS[name].kind_key)
 
 

@@ -750,7 +750,7 @@ with AgentEmitter(run_id={run!r}, url={url!r}, spool={spool!r}, environ={{}}, de
 
 @pytest.mark.long
 def test_a_collector_killed_and_restarted_under_load_records_every_line_once(tmp_path):
-    """kahn lines have no identity: only the key of their batch tells that they were heard before."""
+    """kahn lines have no identity: only the key of their batch says that they were sent before."""
     home, count = tmp_path / "home", 3000 * SOAK
     server = Collector(home, port=lasting_port())
     fill = {"contracts": str(CONTRACTS), "url": server.url, "spool": str(tmp_path / "spool")}

@@ -1,4 +1,4 @@
-"""The check at the door: what it takes, what it refuses, and what it says about it."""
+"""The check of a line: what it accepts, what it refuses, and what it says about it."""
 
 import io
 from typing import Literal

@@ -1,4 +1,4 @@
-"""A run told in another dialect: valid there, honest about what was lost, and restored on the way back."""
+"""A run converted to another dialect: valid there, with a report of what was lost, and restored on the way back."""
 
 import json
 from collections import Counter, defaultdict

@@ -1077,7 +1077,7 @@ def test_a_home_that_an_older_version_filled_is_read_again_with_a_notice(tmp_pat
     assert f"0 accepted, {kept} duplicate, 0 refused" in run("reimport")
     assert run("story", SESSION).count("Hello") == 1
     with Home(home.path, readonly=True) as home:
-        assert home.journal.last == 2 * kept  # what was told before stays on record
+        assert home.journal.last == 2 * kept  # what was imported before stays recorded
         assert costs(home)[SESSION]["output_tokens"] == 5
 
 

@@ -535,7 +535,7 @@ def reduced(line):
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_a_sample_gives_its_facts(path, door):
-    """Set TRACKLOG_REFRESH=1 to write what is told into the samples, and read the difference."""
+    """Set TRACKLOG_REFRESH=1 to write the results into the samples, and read the difference."""
     sample = json.loads(path.read_text())
     for sent in sample["sent"]:
         taken = door.send(sent["body"], sent["to"].rpartition("/")[2])
@@ -1084,7 +1084,7 @@ def old_door(tmp_path_factory):
 @settings(max_examples=60, deadline=None)
 @given(st.lists(spans, max_size=4), st.lists(records, max_size=4))
 def test_any_item_is_stored(old_door, given_spans, given_records):
-    """Whatever attributes it has: no traceback, and no line that the door refuses."""
+    """Whatever attributes it has: no traceback, and no line that is refused."""
     for document in (traces(*given_spans), logs(*given_records)):
         taken = old_door.send(document)
         assert (taken.rejected, taken.message) == (0, "")

@@ -1,4 +1,4 @@
-"""One more plug is one more file: a dialect from outside is heard like the ones of the house."""
+"""One more plug is one more file: a dialect from another package is read like ours."""
 
 import os
 import shutil

@@ -147,7 +147,7 @@ def test_a_player_that_oversteps_loses_that_turn_and_only_that_one(home):
     (skipped,) = [e for e in events if e["kind"] == "turn.skipped"]
     assert (skipped["actor"], skipped["turn"]) == ("conductor", 1)
     assert skipped["payload"]["error"] == "NotAuthorised"
-    # The door would have let it in: it knows shapes, and nobody's rights.
+    # Intake would have accepted it: it knows shapes, and nobody's rights.
     line = {**events[0], "id": "x", "actor": "a", "kind": "run.finished"}
     (verdict,) = home.intake.admit([orjson.dumps(line)], "fishbowl")
     assert verdict.verdict == "accepted"

@@ -186,7 +186,7 @@ def transcripts(home: Path) -> list[list[dict]]:
 
 
 def done(home: Path) -> set[str]:
-    """The marks of the steps whose end is on record."""
+    """The marks of the steps whose end is recorded."""
     ends = [e for events in transcripts(home) for e in events if e["type"] == "step.completed"]
     found = set()
     for end in ends:

@@ -280,7 +280,7 @@ print(json.dumps([text.count("agent.toolCalled"), text.count("agent.toolReturned
 
 
 def witness(tmp_path, **more) -> tuple[dict, dict]:
-    """A tool that says what is on record while it runs, and counts its calls."""
+    """A tool that prints what is recorded while it runs, and counts its calls."""
     command = (sys.executable, "-c", WITNESS)
     tool = ToolProgram(id="local:witness", command=command, **more)
     given = {"home": str(tmp_path / "home"), "count": str(tmp_path / "count")}

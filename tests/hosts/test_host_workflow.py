@@ -1,4 +1,4 @@
-"""The workflow host: flows of real processes, on record, the same with and without a recorder."""
+"""The workflow host: flows of real processes, recorded, the same with and without a recorder."""
 
 import asyncio
 import json
@@ -530,7 +530,7 @@ def test_a_command_block_holds_the_command_that_was_executed(world):
         elif event["type"] == "step.completed" and payload["kind"] == "command":
             if payload["status"] == "skipped":
                 continue
-            # What is on record can be run as it stands, and does what the step did.
+            # What is recorded can be run as it stands, and does what the step did.
             again = subprocess.run(
                 ["sh", "-c", began[event["path"]]], capture_output=True, check=True
             )
@@ -865,7 +865,7 @@ def go_on(world: World, path: Path, storage: Path, id: str):
     past = History.of(here, id)
     known = b"".join(file.read_bytes() for file in (storage / "transcripts").iterdir())
     for _ in range(known.count(b'"type":"step.call_workflow.started"')):
-        next(ids)  # those that are on record keep their ids
+        next(ids)  # those that are recorded keep their ids
     context = HostContext(
         display=Display(lambda _text: None), audit=Audit(storage / "audit.jsonl"),
         environment=os.environ, storage=storage, new_id=lambda: next(ids),

@@ -1,4 +1,4 @@
-"""Agents of a workflow on a model server: their tools are called at the router, all on record."""
+"""Agents of a workflow on a model server: their tools are called at the router, and all are recorded."""
 
 import json
 import os

@@ -68,7 +68,7 @@ DIALECTS = registry.dialects()
 
 
 def heard() -> list[Event]:
-    """Every event of the samples that the door lets in."""
+    """Every event of the samples that intake accepts."""
     checks = {dialect.name: checker(dialect) for dialect in DIALECTS}
     events = [
         checks[samples.dialect_of(path)](line)
@@ -214,7 +214,7 @@ def test_the_newest_are_found_and_not_looked_for(tmp_path):
 
 
 KNOWN = [event for event in EVENTS if event.id is not None]
-"""Those whose identity says that they were heard before."""
+"""Those whose identity says that they were recorded before."""
 
 
 @settings(max_examples=30, deadline=None)
@@ -369,7 +369,7 @@ def test_a_long_run_is_not_read_again_for_every_batch(monkeypatch):
 
 
 def test_a_run_that_goes_on_after_a_restart_is_judged_with_its_past(tmp_path):
-    """The same findings as if nobody had stopped: a return whose call was heard long ago is fine."""
+    """The same findings as if nobody had stopped: a return whose call was recorded long ago is fine."""
     journal = memory_journal()
     origin = {"writer": "t", "fidelity": "observed"}
     lines = [

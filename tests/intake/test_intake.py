@@ -1,4 +1,4 @@
-"""The one way in: what is admitted is kept once, what is refused is kept aside, whoever asks again."""
+"""The one way in: what is accepted is stored once, what is refused is stored apart, also after a retry."""
 
 import base64
 import errno

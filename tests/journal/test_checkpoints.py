@@ -53,7 +53,7 @@ def leaves_of(count):
 
 def tree_of(leaves):
     made = Trees()
-    made.add(Added(at, ("kin", f"r{at % 3}"), leaf) for at, leaf in enumerate(leaves, 1))
+    made.add(Added(at, ("kahn", f"r{at % 3}"), leaf) for at, leaf in enumerate(leaves, 1))
     return made
 
 
@@ -109,11 +109,11 @@ def test_a_tree_grows_to_the_same_root_however_it_is_fed(tmp_path):
         for start in range(0, len(leaves), 23_000):
             part = enumerate(leaves[start : start + 23_000], start + 1)
             with grown_tree.changing():
-                grown_tree.add(Added(at, ("kin", f"r{at % 700}"), leaf) for at, leaf in part)
+                grown_tree.add(Added(at, ("kahn", f"r{at % 700}"), leaf) for at, leaf in part)
     runs = {f"r{n}": [] for n in [*range(1, 700), 0]}
     for at, leaf in enumerate(leaves, 1):
         runs[f"r{at % 700}"].append((at, leaf))
-    entries = [script.run_entry(("kin", run), each, 70_000) for run, each in runs.items()]
+    entries = [script.run_entry(("kahn", run), each, 70_000) for run, each in runs.items()]
     with Trees(tmp_path / FILE, readonly=True) as again:
         assert (again.size, again.runs) == (70_000, 700)
         assert again.root() == script.tree_root(map(tree.leaf_hash, leaves))
@@ -123,12 +123,12 @@ def test_a_tree_grows_to_the_same_root_however_it_is_fed(tmp_path):
 def test_what_fails_in_the_middle_leaves_the_trees_as_they_were(tmp_path):
     with Trees(tmp_path / FILE) as made:
         with made.changing():
-            made.add([Added(1, ("kin", "a"), bytes(32))])
+            made.add([Added(1, ("kahn", "a"), bytes(32))])
         root, runs = made.root(), made.runs_root()
 
         def fail():
             with made.changing():
-                made.add([Added(2, ("kin", "b"), bytes(32))])
+                made.add([Added(2, ("kahn", "b"), bytes(32))])
                 raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
@@ -295,7 +295,7 @@ def signed():
     grown(storage, 30)
     with Checkpoints(storage) as checkpoints:
         note = checkpoints.make()
-        proofs = {run: prove_all(storage, ("kin", run)) for run in RUNS}
+        proofs = {run: prove_all(storage, ("kahn", run)) for run in RUNS}
         grown(storage, 10, 31)
         yield storage, note, checkpoints.key, proofs
     storage.close()
@@ -346,8 +346,8 @@ def test_every_omission_from_an_exported_run_is_found(signed):
             at = kept.index(frames[gone])
             kept[at] = kept[at].replace(b'"run":"%b"' % run.encode(), b'"run":"elsewhere"')
         forged = rewritten(renumbered(kept))
-        left = [record(frame).line for frame in forged.store.read(0, 99, ("kin", run))]
-        claim = prove(forged.store, ("kin", run))
+        left = [record(frame).line for frame in forged.store.read(0, 99, ("kahn", run))]
+        claim = prove(forged.store, ("kahn", run))
         assert not check_proof(claim, left)
         if chance.random() < 0.8:
             claim["complete"] = proof["complete"]
@@ -393,10 +393,10 @@ def test_an_export_after_a_pruning_does_not_claim_to_be_complete(tmp_path):
         grown(home.storage, 20)
         with Checkpoints(home.storage) as checkpoints:
             checkpoints.make()
-        assert "complete" in prove_all(home.storage, ("kin", "r1"))
+        assert "complete" in prove_all(home.storage, ("kahn", "r1"))
         assert home.store.prune("2030", at=AT).through
         grown(home.storage, 3, 21)
-        assert "complete" not in prove_all(home.storage, ("kin", "r1"))
+        assert "complete" not in prove_all(home.storage, ("kahn", "r1"))
 
 
 @given(st.binary(max_size=100) | st.text(max_size=40).map(str.encode))

@@ -35,11 +35,11 @@ class TestErase:
         journal = Journal(store, Clock())
         for number in range(1, 10):
             line = SECRET if number == 4 else b'{"n":%d}' % number
-            journal.append([JournalEntry("spoken", "kin", f"r{number % 2}", line)])
+            journal.append([JournalEntry("spoken", "kahn", f"r{number % 2}", line)])
         noted = head(tmp_path)
         before = journal.read(3, 1)[0]
         done = store.erase(4, reason="leaked key", by="an operator", at=AT)
-        assert (done.seq, done.run) == (4, ("kin", "r0"))
+        assert (done.seq, done.run) == (4, ("kahn", "r0"))
         assert SECRET not in everywhere(tmp_path)
         assert b"sk-very-secret" not in everywhere(tmp_path)
         erased = journal.read(3, 1)[0]
@@ -47,11 +47,11 @@ class TestErase:
             line=b"", erased=Erased(done.leaf, "leaked key", "an operator", AT)
         )
         assert [each.seq for each in journal.records()] == list(range(1, 10))
-        assert [each.seq for each in journal.records(run=("kin", "r0"))] == [2, 4, 6, 8]
+        assert [each.seq for each in journal.records(run=("kahn", "r0"))] == [2, 4, 6, 8]
         report = verify(tmp_path, noted)
         assert (report.ok, report.erased) == (True, [4])
         assert store.erase(4, reason="again", by="me", at=AT) == done._replace(also=())
-        assert journal.append([JournalEntry("spoken", "kin", "r0", b"{}")]) == range(10, 11)
+        assert journal.append([JournalEntry("spoken", "kahn", "r0", b"{}")]) == range(10, 11)
         assert verify(tmp_path, head(tmp_path)).ok
 
     def test_a_record_in_the_middle_of_a_segment_of_megabytes_can_be_erased(self, tmp_path):
@@ -60,7 +60,7 @@ class TestErase:
         wide = b'{"pad":"%b"}' % (b"x" * 100_000)
         for number in range(50):
             journal.append(
-                [JournalEntry("spoken", "kin", "r", SECRET if number == 37 else wide)] * 2
+                [JournalEntry("spoken", "kahn", "r", SECRET if number == 37 else wide)] * 2
             )
         store.erase(75, reason="leaked key", by="me", at=AT)
         store.erase(76, reason="leaked key", by="me", at=AT)
@@ -73,7 +73,7 @@ class TestErase:
     def test_any_record_of_any_segment_can_be_erased(self, tmp_path, seq):
         store = opened(tmp_path, segment_size=1 << 20)
         journal = Journal(store, Clock())
-        journal.append([JournalEntry("spoken", "kin", "r", b'{"n":%d}' % n) for n in range(1, 10)])
+        journal.append([JournalEntry("spoken", "kahn", "r", b'{"n":%d}' % n) for n in range(1, 10)])
         store.erase(seq, reason="why", by="me", at=AT)
         assert [each.seq for each in journal.records() if each.erased] == [seq]
         assert verify(tmp_path).erased == [seq]
@@ -81,29 +81,31 @@ class TestErase:
     def test_a_reader_with_the_old_file_in_its_hand_reads_on(self, tmp_path):
         store = opened(tmp_path, segment_size=1 << 20)
         journal = Journal(store, Clock())
-        journal.append([JournalEntry("spoken", "kin", "r", b'{"n":%d}' % n) for n in range(1, 101)])
+        journal.append(
+            [JournalEntry("spoken", "kahn", "r", b'{"n":%d}' % n) for n in range(1, 101)]
+        )
         other = Journal(FileStore(tmp_path, readonly=True))
         seen = [each.seq for each in other.read(0, 40)]
         store.erase(7, reason="why", by="me", at=AT)
-        journal.append([JournalEntry("spoken", "kin", "r", b'{"n":101}')])
+        journal.append([JournalEntry("spoken", "kahn", "r", b'{"n":101}')])
         while found := other.read(seen[-1], 40):
             seen += [each.seq for each in found]
         assert seen == list(range(1, 102))
-        assert [each.seq for each in other.records(run=("kin", "r"))] == seen
+        assert [each.seq for each in other.records(run=("kahn", "r"))] == seen
 
     def test_other_writers_go_on(self, tmp_path):
         one, two = opened(tmp_path), opened(tmp_path)
         first, second = Journal(one, Clock()), Journal(two, Clock())
-        first.append([JournalEntry("spoken", "kin", "r", SECRET)])
-        second.append([JournalEntry("spoken", "kin", "r", b"{}")])
+        first.append([JournalEntry("spoken", "kahn", "r", SECRET)])
+        second.append([JournalEntry("spoken", "kahn", "r", b"{}")])
         one.erase(1, reason="why", by="me", at=AT)
-        assert second.append([JournalEntry("spoken", "kin", "r", b"{}")]) == range(3, 4)
-        assert first.append([JournalEntry("spoken", "kin", "r", b"{}")]) == range(4, 5)
+        assert second.append([JournalEntry("spoken", "kahn", "r", b"{}")]) == range(3, 4)
+        assert first.append([JournalEntry("spoken", "kahn", "r", b"{}")]) == range(4, 5)
         assert verify(tmp_path).ok
 
     def test_an_erasure_that_failed_elsewhere_is_finished_by_doing_it_again(self, tmp_path):
         store = opened(tmp_path)
-        Journal(store, Clock()).append([JournalEntry("spoken", "kin", "r", SECRET)])
+        Journal(store, Clock()).append([JournalEntry("spoken", "kahn", "r", SECRET)])
         (tmp_path / "quarantine" / "a.torn").mkdir()  # cannot be read as a file
         (tmp_path / "quarantine" / "b.torn").write_bytes(SECRET)
         with pytest.raises(StoreBroken, match=r"a\.torn"):
@@ -119,12 +121,12 @@ class TestErase:
     def test_quarantine_and_refused_are_cleaned_too(self, tmp_path):
         store = opened(tmp_path)
         journal = Journal(store, Clock())
-        journal.append([JournalEntry("spoken", "kin", "r", SECRET)])
+        journal.append([JournalEntry("spoken", "kahn", "r", SECRET)])
         (tmp_path / "quarantine" / "old.torn").write_bytes(b"before" + SECRET + b"behind")
         refused = Journal(opened(tmp_path, folder="refused"), Clock())
         kept = base64.b64encode(SECRET)
-        refused.append([JournalEntry("spoken", "kin", "r", b'{"line":"%b"}' % kept)])
-        refused.append([JournalEntry("spoken", "kin", "r", b'{"line":"b3RoZXI="}')])
+        refused.append([JournalEntry("spoken", "kahn", "r", b'{"line":"%b"}' % kept)])
+        refused.append([JournalEntry("spoken", "kahn", "r", b'{"line":"b3RoZXI="}')])
         done = store.erase(1, reason="why", by="me", at=AT)
         assert done.also == ("quarantine/old.torn", "refused/1")
         assert SECRET not in everywhere(tmp_path)
@@ -147,7 +149,7 @@ class TestErase:
             journal = Journal(store, Clock())
             for number in range(1, 9):
                 journal.append(
-                    [JournalEntry("spoken", "kin", "r", SECRET if number == 3 else b"{}")]
+                    [JournalEntry("spoken", "kahn", "r", SECRET if number == 3 else b"{}")]
                 )
             failing = store.writer.disk = FailingDisk(fail_at, errno.EIO)
             failed = False
@@ -180,7 +182,9 @@ class TestPrune:
         store = opened(tmp_path)
         journal = Journal(store, Clock())
         for number in range(1, 31):
-            journal.append([JournalEntry("spoken", "kin", f"r{number // 6}", b'{"n":%d}' % number)])
+            journal.append(
+                [JournalEntry("spoken", "kahn", f"r{number // 6}", b'{"n":%d}' % number)]
+            )
         assert len(firsts(tmp_path / "journal")) > 5
         return store
 
@@ -205,22 +209,22 @@ class TestPrune:
         assert (report.ok, report.first) == (True, done.through + 1)
         gone = {number // 6 for number in range(1, done.through + 1)}
         left = {number // 6 for number in range(done.through + 1, 31)}
-        assert done.whole == tuple(("kin", f"r{n}") for n in sorted(gone - left))
-        assert done.part == tuple(("kin", f"r{n}") for n in sorted(gone & left))
+        assert done.whole == tuple(("kahn", f"r{n}") for n in sorted(gone - left))
+        assert done.part == tuple(("kahn", f"r{n}") for n in sorted(gone & left))
         assert done.whole
         assert done.part
         assert not list((tmp_path / "journal").glob(f"{1:020d}.*"))
         store.close()
         again = opened(tmp_path)
         assert again.first == done.through + 1
-        assert Journal(again).append([JournalEntry("spoken", "kin", "r", b"{}")]) == range(31, 32)
+        assert Journal(again).append([JournalEntry("spoken", "kahn", "r", b"{}")]) == range(31, 32)
         assert verify(tmp_path, noted).ok
 
     def test_an_open_run_stops_it(self, store):
-        done = store.prune("9999", at=AT, is_open=lambda run: run == ("kin", "r1"))
+        done = store.prune("9999", at=AT, is_open=lambda run: run == ("kahn", "r1"))
         assert done.through < 8
         assert store.read(7, 1)
-        assert store.prune("9999", at=AT, is_open=lambda run: run == ("kin", "r1")).through == 0
+        assert store.prune("9999", at=AT, is_open=lambda run: run == ("kahn", "r1")).through == 0
 
     def test_dry_it_changes_nothing(self, store, tmp_path):
         before = everywhere(tmp_path)
@@ -235,7 +239,7 @@ class TestPrune:
         assert done.through == 30
         assert (store.first, store.last, store.read(0, 9)) == (31, 30, [])
         assert verify(tmp_path, noted).ok
-        assert Journal(store).append([JournalEntry("spoken", "kin", "r", b"{}")]) == range(31, 32)
+        assert Journal(store).append([JournalEntry("spoken", "kahn", "r", b"{}")]) == range(31, 32)
         assert (store.first, store.last) == (31, 31)
         assert store.prune("9999", at=AT).through == 31
         assert verify(tmp_path).ok

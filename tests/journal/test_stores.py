@@ -201,7 +201,7 @@ def test_a_place_in_the_middle_is_found_without_reading_what_is_before(tmp_path,
 
 
 class TestRunPlaces:
-    """The `.runs` files are derived: missing, torn and stale ones are made anew."""
+    """The `.runs` files are derived: missing, torn and stale ones are written again."""
 
     @pytest.fixture
     def home(self, tmp_path):

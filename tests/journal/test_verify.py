@@ -41,7 +41,9 @@ def grow(home, groups=((1,), (2, 3), (4, 5, 6), (7, 8), (9,)), **options):
     store = FileStore(home, **options)
     journal = Journal(store, Clock())
     for group in groups:
-        journal.append([JournalEntry("spoken", "kin", f"r{n % 3}", b'{"n":%d}' % n) for n in group])
+        journal.append(
+            [JournalEntry("spoken", "kahn", f"r{n % 3}", b'{"n":%d}' % n) for n in group]
+        )
     return store
 
 
@@ -145,7 +147,7 @@ def test_a_journal_verifies_wherever_its_writer_stopped(tmp_path, disk_of):
         waited += any("no segment begins" in note for note in report.notes)
         last = report.head.through
         store = FileStore(home, disk=HastyDisk())
-        Journal(store, Clock()).append([JournalEntry("spoken", "kin", "r", b'{"n":9}')])
+        Journal(store, Clock()).append([JournalEntry("spoken", "kahn", "r", b'{"n":9}')])
         store.close()
         assert judged(home).records > last
         assert list((home / "journal").glob("*.next")) == []
@@ -285,7 +287,7 @@ def test_an_anchor_of_the_past_still_holds_and_a_rewritten_history_does_not(tmp_
     store = grow(home)
     noted = head(home)
     journal = Journal(store, Clock())
-    journal.append([JournalEntry("spoken", "kin", "r1", b"{}")])
+    journal.append([JournalEntry("spoken", "kahn", "r1", b"{}")])
     assert judged(home, noted).ok
     grow(forged, groups=((1,), (2, 3), (4, 5, 66), (7, 8), (9,), (10,))).close()
     assert judged(forged).ok
@@ -318,7 +320,7 @@ def test_a_live_journal_verifies_while_it_is_written(tmp_path):
     store = grow(tmp_path)
     journal = Journal(store, Clock())
     for number in range(20):
-        journal.append([JournalEntry("spoken", "kin", "r", b'{"n":%d}' % number)])
+        journal.append([JournalEntry("spoken", "kahn", "r", b'{"n":%d}' % number)])
         assert judged(tmp_path).ok
 
 
@@ -365,9 +367,9 @@ class TestProofs:
     @pytest.fixture
     def exported(self, home):
         journal = Journal(FileStore(home, readonly=True))
-        records = list(journal.records(run=("kin", "r2")))
+        records = list(journal.records(run=("kahn", "r2")))
         lines = [each.line for each in records if not each.erased]
-        return lines, proven(home, ("kin", "r2"))
+        return lines, proven(home, ("kahn", "r2"))
 
     def faults(self, told, lines, anchor=None):
         """By both implementations, which must agree."""
@@ -390,7 +392,7 @@ class TestProofs:
     def test_frames_prove_as_well_as_lines(self, home, exported):
         _, told = exported
         reader = FileStore(home, readonly=True)
-        frames = [f for f in reader.read(0, 99, ("kin", "r2")) if b'"erased"' not in f]
+        frames = [f for f in reader.read(0, 99, ("kahn", "r2")) if b'"erased"' not in f]
         assert self.faults(told, frames) == []
 
     def test_a_changed_missing_or_added_line_is_found(self, exported):
@@ -433,15 +435,15 @@ class TestProofs:
         store = FileStore(home, disk=HastyDisk(), segment_size=500)
         journal = Journal(store, Clock())
         for number in range(30):
-            journal.append([JournalEntry("spoken", "kin", "other", b'{"n":%d}' % number)])
-        short, long = proven(home, ("kin", "r1"), noted), proven(home, ("kin", "r1"))
+            journal.append([JournalEntry("spoken", "kahn", "other", b'{"n":%d}' % number)])
+        short, long = proven(home, ("kahn", "r1"), noted), proven(home, ("kahn", "r1"))
         assert len(short["links"]) + 30 == len(long["links"])
-        lines = [each.line for each in journal.records(run=("kin", "r1"))]
+        lines = [each.line for each in journal.records(run=("kahn", "r1"))]
         assert self.faults(short, lines, noted) == self.faults(long, lines) == []
 
     def test_a_run_that_is_not_there_has_no_proof(self, home):
         with pytest.raises(NoSuchRecord, match="no record of run"):
-            proven(home, ("kin", "never"))
+            proven(home, ("kahn", "never"))
 
 
 class TestScript:
@@ -475,7 +477,7 @@ class TestScript:
     def test_a_run(self, home, tmp_path):
         lines, proof = tmp_path / "run.jsonl", tmp_path / "proof.json"
         lines.write_bytes(b'{"n":2}\n{"n":8}\n')
-        proof.write_text(json.dumps(proven(home, ("kin", "r2"))))
+        proof.write_text(json.dumps(proven(home, ("kahn", "r2"))))
         code, said = self.run(lines, proof, "--anchor", head(home))
         assert (code, "proven: 2 lines" in said) == (0, True)
         lines.write_bytes(b'{"n":2}\n{"n":9}\n')
@@ -511,7 +513,7 @@ def test_verifying_while_others_append_erase_and_prune_finds_no_fault(tmp_path):
         other = FileStore(tmp_path, segment_size=200, disk=HastyDisk())
         journal, seq = Journal(other, Clock()), 150
         while not stop.is_set():
-            journal.append([JournalEntry("spoken", "kin", "r", b"{}")])
+            journal.append([JournalEntry("spoken", "kahn", "r", b"{}")])
             other.erase(seq, reason="why", by="me", at=AT)
             if seq % 10 == 0:
                 other.prune(journal.read(other.first + 1, 1)[0].received, at=AT)

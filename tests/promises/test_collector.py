@@ -274,7 +274,7 @@ def test_a_stop_ends_in_ten_seconds_whatever_is_under_way(tmp_path, durability):
     assert eventually(lambda: "tracklog_streams 1" in server.get("/metrics").text)
     lock = _locked(tmp_path)
     waiting = server.raw(posted(len(body)) + body)
-    time.sleep(1)  # the post is heard, and waits for the lock
+    time.sleep(1)  # the post has arrived, and waits for the lock
     began = time.monotonic()
     assert server.stop(seconds=60) == 0
     assert time.monotonic() - began < 13  # seconds, of a busy machine

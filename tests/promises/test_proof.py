@@ -387,7 +387,7 @@ def test_several_records_are_erased_under_a_collector_that_goes_on_to_answer(tmp
             assert [server.get(each).status_code for each in addresses] == [200] * 4
             assert len(server.get("/api/events?run=n").json()["events"]) == 4 + number
         for path in (tmp_path / "journal").glob("*.runs"):
-            path.unlink()  # derived, and made anew
+            path.unlink()  # derived, and made again
         assert [server.get(each).status_code for each in addresses] == [200] * 4
     notes = [orjson.loads(line) for line in lines_of(tmp_path, "n") if line and b"erasure" in line]
     assert len(notes) == 3

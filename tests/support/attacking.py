@@ -37,7 +37,9 @@ def grown(storage, count=12, start=1):
     n = start
     while n < start + count:
         group = range(n, min(n + 1 + n % 3, start + count))
-        journal.append([JournalEntry("spoken", "kin", f"r{n % 3}", b'{"n":%d}' % n) for n in group])
+        journal.append(
+            [JournalEntry("spoken", "kahn", f"r{n % 3}", b'{"n":%d}' % n) for n in group]
+        )
         n = group[-1] + 1
     return journal
 
@@ -102,7 +104,7 @@ class Witnessed:
             answer = asked(self.witness, checkpoints.consistency, note)
             assert answer.status == 200, answer.body
             self.note = read_note(f"{note}{answer.body}".encode())
-            self.proofs = {run: prove_all(self.storage, ("kin", run)) for run in RUNS}
+            self.proofs = {run: prove_all(self.storage, ("kahn", run)) for run in RUNS}
             grown(self.storage, chance.randrange(1, 20), self.size + 1)
         self.stolen = Signer.of((self.storage.folder / KEY).read_text())
         self.frames = self.storage.store.read(0, 999)
@@ -153,8 +155,8 @@ class Witnessed:
         (forged.folder / KEY).write_text(str(self.stolen))
         with Checkpoints(forged) as checkpoints:
             forged_note = checkpoints.make()
-        left = [record(frame).line for frame in forged.store.read(0, 999, ("kin", run))]
-        claim = prove_all(forged, ("kin", run))
+        left = [record(frame).line for frame in forged.store.read(0, 999, ("kahn", run))]
+        claim = prove_all(forged, ("kahn", run))
         forged.close()
         true = json.loads(json.dumps(self.proofs[run]))
         claims = [claim, {**claim, "complete": true["complete"]}, true]

@@ -49,7 +49,7 @@ def records(lines, dialect: str) -> list[Record]:
 
 
 def sample(path) -> list[Record]:
-    """A sample as a journal keeps it: without what the door refuses as a reused identity."""
+    """A sample as a journal has it: without what is refused as a reused identity."""
     journal = Journal(MemoryStore(), clock=lambda: 1_780_000_000.0)
     name = samples.dialect_of(path)
     Intake(journal, [DIALECTS[name]]).admit(samples.lines_of(path), name)
@@ -215,7 +215,7 @@ BESIDE: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def generated(draw, most: int = 12):
-    """A native run of facts that the door takes."""
+    """A native run of facts that intake accepts."""
     origin = {"writer": "test", "fidelity": "observed"}
     lines = [native.line(FACTS[0](what="run"), id="first", run="run 7", origin=origin)]
     for n, fact in enumerate(draw(st.lists(facts, min_size=1, max_size=most))):

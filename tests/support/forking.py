@@ -76,7 +76,7 @@ class Tracklog(subprocess.Popen):
         self._close_pipe_fds(*pipes)
 
     def _internal_poll(self, **_extra):
-        with self._waitpid_lock:  # its end is told once, whoever asks
+        with self._waitpid_lock:  # its end is reported once, whoever asks
             if self.returncode is None:
                 self.returncode = self._process.exitcode
         return self.returncode

@@ -1,4 +1,4 @@
-"""Tokens with a role, TLS, and a proxy that names the user: who may do what, and what is on record."""
+"""Tokens with a role, TLS, and a proxy that names the user: who may do what, and what is recorded."""
 
 import contextlib
 import re
