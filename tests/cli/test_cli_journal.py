@@ -679,7 +679,7 @@ def test_a_full_disk_does_not_hide_what_was_stored_before(home, tmp_path):
     assert done.returncode == 2
     kept, *error = done.stderr.decode().splitlines()
     assert kept == "10 accepted, 0 duplicate, 0 refused, the last is record 10"
-    assert "nothing of this group was kept" in error[0]
+    assert "nothing of this group was recorded" in error[0]
 
 
 def test_an_unreadable_file_does_not_keep_the_others_out(home, tmp_path):

@@ -1377,3 +1377,4 @@ def test_an_import_that_recognises_nothing_says_so_and_fails(user, tmp_path):
     (tmp_path / "x.txt").write_text("hello\n")
     done = run("import", str(tmp_path / "x.txt"), code=2)
     assert "not recognised: 1" in done.stdout
+    assert "`tracklog record FILE` reads lines of a dialect" in done.stdout

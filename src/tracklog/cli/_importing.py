@@ -229,7 +229,8 @@ def _summary_lines(summary: "ImportSummary", *, dry: bool) -> list[str]:
     if summary.unrecognised:
         some = ", ".join(map(terminal.printable, summary.unrecognised[:3]))
         lines.append(
-            f"not recognised: {len(summary.unrecognised):,} ({some}); --from NAME names the format"
+            f"not recognised: {len(summary.unrecognised):,} ({some}); --from NAME names the format, "
+            "and `tracklog record FILE` reads lines of a dialect"
         )
         for path, names in list(summary.ambiguous.items())[:3]:
             lines.append(f"  {terminal.printable(path)} may be of {' or '.join(names)}")

@@ -35,8 +35,8 @@ class Verdicts(list[Verdict]):
 def reused(place: SourceOffset) -> KeyReused:
     """The error of a key that stands for other lines."""
     return KeyReused(
-        f"this batch key was used before, for other lines: see record {place.seq}",
-        "give every new batch a key of its own; nothing of this one was kept",
+        f"this batch key was used before, for another batch: see record {place.seq}",
+        "give every new batch a key of its own; no line of this one was recorded",
     )
 
 

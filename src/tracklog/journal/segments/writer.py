@@ -188,7 +188,7 @@ class SegmentWriter(OpenSegment):
             if not self.folder.is_dir():
                 raise StoreBroken(
                     f"{self.folder} was removed while it was written to",
-                    "open the journal again to begin a new one; nothing more is kept until then",
+                    "open the journal again to begin a new one; nothing more is recorded until then",
                 )
             self._begin()
             self._exclude()
@@ -256,13 +256,13 @@ def _translated(error: OSError, writer: SegmentWriter) -> NotAppended:
     reason = error.strerror or str(error)
     if error.errno in _FULL:
         return JournalFull(
-            f"{writer.folder} cannot grow: {reason}; nothing of this group was kept",
+            f"{writer.folder} cannot grow: {reason}; nothing of this group was recorded",
             "free some space, for example with `tracklog prune --older-than 30d`, and send it again",
         )
     if writer._doubtful:
         return NotDurable(
             f"the disk under {writer.folder} did not confirm a write: {reason}",
-            "this group was not kept; send it again, and look at the disk's health",
+            "this group was not recorded; send it again, and look at the disk's health",
         )
     return StoreBroken(
         f"{error.filename or writer.folder} cannot be written: {reason}",
