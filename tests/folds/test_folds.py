@@ -38,6 +38,7 @@ from tracklog.folds import costs as costs_
 from tracklog.folds import inbox as inbox_
 from tracklog.folds import leaderboard as leaderboard_
 from tracklog.folds import loops as loops_
+from tracklog.folds import marks as marks_
 from tracklog.folds import outcomes as outcomes_
 from tracklog.folds import runs as runs_
 from tracklog.folds import series as series_
@@ -60,6 +61,7 @@ from tracklog.model.fact import (
     Decided,
     Ended,
     Linked,
+    Marked,
     Moved,
     Noted,
     Returned,
@@ -227,6 +229,25 @@ def test_a_resumed_run_is_no_longer_ended():
     facts = [Began(what="run"), Ended(what="run", outcome="x", passed=False), Began(what="run")]
     row = run_after(numbered(facts), lost_after=10**6)
     assert (row["status"], row["outcome"], row["ended"]) == ("working", None, False)
+
+
+@pytest.mark.parametrize(("again", "ended"), [("09:05", False), ("09:04", True), (None, False)])
+def test_a_begin_that_happened_before_the_end_does_not_reopen_a_run(again, ended):
+    """Another source may report it late; one at the time of the end is a new begin."""
+    times = ("09:00", "09:05", again)
+    facts = (Began(what="run"), Ended(what="run", passed=True), Began(what="run"))
+    history = [
+        (told(seq, at=clock and f"2026-05-06T{clock}:00.000Z"), fact)
+        for seq, (clock, fact) in enumerate(zip(times, facts, strict=True), 1)
+    ]
+    assert run_after(history, lost_after=10**6)["ended"] is ended
+
+
+def test_a_copied_mark_is_no_mark():
+    place = told()._replace(id="m1")
+    mark = Marked(seen=True)
+    assert marks_.fold.key(place, mark) is not None
+    assert marks_.fold.key(place, replace(mark, copied=True)) is None
 
 
 def test_a_failed_attempt_is_no_failed_step():
@@ -623,7 +644,10 @@ def test_the_same_tool_with_the_same_arguments_is_a_loop():
     facts += [Called(tool="v", call_id=f"v{n}") for n in range(9)]
     states = play(loops_.fold, numbered(facts))
     (row,) = loops_.answer(states.values())
-    assert (row["tool"], row["times"], row["first_seq"], row["last_seq"]) == ("t", 4, 1, 4)
+    assert row == {
+        "family": "f", "run": "r", "tool": "t", "agents": [], "times": 4, "first_seq": 1,
+        "last_seq": 4,
+    }  # fmt: skip
     often = summed(loops_.sums(key, state) for key, state in states.items())
     assert sorted(each["times"] for each in often.values()) == [2, 4], "what is called once is not"
 
