@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -326,6 +327,23 @@ def test_an_event_with_a_sensitive_member_is_refused(tmp_path):
         assert host.answer(run, "wait", {"id": 1}).status_code == 200
         host.until(run, "completed")
     assert "hunter22" not in stored(tmp_path / "home")
+
+
+@pytest.mark.parametrize("where", ["variable", "setting"])
+def test_a_secret_is_masked_however_a_text_spells_it(where):
+    secret = 'p\u00e4ss "word"/\\one\ntwo\U0001f600'
+    redactor = Redactor({"pin": secret}) if where == "setting" else Redactor().also({"pin": secret})
+    once = json.dumps({"p": secret})
+    for text in (
+        secret, repr({"p": secret}), once, json.dumps({"p": secret}, ensure_ascii=False),
+        once.replace("/", "\\/"), json.dumps([once]), repr(once), json.dumps(json.dumps([secret])),
+        quote(secret), quote(secret, safe=""), quote_plus(secret),
+    ):  # fmt: skip
+        assert "one" in text
+        cleaned = redactor.clean({"said": f"<{text}>"})["said"]
+        assert "[REDACTED:pin]" in cleaned, text
+        assert "one" not in cleaned, cleaned
+        assert "ss" not in cleaned, cleaned
 
 
 def test_an_id_of_a_run_is_not_cut_by_four_digits_of_a_secret():

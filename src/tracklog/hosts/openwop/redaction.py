@@ -1,9 +1,11 @@
 """Remove secrets before anything is written, sent or logged; a marker takes their place."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import orjson
 
@@ -61,7 +63,10 @@ class Redactor:
 
     def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
         self.secrets = {
-            value: name for name, value in (secrets or {}).items() if len(value) >= SHORTEST
+            spelled: name
+            for name, value in (secrets or {}).items()
+            if len(value) >= SHORTEST
+            for spelled in _spellings(value)
         }
         """The names of secret texts."""
         self.values: dict[bytes, str] = {}
@@ -87,7 +92,8 @@ class Redactor:
                 text = value if isinstance(value, str) else orjson.dumps(value).decode()
                 if len(text) < SHORTEST or text in known or text in WORDS or is_mark(text):
                     return False
-                self.secrets.setdefault(text, name)
+                for spelled in _spellings(text):
+                    self.secrets.setdefault(spelled, name)
                 if not isinstance(value, str):
                     self.values.setdefault(_json(value), name)
                 return True
@@ -190,6 +196,25 @@ class Redactor:
 
 def _json(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def _spellings(text: str) -> set[str]:
+    """A text as it is, and as JSON (also JSON inside JSON), Python and URLs spell it."""
+    if text.isalnum() and text.isascii():
+        return {text}
+    written = {json.dumps(text, ensure_ascii=ascii)[1:-1] for ascii in (True, False)}
+    written |= {each.replace("/", "\\/") for each in written}
+    twice = {json.dumps(each, ensure_ascii=False)[1:-1] for each in written}
+    twice |= {each.replace("\\", "\\\\") for each in written}
+    in_urls = {quote(text, safe=safe, errors="replace") for safe in ("", "/")}
+    return {
+        text,
+        repr(text)[1:-1],
+        quote_plus(text, errors="replace"),
+        *in_urls,
+        *written,
+        *twice,
+    }
 
 
 def _is_own(name: str, value: Any) -> bool:
