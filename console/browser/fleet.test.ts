@@ -254,8 +254,7 @@ test("failures that were seen are folded away, by key, by button and all at once
   const seen = collector.cli("runs", "--seen", "yes", "--json");
   expect(seen.trim().split("\n")).toHaveLength(4);
   await collector.post("kahn-agent", [move("one", "failed", "thinking"), move("one", "thinking", "failed")]);
-  // Pressed without the pointer: one that leaves the table lets the new runs in, and the bar is gone.
-  await page.getByRole("button", { name: "1 new" }).dispatchEvent("click");
+  await page.getByRole("button", { name: "1 new" }).click();
   await expect(table).toContainText("Failed or lost, not seen 1");
   await open(page, collector, "#/?seen=no");
   await expect(rowsOf(page)).toHaveCount(1);
@@ -289,15 +288,17 @@ test("nothing moves under the pointer: what is new waits until one asks for it",
   await collector.post("kahn-agent", [start("three")]);
   await expect(page.getByRole("button", { name: "1 new" })).toBeVisible();
   await expect(rowsOf(page)).toHaveCount(2);
-  await page.getByRole("button", { name: "1 new" }).click();
-  await expect(rowsOf(page)).toHaveCount(3);
+  await page.getByRole("button", { name: "1 new" }).hover();
+  await collector.post("kahn-agent", [start("other")]);
+  await page.getByRole("button", { name: "2 new" }).click();
+  await expect(rowsOf(page)).toHaveCount(4);
   await page.mouse.move(2, 2);
   await page.keyboard.press("p");
   await expect(page.getByText("paused")).toBeVisible();
   await collector.post("kahn-agent", [start("four")]);
   await expect(page.getByRole("button", { name: "1 new" })).toBeVisible();
   await page.keyboard.press("p");
-  await expect(rowsOf(page)).toHaveCount(4);
+  await expect(rowsOf(page)).toHaveCount(5);
 });
 
 test("a choice is sent after five seconds, unless it is taken back", async ({ page, collector }) => {

@@ -262,33 +262,30 @@ function Board({ board, path, view, look, close, loading, again }: BoardProps) {
             <button onClick={() => setSelected([])}>Clear</button>
           </div>
         )}
-        {fresh > 0 && (
-          <button className="fresh-runs" onClick={show}>
-            {count(fresh)} new
-          </button>
-        )}
-        {shown.matching === 0 ? (
-          <NoneLeft board={board} view={view} />
-        ) : (
-          // biome-ignore lint/a11y/noStaticElementInteractions: nothing is done here, it is only watched
-          <div
-            onPointerEnter={() => setPointed(true)}
-            onPointerLeave={() => setPointed(false)}
-            onFocus={() => setPointed(true)}
-            onBlur={() => setPointed(false)}
-          >
-            <Runs
-              board={shown}
-              view={view}
-              look={look}
-              close={close}
-              selected={selected}
-              select={select}
-              see={see}
-              seeAll={() => void seeAll()}
-            />
-          </div>
-        )}
+        <div onPointerEnter={() => setPointed(true)} onPointerLeave={() => setPointed(false)}>
+          {fresh > 0 && (
+            <button className="fresh-runs" onClick={show}>
+              {count(fresh)} new
+            </button>
+          )}
+          {shown.matching === 0 ? (
+            <NoneLeft board={board} view={view} />
+          ) : (
+            // biome-ignore lint/a11y/noStaticElementInteractions: nothing is done here, it is only watched
+            <div onFocus={() => setPointed(true)} onBlur={() => setPointed(false)}>
+              <Runs
+                board={shown}
+                view={view}
+                look={look}
+                close={close}
+                selected={selected}
+                select={select}
+                see={see}
+                seeAll={() => void seeAll()}
+              />
+            </div>
+          )}
+        </div>
       </section>
     </div>
   );
