@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
-PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+PYTEST := $(BIN)/pytest -n 4 --dist worksteal  # half their time the tests wait
 TS := contracts/ts
 CONSOLE := console
 unexport PYTHONDONTWRITEBYTECODE  # hundreds of processes would compile everything again

@@ -8,7 +8,7 @@ export default defineConfig({
   testMatch: process.env.SCREENSHOTS ? "*.shots.ts" : "*.test.ts",
   outputDir: process.env.PLAYWRIGHT_OUTPUT ?? "node_modules/.browser",
   fullyParallel: true, // each test has a collector of its own
-  workers: 2,
+  workers: 4, // half their time the tests wait
   timeout: 120_000, // a machine may be busy; nothing waits so long that goes well
   expect: { timeout: 30_000 },
   reporter: [["list"]],
