@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 import orjson
 
+from support.closing import opened_index
 from tracklog.answers.agents import RECENT, agents_over_all
 from tracklog.answers.audits import audits_within
 from tracklog.answers.outcomes import outcomes_until
@@ -16,7 +17,6 @@ from tracklog.home import registry
 from tracklog.index.codec import freeze
 from tracklog.index.folding import RANKED, SUMS
 from tracklog.index.indexer import Indexer
-from tracklog.index.indexes.sqlite import SqliteIndex
 from tracklog.journal.journal import Journal
 from tracklog.journal.stores.memory import MemoryStore
 
@@ -24,7 +24,7 @@ from tracklog.journal.stores.memory import MemoryStore
 def indexed(states):
     """An index with these states, by the name of their fold, and with what they add up to."""
     folds = {fold.name: fold for fold in registry.folds()}
-    indexer = Indexer(Journal(MemoryStore()), SqliteIndex(":memory:"), [], folds.values())
+    indexer = Indexer(Journal(MemoryStore()), opened_index("sqlite::memory:"), [], folds.values())
     indexer.catch_up()
     rows, cells = [], []
     for name, of in states.items():
