@@ -5,6 +5,7 @@ import pytest
 
 from support.collecting import tool
 from support.cutting import Relay
+from support.pooling import TransactionPooler
 from support.servers import postgres, store_url, tenant
 from support.waiting import eventually
 from tracklog.home.home import Home
@@ -145,3 +146,19 @@ def test_a_connection_that_is_lost_is_tried_again_however_long_it_took(tmp_path)
         database.close()
     finally:
         relay.close()
+
+
+def test_a_pooler_that_mixes_the_sessions_of_its_clients_is_refused(tmp_path):
+    """Behind it a tenant would get the role of another one, and a lock would be anybody's."""
+    pooler = TransactionPooler(postgres().port)
+    try:
+        url = store_url(tmp_path).replace(f":{postgres().port}/", f":{pooler.port}/")
+        with pytest.raises(BadFormat, match="gives each transaction another connection") as raised:
+            PostgresStorage(url.removeprefix("postgresql:"), folders=tmp_path)
+        assert "session pooling" in str(raised.value.hint)
+        assert postgres().password not in str(raised.value)
+        with psycopg.connect(postgres().url) as connection:  # nothing was made
+            made = "SELECT to_regnamespace(%s)"
+            assert connection.execute(made, (address_of(url).schema,)).fetchone() == (None,)
+    finally:
+        pooler.close()

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import re
+import secrets
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,8 @@ _TAKE_ROLE = (
     " AND pg_has_role(oid, 'MEMBER')"
 )
 """A tenant with a role of its own is read and written as that role, which can reach no other."""
+_PROBES = 3  # attempts to find out whether two connections share a session
+_PROBE = "tracklog.session"
 _DEFAULTS = {
     "application_name": "tracklog",
     "connect_timeout": "3",  # less than the patience: a connection that is slow is tried again
@@ -101,6 +104,8 @@ class ConnectionPool:
 
     def __init__(self, key: tuple[int, str]) -> None:
         self._key, self._users = key, 0
+        self.keeps_sessions = False
+        """Whether it was seen that each connection has a session of its own."""
         self._idle: list[tuple[str, Connection]] = []
         self._mutex = threading.Lock()
 
@@ -165,11 +170,29 @@ class Database:
         made = psycopg.connect(self._conninfo, autocommit=True)
         made.prepare_threshold = 2
         try:
+            if not self._pool.keeps_sessions:
+                self._check_sessions(made)
             self._take_role(made)
         except BaseException:
             made.close()
             raise
         return made
+
+    def _check_sessions(self, connection: Connection) -> None:
+        """Refuse a pooler that gives each transaction another session of the server: roles, locks
+        and LISTEN belong to a session, and would belong to somebody else.
+        """
+        row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
+        if row and row[0] != connection.info.backend_pid:  # the answer of a pooler
+            with psycopg.connect(self._conninfo, autocommit=True) as other:
+                if any(_share_a_session(connection, other) for _ in range(_PROBES)):
+                    raise BadFormat(
+                        f"the pooler at {self.address.shown} gives each transaction another"
+                        " connection to the server",
+                        "set it to session pooling (`pool_mode = session` of pgbouncer), or name the"
+                        " server itself in the URL",
+                    )
+        self._pool.keeps_sessions = True
 
     def _take_role(self, connection: Connection) -> None:
         connection.execute(_TAKE_ROLE.format(owner=self.address.owner).encode(), prepare=False)
@@ -246,6 +269,15 @@ def is_lost(error: psycopg.Error) -> bool:
     if state is None:
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
     return state.startswith(_LOST)
+
+
+def _share_a_session(one: Connection, other: Connection) -> bool:
+    """Whether a setting of one connection is one of the other, or is lost."""
+    value = secrets.token_hex(8)
+    one.execute("SELECT set_config(%s, %s, false)", (_PROBE, value), prepare=False)
+    ask = "SELECT current_setting(%s, true)"
+    seen, own = (each.execute(ask, (_PROBE,), prepare=False).fetchone() for each in (other, one))
+    return seen == (value,) or own != (value,)
 
 
 def _message_of(error: psycopg.Error) -> str:
