@@ -17,6 +17,7 @@ from support.waiting import eventually
 from tracklog.collector.stream import Hub
 from tracklog.collector.watching import StreamFilter, Watcher
 from tracklog.home.home import Home
+from tracklog.model.errors import StoreBroken
 from tracklog.web.limits import Limits
 
 
@@ -100,6 +101,42 @@ def test_one_who_left_without_a_word_does_not_silence_the_others(tmp_path):
 
     with Home(tmp_path / "home", durability="os") as home:
         assert b'"heard"' in asyncio.run(watch(home))
+
+
+@pytest.mark.parametrize("wanted", ["records", "news"])
+def test_a_stream_goes_on_after_a_journal_that_could_not_be_read(tmp_path, monkeypatch, wanted):
+    """As while the database is away; afterwards the collector stops without an error, too."""
+    away = StoreBroken("the database cannot be reached", "wait")
+
+    async def watch(home: Home) -> bytes:
+        hub, line = Hub(home, Limits()), _Line(closed=False)
+        watcher = Watcher(line, StreamFilter(), home.journal.last)
+        read = home.store.read
+        asked = asyncio.Event()
+
+        def refuse(*_: object) -> list[bytes]:
+            asked.set()
+            raise away
+
+        with hub.news_of("heard") as news:
+            serving = asyncio.create_task(
+                hub.serve(watcher) if wanted == "records" else news.wait()
+            )
+            await asyncio.sleep(0)
+            monkeypatch.setattr(home.store, "read", refuse)
+            async with asyncio.timeout(60):
+                await asked.wait()
+                monkeypatch.setattr(home.store, "read", read)
+                home.intake.admit([start("heard")], "kahn-agent")
+                while not (line.told if wanted == "records" else news.is_set()):
+                    hub.poke()
+                    await asyncio.sleep(0.01)
+            await hub.stop()
+            await serving
+        return line.told
+
+    with Home(tmp_path / "home", durability="os") as home:
+        assert (b'"heard"' in asyncio.run(watch(home))) == (wanted == "records")
 
 
 @pytest.mark.parametrize("how", ["header", "query"])

@@ -22,6 +22,8 @@ from tracklog.formats import registry
 from tracklog.formats.live import Live, live_of
 from tracklog.journal import frame
 from tracklog.journal.frame import Run, seq_of
+from tracklog.model.errors import TracklogError
+from tracklog.web import logs
 from tracklog.web.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from tracklog.web.routing import RoutedRequest
 
 _POLL = 0.025  # seconds between two checks for records of another process
+_AGAIN = 0.5  # seconds before a journal that could not be read is read again
 _BLOCK = 1000  # records that are encoded together
 _FEW = 20  # watchers that can be served at once, whatever else goes on
 _REST = (
@@ -234,9 +237,17 @@ class Hub:
         beat = time.monotonic()
         while (self._abreast or self._runs) and not self.stopping:
             began = time.monotonic()
-            self._check_watchers()
-            moved = self._deliver() if self._abreast else False
-            moved = self._spread_news() or moved
+            try:
+                self._check_watchers()
+                moved = self._deliver() if self._abreast else False
+                moved = self._spread_news() or moved
+                if began - beat >= self.limits.heartbeat_seconds:
+                    beat = began
+                    self._share(ALL, self.heartbeat(self.cursor), everyone=True)
+            except TracklogError as error:
+                logs.log("error", f"the live streams wait: {error.message}", hint=error.hint)
+                await self._readable()
+                continue
             if moved:
                 await asyncio.sleep(0)  # the sockets are written in the next round of the loop
                 if self.watching > _FEW:
@@ -246,9 +257,14 @@ class Hub:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_POLL):
                         await self._poked.wait()
-            if began - beat >= self.limits.heartbeat_seconds:
-                beat = began
-                self._share(ALL, self.heartbeat(self.cursor), everyone=True)
+
+    async def _readable(self) -> None:
+        """Wait until the journal can be read again: its database may be away for a while."""
+        while not self.stopping:
+            await asyncio.sleep(_AGAIN)
+            with contextlib.suppress(TracklogError):
+                await asyncio.to_thread(self.end)
+                return
 
     def _check_watchers(self) -> None:
         """Before anything is sent on: end the streams of tokens that were revoked or have expired."""
