@@ -8,11 +8,12 @@ import threading
 
 import httpx
 import orjson
+import psycopg
 import pytest
 
 from support import sampling
 from support.fleets import Node
-from support.servers import store_url
+from support.servers import postgres, store_url, tenant
 from tracklog.answers import registry as questions
 from tracklog.home import registry
 from tracklog.home.home import Home
@@ -25,7 +26,7 @@ from tracklog.journal.postgres.tenants import set_quota
 from tracklog.journal.shard_copies import backup_all
 from tracklog.journal.sharding import Numbers, cursor_text, ends_of, shard_of
 from tracklog.journal.verify import verify
-from tracklog.model.errors import BadQuery, KeyReused, OverQuota, TracklogError
+from tracklog.model.errors import BadFormat, BadQuery, KeyReused, OverQuota, TracklogError
 from tracklog.testing import Clock
 
 SHARDS = 4
@@ -37,6 +38,20 @@ def made(where, shards: int = SHARDS) -> str:
     url = store_url(where)
     registry.storage(url, shards=shards).close()
     return url
+
+
+@pytest.fixture
+def databases(tmp_path):
+    """The URLs of three empty databases, each of which may have a shard."""
+    names = [f"{tenant(tmp_path)}_{n}" for n in range(3)]
+    with psycopg.connect(postgres().url, autocommit=True) as connection:
+        for name in names:
+            connection.execute(f"CREATE DATABASE {name}")
+    place = postgres().url.rpartition("/")[0]
+    yield [f"{place}/{name}?connect_timeout=120" for name in names]
+    with psycopg.connect(postgres().url, autocommit=True) as connection:
+        for name in names:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def noted(number: int, run: str) -> bytes:
@@ -472,3 +487,85 @@ def test_a_limit_counts_the_records_of_all_shards(opened, tmp_path):
     with pytest.raises(OverQuota):
         home.intake.admit([noted(3, runs[0])])
     assert len(list(home.journal.records(run=("tracklog", runs[1])))) == 1
+
+
+def test_shards_in_databases_of_their_own_are_one_record(opened, databases, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACKLOG_HOME", str(tmp_path / "home"))
+    one, other, third = databases
+    urls = f"{one} {other}"
+    with pytest.raises(BadFormat, match="shard 0 of 2 is not at"):
+        opened(urls)  # what is read or written makes no shard: the URL may be wrong
+    done = tracklog("store", "init", one, other)
+    assert done.returncode == 0, done.stderr
+    assert b"tracklog_main_0 " in done.stdout
+    assert b"tracklog_main_1 " in done.stdout
+    clock = {"clock": lambda: 1_778_000_000.0}
+    home = opened(urls, **clock)
+    lines = [noted(n, f"r{n % 5}") for n in range(50)]
+    assert {each.verdict for each in home.intake.admit([*lines, b"refused"])} == {
+        "accepted",
+        "refused",
+    }
+    places = [part.address.known["dbname"] for part in home.storage.parts]
+    lasts = [part.store.last for part in home.storage.parts]
+    assert (len(set(places)), sum(lasts), min(lasts) > 0) == (2, 50, True)
+    folder = opened(tmp_path / "folder", **clock)
+    folder.intake.admit(lines)
+    for each in (home, folder):
+        assert each.index.catch_up() == []
+    asked_at = {"now": "2026-05-06T00:00:00Z"}
+    for question in ("runs", "findings", "agents", "series"):
+        asked = [answer(questions.question(question), each, asked_at) for each in (home, folder)]
+        assert asked[0] == asked[1]
+    assert len(home.index.search("shared", 99)) == 50
+    # Another collector sees the same: identities, keys, refused lines, large values, limits.
+    blob = home.blobs.put(b"large" * 1000)
+    second = opened(urls)
+    assert {each.verdict for each in second.intake.admit(lines)} == {"duplicate"}
+    assert second.blobs.get(blob) == b"large" * 1000
+    assert len(list(second.refused.journal.records())) == 1
+    assert tracklog("store", "limit", one, other, "--daily-bytes", "1").returncode == 0
+    with pytest.raises(OverQuota):
+        opened(urls).intake.admit([noted(n, f"r{n % 5}") for n in range(60, 70)])
+    assert tracklog("store", "limit", one, other).returncode == 0
+    # The command line takes several --store, or one variable.
+    done = tracklog("verify", "--store", one, "--store", other, "--json")
+    assert [json.loads(done.stdout)["ok"], len(json.loads(done.stdout)["shards"])] == [True, 2]
+    monkeypatch.setenv("TRACKLOG_STORE", urls)
+    status = json.loads(tracklog("store", "status", "--json").stdout)
+    heads = [str(part.store.head()) for part in home.storage.parts]
+    assert (status["shards"], status["heads"], status["refused"]) == (2, heads, 1)
+    assert status["last"] == sum(part.store.last for part in home.storage.parts)
+    done = tracklog("query", "SELECT 1")
+    assert (done.returncode, b"several databases" in done.stderr) == (2, True)
+    monkeypatch.delenv("TRACKLOG_STORE")
+    # Each database by itself is a journal that can be verified, and takes no lines.
+    alone = opened(f"{other}&shard=1", readonly=True)
+    assert str(alone.store.head()) == heads[1]
+    assert alone.storage.verify().ok
+    assert backup(alone.storage, tmp_path / "shard")
+    # There and back: the same bytes and the same chain.
+    assert tracklog("store", "copy", urls, f"file:{tmp_path / 'copy'}").returncode == 0
+    heads = [str(part.store.head()) for part in home.storage.parts]  # with the act itself
+    done = tracklog("store", "copy", f"file:{tmp_path / 'copy'}", made(tmp_path / "back", 2))
+    assert [line.split()[-1] for line in done.stdout.decode().splitlines()] == heads
+    # A wrong order, a database too few, and one that belongs to something else are refused.
+    for wrong, why in (
+        (f"{other} {one}", "shard 0 of 2 is not at"),
+        (f"{one} {third}", "shard 1 of 2 is not at"),
+        (f"{one} {one}", "the same database"),
+        (f"{one} {other} {third}", "no power of 2"),
+        (f"{one}&tenant=a {other}&tenant=b", "different tenants"),
+        (f"{one}&shard=0 {other}", "is that of one shard"),
+        (one, "has one of 2 shards"),
+    ):
+        with pytest.raises(BadFormat, match=why):
+            opened(wrong)
+    done = tracklog("store", "init", other, one)
+    assert (done.returncode, b"another journal of this tenant" in done.stderr) == (2, True)
+    assert postgres().password.encode() not in done.stderr
+
+
+def test_a_store_that_is_given_twice_is_refused_unless_both_are_databases(tmp_path):
+    done = tracklog("runs", "--store", f"file:{tmp_path}", "--store", f"file:{tmp_path}")
+    assert (done.returncode, b"--store is given once" in done.stderr) == (2, True)

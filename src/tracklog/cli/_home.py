@@ -45,7 +45,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class RemoteStore:
-    """A journal in a database: its URL, and a folder of this machine for caches and transcripts."""
+    """A journal in a database: its URL, and a folder of this machine for caches and transcripts.
+
+    If each shard has a database of its own, these are their URLs, with spaces between them.
+    """
 
     url: str
     folder: Path
@@ -55,7 +58,8 @@ class RemoteStore:
 
     def of_tenant(self, name: str) -> "RemoteStore":
         """The record of a tenant in the same database."""
-        return RemoteStore(f"{self.url}{'&' if '?' in self.url else '?'}tenant={name}", self.folder)
+        urls = (f"{each}{'&' if '?' in each else '?'}tenant={name}" for each in self.url.split())
+        return RemoteStore(" ".join(urls), self.folder)
 
     @property
     def stores(self) -> Path:
@@ -125,8 +129,22 @@ def stored_at(url: str, folder: Path) -> Place:
     return RemoteStore(url, folder)
 
 
-def _choose_store(context: click.Context, option: click.Parameter, url: str | None) -> None:
-    if url:
+class StoreURL(click.ParamType[str]):
+    """The URL of a store; in a variable of the environment there may be several."""
+
+    name = "URL"
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        """As it is: a `file:` URL may contain spaces."""
+        return [rv]
+
+
+def _choose_store(context: click.Context, option: click.Parameter, urls: tuple[str, ...]) -> None:
+    if url := " ".join(filter(None, urls)):
+        if len(urls) > 1 and not all(each.startswith("postgresql:") for each in urls):
+            raise click.UsageError(
+                "--store is given once; several are the databases of a journal's shards", context
+            )
         context.meta[STORE] = url
         context.set_parameter_source(STORE, context.get_parameter_source(option.name or ""))  # type: ignore[arg-type]  # it has one
 
@@ -138,10 +156,13 @@ def home_option(verb: F) -> F:
         envvar="TRACKLOG_STORE",
         show_envvar=True,
         metavar="URL",
+        type=StoreURL(),
+        multiple=True,
         is_eager=True,
         expose_value=False,
         callback=_choose_store,
-        help="The database of the journal, instead of a folder: postgresql://user@host/database.",
+        help="The database of the journal, instead of a folder: postgresql://user@host/database. May "
+        "be repeated, if each shard has a database of its own.",
     )(verb)
     return click.option(
         "--home",

@@ -22,10 +22,10 @@ def command(home: _home.Place, as_json: bool) -> None:
     in PostgreSQL, it prints the same as `tracklog store status`.
     """
     if isinstance(home, _home.RemoteStore):
-        from tracklog.cli.store import address_of, report_store
+        from tracklog.cli.store import addresses_of, report_store
         from tracklog.journal.postgres.status import status as store_status
 
-        report_store(store_status(address_of(home.url)), as_json=as_json)
+        report_store(store_status(addresses_of(home.url)), as_json=as_json)
         return
     from tracklog.answers.status import status
 

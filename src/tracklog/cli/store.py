@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -56,9 +56,10 @@ Examples:
   tracklog store init postgresql://tracklog@db.example/tracklog
   tracklog store init "postgresql://tracklog@db.example/tracklog?tenant=acme\"
   tracklog store init "postgresql://admin@db.example/tracklog?tenant=acme" --own-role
-  tracklog store init "postgresql://tracklog@db.example/tracklog?tenant=large" --shards 16""",
+  tracklog store init "postgresql://tracklog@db.example/tracklog?tenant=large" --shards 16
+  tracklog store init postgresql://tracklog@db1/tracklog postgresql://tracklog@db2/tracklog""",
 )
-@click.argument("url")
+@click.argument("urls", metavar="URL...", nargs=-1, required=True)
 @click.option(
     "--shards",
     type=Shards(),
@@ -73,40 +74,68 @@ Examples:
     help="Make a role of the database that owns this tenant, and can reach no other one.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-def init(url: str, shards: int | None, own_role: bool, as_json: bool) -> None:
-    """Make the tables at URL, if they are not there, and print the rights that a user needs."""
-    address = address_of(url)
-    from tracklog.index.indexes.postgresql.schema import role_sql
-    from tracklog.journal.postgres.schema import owner_of, refused_schema
+def init(urls: tuple[str, ...], shards: int | None, own_role: bool, as_json: bool) -> None:
+    """Make the tables at URL, if they are not there, and print the rights that a user needs.
+
+    With several URLs, each database has one shard; their order is fixed.
+    """
+    url = " ".join(urls)
+    addresses = addresses_of(url)
     from tracklog.journal.postgres.tenants import make_owner
 
-    if address.shard is not None:
+    if len(addresses) == 1 and addresses[0].shard is not None:
         raise TracklogError("all shards are made together", "leave `shard=` out of the URL")
-    if own_role:
+    for address in addresses if own_role else ():
         make_owner(address)
-    made = _made(url, shards)
-    owner = owner_of(address)
-    schemas = [*(f"tracklog_{address.tenant}_{n}" for n in range(made)), refused_schema(address)]
-    # Only an owner of the tables may add the partitions that a journal needs as it grows.
-    writer = [f"GRANT {owner} TO writer;", f"ALTER ROLE writer SET role = {owner};"]
-    reader = [
-        f"GRANT {right} SCHEMA {schema} TO reader;"
-        for schema in schemas
-        for right in ("USAGE ON", "SELECT ON ALL TABLES IN")
-    ]
-    questions = role_sql(address)
-    grants = [*writer, *reader, *questions]
+    made = _made(url, shards or (len(addresses) if len(addresses) > 1 else None))
+    rights = [_Rights.of(address, made) for address in addresses]
     if as_json:
-        row = {"store": address.shown, "shards": made, "schemas": schemas, "grants": grants}
-        terminal.put_json(row)
+        row = {"store": " ".join(address.shown for address in addresses), "shards": made}
+        lists = {
+            "schemas": [schema for each in rights for schema in each.schemas],
+            "grants": [line for each in rights for line in each.grants],
+        }
+        terminal.put_json(row | lists)
         return
-    click.echo(f"{address.shown}: ready, with the schemas {' and '.join(schemas)}")
-    click.echo("rights for other users, one who writes and one who only reads:")
-    for line in (*writer, *reader):
-        click.echo(f"  {line}")
-    click.echo("for `tracklog query`, if the user of the database may not make roles:")
-    for line in questions:
-        click.echo(f"  {line}")
+    for address, each in zip(addresses, rights, strict=True):
+        click.echo(f"{address.shown}: ready, with the schemas {' and '.join(each.schemas)}")
+        click.echo("rights for other users, one who writes and one who only reads:")
+        for line in (*each.writer, *each.reader):
+            click.echo(f"  {line}")
+        click.echo("for `tracklog query`, if the user of the database may not make roles:")
+        for line in each.questions:
+            click.echo(f"  {line}")
+
+
+class _Rights(NamedTuple):
+    """What other users of a database need to be granted."""
+
+    schemas: list[str]
+    writer: list[str]
+    reader: list[str]
+    questions: list[str]
+
+    @property
+    def grants(self) -> list[str]:
+        return [*self.writer, *self.reader, *self.questions]
+
+    @classmethod
+    def of(cls, address: "Address", shards: int) -> "_Rights":
+        """The rights on a database that has all shards, or the one that its address names."""
+        from tracklog.index.indexes.postgresql.schema import role_sql
+        from tracklog.journal.postgres.schema import owner_of, refused_schema
+
+        owner = owner_of(address)
+        here = range(shards) if address.shard is None else (address.shard,)
+        schemas = [*(f"tracklog_{address.tenant}_{n}" for n in here), refused_schema(address)]
+        # Only an owner of the tables may add the partitions that a journal needs as it grows.
+        writer = [f"GRANT {owner} TO writer;", f"ALTER ROLE writer SET role = {owner};"]
+        reader = [
+            f"GRANT {right} SCHEMA {schema} TO reader;"
+            for schema in schemas
+            for right in ("USAGE ON", "SELECT ON ALL TABLES IN")
+        ]
+        return cls(schemas, writer, reader, role_sql(address))
 
 
 @command.command(
@@ -115,7 +144,7 @@ Examples:
   tracklog store status postgresql://tracklog@db.example/tracklog
   TRACKLOG_STORE=postgresql://tracklog@db.example/tracklog tracklog store status --json""",
 )
-@click.argument("url", required=False)
+@click.argument("urls", metavar="[URL...]", nargs=-1)
 @click.option(
     "--store",
     envvar="TRACKLOG_STORE",
@@ -124,17 +153,18 @@ Examples:
     help="The database, if no URL is given.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")  # fmt: skip
-def status(url: str | None, store: str | None, as_json: bool) -> None:
+def status(urls: tuple[str, ...], store: str | None, as_json: bool) -> None:
     """Print the number and the size of the records at URL, and which servers have a copy."""
-    if not (url or store):
+    url = " ".join(urls) or store
+    if not url:
         raise click.UsageError(
             "name the database: URL, --store or TRACKLOG_STORE; `tracklog verify` and "
             "`tracklog doctor` examine a journal in a folder"
         )
-    address = address_of(url or store or "")
+    addresses = addresses_of(url)
     from tracklog.journal.postgres import status as store_status
 
-    report_store(store_status.status(address), as_json=as_json)
+    report_store(store_status.status(addresses), as_json=as_json)
 
 
 def report_store(state: "StoreStatus", *, as_json: bool) -> None:
@@ -184,7 +214,7 @@ Examples:
   tracklog store limit "postgresql://tracklog@db.example/tracklog?tenant=acme" --daily-bytes 10000000000
   tracklog store limit "postgresql://tracklog@db.example/tracklog?tenant=acme"      (no limit)""",
 )
-@click.argument("url")
+@click.argument("urls", metavar="URL...", nargs=-1, required=True)
 @click.option(
     "--max-rate",
     type=click.IntRange(min=0, max=1_000_000_000),
@@ -199,16 +229,17 @@ Examples:
     metavar="N",
     help="Bytes of records per day (UTC), decompressed; 0 for no limit.",
 )
-def limit(url: str, max_rate: int, daily_bytes: int) -> None:
+def limit(urls: tuple[str, ...], max_rate: int, daily_bytes: int) -> None:
     """Limit what the tenant at URL may record; collectors answer 429 with Retry-After beyond it."""
-    address = address_of(url)
+    url = " ".join(urls)
+    address = addresses_of(url)[0]  # it has the limit of all shards
     from tracklog.journal.postgres.connections import Database
     from tracklog.journal.postgres.schema import check, shards_of
     from tracklog.journal.postgres.tenants import set_quota
 
     database = Database(address, writing=True)
     try:
-        schema = f"tracklog_{address.tenant}_0"  # it has the limit of all shards
+        schema = f"tracklog_{address.tenant}_0"
         check(database, schema, shards_of(database, schema) or 1)
         set_quota(database, schema, 0, 0)  # the note is recorded whatever the limit is
         _home.record_act(_place(url), "limit", max_rate=max_rate, daily_bytes=daily_bytes)
@@ -278,13 +309,13 @@ def _opened(source: str) -> "list[Storage]":
 
 
 def _copy_to_database(sources: "Sequence[Storage]", url: str, progress: "Progress") -> "list[Head]":
-    address = address_of(url)
+    addresses = addresses_of(url)
     from tracklog.journal.copying import copy, copy_blobs
     from tracklog.journal.postgres.adopting import PostgresReceiver
     from tracklog.journal.shard_copies import parts_of
     from tracklog.journal.storages.postgresql import PostgresStorage
 
-    if address.shard is not None:
+    if len(addresses) == 1 and addresses[0].shard is not None:
         raise TracklogError("all shards are copied together", "leave `shard=` out of the URL")
     target = _storage(url, shards=len(sources))
     heads: list[Head] = []
@@ -313,7 +344,9 @@ def _place(url: str) -> _home.Place:
 
 def _shown(url: str) -> str:
     """A URL without its password."""
-    return address_of(url).shown if url.startswith("postgresql:") else url
+    if not url.startswith("postgresql:"):
+        return url
+    return " ".join(_address_of(each).shown for each in url.split())
 
 
 def _made(url: str, shards: int | None) -> int:
@@ -335,7 +368,16 @@ def _storage(url: str, *, readonly: bool = False, shards: int = 0) -> "Storage":
     return registry.storage(url, readonly=readonly, **more)
 
 
-def address_of(url: str) -> "Address":
+def addresses_of(url: str) -> "list[Address]":
+    """The address of a store; or those of all its shards, if each has a database of its own."""
+    urls = url.split() or [""]
+    if len(urls) == 1:
+        return [_address_of(url)]
+    shards = (f"{each}{'&' if '?' in each else '?'}shard={n}" for n, each in enumerate(urls))
+    return [_address_of(each) for each in shards]
+
+
+def _address_of(url: str) -> "Address":
     scheme, _, place = url.partition(":")
     if scheme != "postgresql":
         raise TracklogError(

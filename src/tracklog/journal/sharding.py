@@ -411,8 +411,6 @@ class Sharded(Protocol):
 class ShardedStorage:
     """All shards of a store, and what they share: refused lines, large values, leases."""
 
-    refused_together = True
-
     def __init__(
         self,
         parts: Sequence[Storage],
@@ -424,6 +422,7 @@ class ShardedStorage:
         numbered = [NumberedStore(part.store, Numbers(n, count)) for n, part in enumerate(parts)]
         self.store = ShardedStore(numbered, lasts)
         self.folder: Path = parts[0].folder
+        self.refused_together = parts[0].refused_together
 
     @property
     def index_url(self) -> str:

@@ -12,7 +12,7 @@ from tracklog.journal.postgres import archived
 from tracklog.journal.postgres.archived import Pointer
 from tracklog.journal.postgres.connections import Database
 from tracklog.journal.postgres.groups import ARCHIVED, unpacked
-from tracklog.journal.postgres.schema import FORMAT
+from tracklog.journal.postgres.schema import MOVED
 from tracklog.journal.storages import MovedToArchive
 from tracklog.model.errors import NoSuchObject
 
@@ -60,7 +60,7 @@ def _old(
 def _begin(database: Database, schema: str) -> None:
     """Note that groups are in an archive: older versions of tracklog must not read these tables."""
     head = f"{schema}.head"
-    database.ask(f"UPDATE {head} SET format = {FORMAT} WHERE format < {FORMAT} RETURNING format")
+    database.ask(f"UPDATE {head} SET format = {MOVED} WHERE format < {MOVED} RETURNING format")
 
 
 def _move(

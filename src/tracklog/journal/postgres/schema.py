@@ -10,8 +10,12 @@ from tracklog.journal.merkle import ORIGIN
 from tracklog.journal.postgres.connections import Address, Connection, Database
 from tracklog.model.errors import BadFormat
 
-FORMAT = 2
-"""The newest format: some groups are in an archive. Tables without such groups have format 1."""
+MOVED = 2
+"""The format of tables with groups that are in an archive; those without have format 1."""
+APART = 3
+"""The format of a shard whose database has none of the other shards."""
+FORMAT = 3
+"""The newest format."""
 PARTITION = 5_000_000
 """Records of one partition."""
 _LOCK = 7_236_871_001  # the advisory lock of whoever makes tables
@@ -100,7 +104,9 @@ def owner_of(address: Address) -> str:
         database.close()
 
 
-def make(database: Database, schema: str, shards: int = 1, shard: int = 0) -> None:
+def make(
+    database: Database, schema: str, shards: int = 1, shard: int = 0, *, apart: bool = False
+) -> None:
     """Make the tables that are not there, and check the format of those that are."""
     if not is_made(database, schema):
         with _alone(database) as connection:
@@ -110,7 +116,7 @@ def make(database: Database, schema: str, shards: int = 1, shard: int = 0) -> No
             connection.execute(
                 f"INSERT INTO {schema}.head(format, shards, shard, chain, origin)"
                 " VALUES(%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING".encode(),
-                (1, shards, shard, ORIGIN, ORIGIN),
+                (APART if apart else 1, shards, shard, ORIGIN, ORIGIN),
             )
     check(database, schema, shards)
     through = int(database.ask(f"SELECT last FROM {schema}.head")[0][0])
@@ -145,6 +151,20 @@ def shards_of(database: Database, schema: str) -> int:
     if not is_made(database, schema):
         return 0
     return int(database.ask(f"SELECT shards FROM {schema}.head")[0][0])
+
+
+def is_apart(database: Database, schema: str) -> bool:
+    """Whether the other shards of this one are in databases of their own."""
+    if not is_made(database, schema):
+        return False
+    return bool(database.ask(f"SELECT format = {APART} FROM {schema}.head")[0][0])
+
+
+def other_shards(database: Database, address: Address) -> list[str]:
+    """The schemas of other shards of the same tenant in a database."""
+    ask = "SELECT nspname::text FROM pg_namespace WHERE nspname ~ %s AND nspname <> %s ORDER BY 1"
+    rows = database.ask(ask, (f"^tracklog_{address.tenant}_[0-9]+$", address.schema))
+    return [str(name) for (name,) in rows]
 
 
 def check(database: Database, schema: str, shards: int = 1) -> None:

@@ -1,14 +1,14 @@
 """How a journal on PostgreSQL is: how far, how large, and who else has a copy of it."""
 # ruff: noqa: S608  # the names of schemas are made here
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from tracklog.journal.archive.notes import parsed, setting_of
 from tracklog.journal.postgres.connections import Address, Database
 from tracklog.journal.postgres.groups import ARCHIVED
-from tracklog.journal.postgres.schema import check, refused_schema, shards_of
+from tracklog.journal.postgres.schema import check, is_apart, refused_schema, shards_of
 from tracklog.journal.postgres.tenants import Quota, quota_of, setting
 from tracklog.journal.sharding import Numbers
 
@@ -82,18 +82,51 @@ class StoreStatus:
     warnings: list[str]
 
 
-def status(address: Address) -> StoreStatus:
-    """Ask a database about its journal."""
+def status(addresses: Sequence[Address]) -> StoreStatus:
+    """Ask a database about its journal; or each of the databases that have a shard of it."""
+    states = [_status(each, addresses[0]) for each in addresses]
+    first = states[0]
+    if len(states) == 1:
+        return first
+    return StoreStatus(
+        " ".join(each.store for each in states),
+        first.tenant,
+        first.shards,
+        first.server,
+        min(each.first for each in states),
+        sum(each.last for each in states),
+        "",
+        [each.head for each in states],
+        sum(each.groups for each in states),
+        sum(each.runs for each in states),
+        sum(each.bytes for each in states),
+        sum(each.table_bytes for each in states),
+        sum(each.archived for each in states),
+        sum(each.refused for each in states),
+        sum(each.blobs for each in states),
+        [index for each in states for index in each.indexes],
+        [archive for each in states for archive in each.archives],
+        first.quota,
+        [standby for each in states for standby in each.standbys],
+        [f"shard {n}: {why}" for n, each in enumerate(states) for why in each.warnings],
+    )
+
+
+def _status(address: Address, settings: Address) -> StoreStatus:
+    """The state of one database; another one may have the settings that all shards share."""
     database = Database(address, writing=False)
+    shared = Database(settings, writing=False)
     schema, refused = address.schema, refused_schema(address)
     try:
+        apart = is_apart(database, schema)
+        first = schema if apart else f"tracklog_{address.tenant}_0"
         shards = shards_of(database, schema) or 1
         check(database, schema, shards)
         one = shards == 1 or address.shard is not None
         schemas = [schema] if one else [f"tracklog_{address.tenant}_{n}" for n in range(shards)]
         parts = [_journal(database, each) for each in schemas]
         blobs, aside = database.ask(
-            f"SELECT (SELECT count(*) FROM tracklog_{address.tenant}_0.blobs),"
+            f"SELECT (SELECT count(*) FROM {first}.blobs),"
             f" (SELECT last - first + 1 FROM {refused}.head)"
         )[0]
         (on_disk,) = database.ask(
@@ -112,10 +145,13 @@ def status(address: Address) -> StoreStatus:
             found
             for n, part in enumerate(parts)
             for found in _archives(
-                database, address, None if shards == 1 else address.shard or n, part.last
+                shared,
+                settings.schema if apart else first,
+                None if shards == 1 else address.shard or n,
+                part.last,
             )
         ]
-        quota = quota_of(database, f"tracklog_{address.tenant}_0")
+        quota = quota_of(database, first)
         version, names, fsync, full_pages = database.ask(
             "SELECT current_setting('server_version'), current_setting('synchronous_standby_names'),"
             " current_setting('fsync'), current_setting('full_page_writes')"
@@ -130,6 +166,7 @@ def status(address: Address) -> StoreStatus:
         ]
     finally:
         database.close()
+        shared.close()
     return StoreStatus(
         address.shown,
         address.tenant,
@@ -194,10 +231,10 @@ def _indexes(
 
 
 def _archives(
-    database: Database, address: Address, shard: int | None, last: int
+    database: Database, schema: str, shard: int | None, last: int
 ) -> Iterator[ArchiveStatus]:
     """The archive of a journal, if it has one."""
-    known = setting(database, f"tracklog_{address.tenant}_0", setting_of(shard))
+    known = setting(database, schema, setting_of(shard))
     if note := parsed(known):
         yield ArchiveStatus(note.place, note.through, max(0, last - note.through), note.at)
 

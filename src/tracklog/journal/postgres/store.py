@@ -40,6 +40,7 @@ OWN_RUNS = 100_000
 STUCK = "10s"
 """How long a writer may hold the lock without a word, before the server lets the others go on."""
 _TRIM_MARKS = 1000  # marks of this process after which old ones are dropped
+_LIMIT_KNOWN = 1.0  # seconds after which a limit in another database is asked for again
 _RESOLVING = 30.0  # seconds that the outcome of a commit is looked for
 _GROUPS = 256  # rows that are read at once
 _BYTES = 8 << 20  # and no more than this of them, but for the last
@@ -62,6 +63,7 @@ class PostgresStore(PostgresReader):
         refused: "PostgresStore | None" = None,
         shards: int = 1,
         shard: int = 0,
+        apart: Database | None = None,
     ) -> None:
         super().__init__(database, schema)
         self.durability: Durability = durability
@@ -73,6 +75,9 @@ class PostgresStore(PostgresReader):
         self._refused = refused
         self._quota = schema if shards == 1 else f"{schema.rpartition('_')[0]}_0"
         """The schema with the limits of the tenant: the first shard has those of all."""
+        self._apart = apart
+        """The database of the first shard, if each shard has a database of its own."""
+        self._limited, self._asked = False, 0.0
         self._readonly = readonly
         self._mutex = threading.RLock()
         self._writer: Connection | None = None
@@ -87,7 +92,7 @@ class PostgresStore(PostgresReader):
         if readonly:
             tables.check(database, schema, shards)
         else:
-            tables.make(database, schema, shards, shard)
+            tables.make(database, schema, shards, shard, apart=apart is not None)
         self._head()  # known from now on: a server that stops names its last record
 
     def append(self, make: Make, *, lifecycle: bool = False) -> int:
@@ -121,7 +126,7 @@ class PostgresStore(PostgresReader):
                 return first
             leaves = merkle.leaves(group.frames)
             row = row_of(group.frames, first, leaves)
-            if limited:
+            if limited or self._is_limited_elsewhere():
                 self._take_quota(connection, len(group.frames), row.size)
             after = merkle.chain_after(chain, row.through, row.root)
             self._make_room(connection, row.through)
@@ -157,8 +162,18 @@ class PostgresStore(PostgresReader):
         if self._quota == self.schema:
             tenants.take(connection, self.schema, records, size)
         else:
-            with self.database.connection() as other, other.transaction():
+            database = self._apart or self.database
+            with database.connection() as other, other.transaction():
                 tenants.take(other, self._quota, records, size)
+
+    def _is_limited_elsewhere(self) -> bool:
+        """Whether the database of the first shard has a limit; it is asked once a second."""
+        if self._apart is None or self._apart is self.database:
+            return False
+        if time.monotonic() - self._asked > _LIMIT_KNOWN:
+            self._limited = tenants.quota_of(self._apart, self._quota) is not None
+            self._asked = time.monotonic()
+        return self._limited
 
     def append_in(self, connection: Connection, make: Make) -> None:
         """Send a group in a transaction of the caller, who commits; others wait for its end."""

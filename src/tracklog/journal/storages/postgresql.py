@@ -1,6 +1,6 @@
 """`postgresql://user@host/database?tenant=name`: a journal that many machines share.
 
-It needs the extra `tracklog[postgres]`.
+Several such URLs, with spaces between them, are a journal whose shards have a database each. It needs the extra `tracklog[postgres]`.
 """
 
 # ruff: noqa: S608  # the names of schemas are made here
@@ -20,7 +20,7 @@ from tracklog.journal.postgres.connections import Address, Database
 from tracklog.journal.postgres.leases import PostgresLeases
 from tracklog.journal.postgres.moving_old import move_old
 from tracklog.journal.postgres.offsets import PostgresOffsets
-from tracklog.journal.postgres.schema import refused_schema, shards_of
+from tracklog.journal.postgres.schema import is_apart, other_shards, refused_schema, shards_of
 from tracklog.journal.postgres.store import PostgresStore
 from tracklog.journal.postgres.tenants import set_setting, setting
 from tracklog.journal.sharding import Ends, Numbers, ShardedStorage, shard_of
@@ -42,8 +42,6 @@ FOLDER = "~/.local/share/tracklog/stores"
 class PostgresStorage:
     """A journal in a schema of a database, with its refused lines and its index beside it."""
 
-    refused_together = True
-
     def __init__(
         self,
         place: str,
@@ -54,6 +52,8 @@ class PostgresStorage:
         folders: str | Path = FOLDER,
         shards: int = 0,
         database: Database | None = None,
+        apart: bool = False,
+        first: "PostgresStorage | None" = None,
     ) -> None:
         del segment_size  # a database has no segments
         self._place = place
@@ -61,15 +61,15 @@ class PostgresStorage:
         self._shares_database = database is not None
         self.database = database or Database(address, writing=not readonly)
         self._readonly, self._folders = readonly, Path(folders)
+        self._first = first or self
+        """The shard that has what all share; with one database, each can reach it by itself."""
         try:
-            self.shards = shards or shards_of(self.database, f"tracklog_{address.tenant}_0") or 1
+            self.is_apart = apart or is_apart(self.database, address.schema)
+            """Whether the other shards are in databases of their own."""
+            self.refused_together = not self.is_apart
+            self.shards = shards or shards_of(self.database, self._first_schema) or 1
             """How many shards the store has; where it is new, as many as were asked for."""
-            if (address.shard or 0) >= self.shards:
-                raise BadFormat(  # noqa: TRY301  # what is open is closed below
-                    f"there is no shard {address.shard} at {address.shown}: the store has"
-                    f" {self.shards}",
-                    "`tracklog store status` of the URL without `shard=` lists them",
-                )
+            self._check_shard(named=apart)
             self.store = PostgresStore(
                 self.database,
                 address.schema,
@@ -78,13 +78,31 @@ class PostgresStorage:
                 refused=self.refused,
                 shards=self.shards,
                 shard=address.shard or 0,
+                apart=self._first.database if self.is_apart else None,
             )
         except BaseException:
             self.close()
             raise
 
+    def _check_shard(self, *, named: bool) -> None:
+        """Refuse a shard that does not exist, and the database of one in the place of all."""
+        address = self.address
+        if (address.shard or 0) >= self.shards:
+            raise BadFormat(
+                f"there is no shard {address.shard} at {address.shown}: the store has {self.shards}",
+                "`tracklog store status` of the URL without `shard=` lists them",
+            )
+        if self.is_apart and not named and address.shard is None:
+            raise BadFormat(
+                f"{address.shown} has one of {self.shards} shards; each is in a database of its own",
+                "give --store once for each of them, in their order; with `shard=0` this is the URL"
+                " of the one that is here",
+            )
+
     @cached_property
     def refused(self) -> PostgresStore:
+        if self._first is not self:
+            return self._first.refused
         return PostgresStore(
             self.database,
             refused_schema(self.address),
@@ -119,7 +137,7 @@ class PostgresStorage:
 
     @cached_property
     def blobs(self) -> PostgresBlobs:
-        return PostgresBlobs(self.database, self._first_schema)
+        return PostgresBlobs(self._first.database, self._first._first_schema)  # its own
 
     def offsets(self, journal: Journal) -> PostgresOffsets:
         del journal  # the marks stand in a table of their own
@@ -132,14 +150,18 @@ class PostgresStorage:
         return move_old(self.database, self.address.schema, reader, before)
 
     def setting(self, name: str) -> bytes | None:
-        return setting(self.database, self._first_schema, name)
+        first = self._first
+        return setting(first.database, first._first_schema, name)  # its own
 
     def set_setting(self, name: str, value: bytes) -> None:
-        set_setting(self.database, self._first_schema, name, value)
+        first = self._first
+        set_setting(first.database, first._first_schema, name, value)  # its own
 
     @property
     def _first_schema(self) -> str:
-        """The schema of shard 0, which has what all shards share."""
+        """The schema of shard 0, which has what all shards share; its own, if that is not here."""
+        if self.is_apart:
+            return self.address.schema
         return f"tracklog_{self.address.tenant}_0"
 
     def leases(self) -> PostgresLeases:
@@ -157,26 +179,108 @@ def open_storage(
     place: str, *, shards: int = 0, **options: Any
 ) -> PostgresStorage | ShardedStorage:
     """The storage at a URL; of a store with several shards all of them, unless it names one."""
+    places = [each.removeprefix("postgresql:") for each in place.split()]
+    if len(places) > 1:
+        return _apart(places, shards, options)
     first = PostgresStorage(place, shards=shards, **options)
     if first.shards == 1 or first.address.shard is not None:
         return first
     parts: list[PostgresStorage] = [first]
     try:
         for shard in range(1, first.shards):
-            of = f"{place}{'&' if '?' in place else '?'}shard={shard}"
             options |= {"shards": first.shards, "database": first.database}
-            parts.append(PostgresStorage(of, **options))
-        return ShardedStorage(
-            cast("list[Storage]", parts), partial(_lasts, parts), partial(_claim, parts)
-        )
+            parts.append(PostgresStorage(_of_shard(place, shard), **options))
     except BaseException:
-        for part in reversed(parts):
-            part.close()
+        _close(parts)
         raise
+    return _together(parts)
+
+
+def _apart(places: Sequence[str], shards: int, options: dict[str, Any]) -> ShardedStorage:
+    """The storage with a database for each shard. The tables are made only if `shards` are asked
+    for, the first last: then all are complete.
+    """
+    _check_places(places, shards)
+    if shards:
+        for shard in reversed(range(len(places))):
+            of = _of_shard(places[shard], shard)
+            PostgresStorage(of, **options, shards=shards, apart=True).close()
+    parts: list[PostgresStorage] = []
+    try:
+        for shard, place in enumerate(places):
+            _check_made(place, shard, len(places))
+            options |= {"shards": len(places), "apart": True, "first": parts[0] if parts else None}
+            parts.append(PostgresStorage(_of_shard(place, shard), **options))
+    except BaseException:
+        _close(parts)
+        raise
+    return _together(parts)
+
+
+def _check_places(places: Sequence[str], shards: int) -> None:
+    """Refuse URLs of databases that cannot be those of all shards of one store."""
+    count = len(places)
+    addresses = [Address(each) for each in places]
+    if count & (count - 1) or shards not in (0, count):
+        raise BadFormat(
+            f"{count} databases are no power of 2, or not as many as the shards",
+            "give one URL for each shard: 2, 4, 8 …",
+        )
+    if any(each.shard is not None for each in addresses):
+        raise BadFormat(
+            "a URL with `shard=` is that of one shard",
+            "leave it out: their order says which is which",
+        )
+    if len({each.tenant for each in addresses}) > 1:
+        raise BadFormat("the URLs name different tenants", "a store belongs to one tenant")
+    if len({str(each.known) for each in addresses}) < count:
+        raise BadFormat("two of the URLs are the same database", "give each shard its own")
+    for shard, place in enumerate(places if shards else ()):
+        own = Address(_of_shard(place, shard))
+        database = Database(own, writing=True)
+        try:
+            if found := other_shards(database, own):
+                raise BadFormat(
+                    f"there is another journal of this tenant at {own.shown}: {found[0]}",
+                    "each shard has a database of its own; their order is fixed",
+                )
+        finally:
+            database.close()
+
+
+def _check_made(place: str, shard: int, shards: int) -> None:
+    """Refuse a database that does not have its shard: to make it there would hide a wrong URL."""
+    address = Address(_of_shard(place, shard))
+    database = Database(address, writing=False)
+    try:
+        if not is_apart(database, address.schema):
+            raise BadFormat(
+                f"shard {shard} of {shards} is not at {address.shown}",
+                "name the databases in the order in which `tracklog store init URL URL` made them",
+            )
+    finally:
+        database.close()
+
+
+def _of_shard(place: str, shard: int) -> str:
+    return f"{place}{'&' if '?' in place else '?'}shard={shard}"
+
+
+def _together(parts: list[PostgresStorage]) -> ShardedStorage:
+    return ShardedStorage(
+        cast("list[Storage]", parts), partial(_lasts, parts), partial(_claim, parts)
+    )
+
+
+def _close(parts: Sequence[PostgresStorage]) -> None:
+    for part in reversed(parts):
+        part.close()
 
 
 def _lasts(parts: Sequence[PostgresStorage]) -> Ends:
-    """The last record of each shard, in one question."""
+    """The last record of each shard, in one question to each database."""
+    if parts[0].is_apart:
+        return tuple(part.store.last for part in parts)
     selects = (f"(SELECT last FROM {part.address.schema}.head)" for part in parts)
     return tuple(parts[0].database.ask(f"SELECT {', '.join(selects)}")[0])
 

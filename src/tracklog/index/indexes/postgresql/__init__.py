@@ -38,7 +38,7 @@ from tracklog.index.indexes.postgresql.schema import (
 from tracklog.index.indexes.postgresql.words import asked, vector
 from tracklog.journal.postgres.connections import Address, Connection, Database, Row
 from tracklog.journal.postgres.schema import index_prefix
-from tracklog.model.errors import BadFormat, IndexOvertaken, IndexUnusable, TracklogError
+from tracklog.model.errors import BadFormat, BadQuery, IndexOvertaken, IndexUnusable, TracklogError
 from tracklog.model.event import Finding
 
 T = TypeVar("T")
@@ -277,7 +277,13 @@ class PostgresIndex:
     def query_all(
         self, shards: Sequence[Index], sql: str, *, limit: int, seconds: float
     ) -> QueryResult:
-        views = [views_of(each.address) for each in shards if isinstance(each, PostgresIndex)]
+        mine = [each for each in shards if isinstance(each, PostgresIndex)]
+        if any(each.address.known != self.address.known for each in mine):
+            raise BadQuery(
+                "the shards are in several databases, and SQL is answered by one",
+                "ask each shard by itself: its own URL, with `shard=0` and so on",
+            )
+        views = [views_of(each.address) for each in mine]
         return restricted.query(self.database, views, sql, limit=limit, seconds=seconds)
 
     def close(self) -> None:
