@@ -47,7 +47,7 @@ class Desk(httpx.Client):
         return [each["event"] for each in events]
 
     def starts(self) -> list[dict]:
-        """What is on record of runs that were begun over HTTP; those begun before may still go on."""
+        """The notes of starts over HTTP: runs that were started before may still write."""
         notes = self.events("tracklog:operations")
         return [each for each in notes if each["origin"]["writer"] == "collector"]
 
