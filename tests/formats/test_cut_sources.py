@@ -1,7 +1,10 @@
 """A source that is imported while its end is missing, and again when it is complete; or compressed."""
 
 import gzip
+import re
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -11,9 +14,11 @@ import pytest
 from support.asking import ask
 from tracklog.formats import registry
 from tracklog.formats.importers import head_of, run_id
+from tracklog.formats.importers._sqlite import MAGIC
 from tracklog.formats.importing import Importing
-from tracklog.formats.recognition import recognised_file, recognition
+from tracklog.formats.recognition import BINARY, recognised_file, recognition
 from tracklog.home.home import Home
+from tracklog.model.lines import BOM
 from tracklog.reading.walk import walk
 from tracklog.testing import built, lines_of_file
 
@@ -80,6 +85,73 @@ def test_a_compressed_source_reads_as_the_source(tmp_path, name):
             for line in lines_of_file(found.importer, each)[0]
         ]
         assert ids[: len(ids) // 2] == ids[len(ids) // 2 :]
+
+
+def facts(importer, path):
+    """The facts that an import of a file yields, but findings about its bytes."""
+    bodies = [orjson.loads(line) for line in lines_of_file(registry.importer(importer), path)[0]]
+    return Counter(
+        orjson.dumps({key: each for key, each in body.items() if key not in ("id", "origin")})
+        for body in bodies
+        if body.get("label") != "finding"
+    )
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_source_behind_a_byte_order_mark_reads_as_the_source(tmp_path, name):
+    for path, importer in sources(name, tmp_path):
+        data = path.read_bytes()
+        if data.startswith(BINARY):
+            continue
+        expected = facts(importer, path)
+        path.write_bytes(BOM + data)
+        found = recognised_file(registry.importers(), path).importer
+        assert found, path
+        assert (found.name, facts(importer, path)) == (importer, expected), path
+
+
+TEXT = re.compile(r'"(?:text|content|output|thinking)"\s*:\s*"(?:[^"\\]|\\.)+(?<=[\w.!?])(?=")')
+HALF = "\\ud83d"
+"""Half a character, as programs write it that cut a text in the middle of one."""
+
+
+def halved(path):
+    """Put half a character behind each text in the JSON of a file, also in the cells of a database."""
+    data = path.read_bytes()
+    if not data.startswith(BINARY):
+        path.write_text(TEXT.sub(lambda found: found[0] + HALF, data.decode()))
+    elif data.startswith(MAGIC):
+        with closing(sqlite3.connect(path)) as database:
+            names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            for (table,) in names.fetchall():
+                for _, column, *_ in database.execute(f'PRAGMA table_info("{table}")').fetchall():
+                    cells = database.execute(f'SELECT rowid, "{column}" FROM "{table}"').fetchall()
+                    database.executemany(
+                        f'UPDATE "{table}" SET "{column}" = ? WHERE rowid = ?',
+                        [(TEXT.sub(lambda found: found[0] + HALF, cell), row)
+                         for row, cell in cells if isinstance(cell, str) and TEXT.search(cell)],
+                    )  # fmt: skip  # one statement
+            database.commit()
+
+
+TOLD = ("Called", "Returned", "Spent", "Began", "Linked")
+"""Facts that do not depend on whether a text is empty, or equal to another."""
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_half_a_character_in_each_text_of_a_source_costs_no_fact(tmp_path, name):
+    for path, importer in sources(name, tmp_path):
+        expected = Counter(orjson.loads(each)["fact"] for each in facts(importer, path).elements())
+        halved(path)
+        found = recognised_file(registry.importers(), path).importer
+        assert found, path
+        lines, _, report = lines_of_file(found, path)
+        assert "irreparable" not in report.repaired, path
+        read = Counter(orjson.loads(line)["fact"] for line in lines)
+        assert (found.name, {each: read[each] for each in TOLD}) == (
+            importer,
+            {each: expected[each] for each in TOLD},
+        ), path
 
 
 def message(kind, **payload):

@@ -122,6 +122,18 @@ def test_a_body_of_another_format_inside_a_text_or_a_field_is_no_sign(tmp_path, 
     assert verdict_on(path) == name
 
 
+WITHOUT = {"qwen": "systemPayload", "hermes": "session_id"}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_a_record_without_the_field_that_tells_it_apart_is_claimed_by_no_other(samples, name):
+    for path in sorted(each for each in (samples / name).iterdir() if each.is_file()):
+        gone = f'"{WITHOUT[name]}"'.encode()
+        head = head_of(path).replace(gone, b'"else"')
+        claims = {each.name for each in registry.importers() if each.recognise(path, head) > 0}
+        assert claims <= {name}, path
+
+
 def test_a_record_behind_an_incomplete_one_is_a_sign(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_bytes(b'{"type":"us' + orjson.dumps(QUOTED["claude"]) + b"\n")

@@ -7,6 +7,7 @@ from typing import Any
 
 from tracklog.formats.importers import DAMAGED, Raw
 from tracklog.formats.importers._snapshots import JsonLines, parsed
+from tracklog.model.lines import BOM
 
 MOST = 1 << 30
 """The longest cell; Python reads only short ones unless it is told."""
@@ -14,14 +15,14 @@ MOST = 1 << 30
 
 def header(head: bytes) -> list[str]:
     """The names of the columns, from the beginning of a file."""
-    first, end, _ = head.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
+    first, end, _ = head.partition(b"\n")
     return next(_rows(first.decode("utf-8", "replace")), []) if end else []
 
 
 def csv_rows(path: Path, what: str) -> JsonLines:
     """The rows of a file as objects; an empty cell is left out. `what` names one, as in "an event"."""
     data = path.read_bytes()
-    rows = list(_rows(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")))
+    rows = list(_rows(data.removeprefix(BOM).decode("utf-8", "replace")))
     names = rows[0] if rows else []
     values: list[tuple[bytes, Any]] = []
     damaged: list[Raw] = []

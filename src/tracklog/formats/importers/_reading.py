@@ -26,6 +26,7 @@ from tracklog.formats.importers._records import (
 )
 from tracklog.formats.importers._report import ImportReport
 from tracklog.formats.importers._sqlite import MAGIC
+from tracklog.model.lines import BOM
 
 if TYPE_CHECKING:
     from tracklog.formats.importers import Importer, Others, Reader
@@ -169,7 +170,7 @@ class SourceReading:
         status = status_of(self.path, self.importer.beside(self.path))
         with unpacked(self.path) as readable, readable.open("rb") as file:
             self._readable = readable
-            head = file.read(HEAD)
+            head = file.read(HEAD).removeprefix(BOM)
             form = self.importer.form(uncompressed_name(self.path), head)
             place = self._place(file, after, status, form)
             yield from self._lines_of(file, place, status, head, form, final)
@@ -384,9 +385,11 @@ def _spelled(path: Path) -> str:
 
 
 def head_of(path: Path) -> bytes:
-    """The beginning of a file, decompressed where needed."""
+    """The beginning of a file, decompressed where needed, without a byte order mark."""
     with path.open("rb") as file:
-        return next(_unpacked(file, path.suffix), b"") if path.suffix in PACKED else file.read(HEAD)
+        packed = path.suffix in PACKED
+        head = next(_unpacked(file, path.suffix), b"") if packed else file.read(HEAD)
+    return head.removeprefix(BOM)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from tracklog.formats.importers._records import beginning_of, opening
+from tracklog.formats.importers._records import DAMAGED, beginning_of, mended, opening
 from tracklog.formats.importers._sqlite import MAGIC, tables_of
 
 MOST = 50
@@ -33,7 +33,7 @@ class Beginning:
     @cached_property
     def values(self) -> list[Any]:
         """The first values: of lines, of events, of the elements of one list, or one document."""
-        text = self.head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        text = self.head.lstrip()
         if text.startswith((MAGIC, _ZIP)):
             return []
         if text.startswith(_SSE):
@@ -84,11 +84,10 @@ def _broken(line: bytes) -> bool:
 
 
 def _document(text: bytes) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        value = beginning_of(text.rstrip(b"\0 \t\r\n")) if text[:1] in b"[{" and text else None
-        return value if isinstance(value, dict | list) else None
+    value = mended(text)
+    if value is DAMAGED and text and text[:1] in b"[{":
+        value = beginning_of(text.rstrip(b"\0 \t\r\n"))
+    return value if isinstance(value, dict | list) else None
 
 
 @lru_cache(maxsize=8)

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import orjson
 
 from tracklog.model.event import Body
-from tracklog.model.lines import Line, groups
+from tracklog.model.lines import BOM, Line, groups
 
 CAP = 64 << 20
 """The longest record that is held, in bytes."""
@@ -222,6 +222,15 @@ def encodable(value: Any) -> Any:
     return value
 
 
+def mended(text: bytes) -> Any:
+    """The JSON value of a text, with half characters and the like replaced; DAMAGED where there is none."""
+    text = text.removeprefix(BOM).strip(b"\0 \t\r\n")
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _slowly(text)
+
+
 def document(file: BinaryIO, *, final: bool, cap: int = DOCUMENT) -> Iterator[Raw]:
     """A file that is one JSON value; one that is still being written is left for later."""
     file.seek(0)
@@ -230,7 +239,7 @@ def document(file: BinaryIO, *, final: bool, cap: int = DOCUMENT) -> Iterator[Ra
         flaw = ("oversized", f"more than {cap} bytes in one document")
         yield Raw(0, data[: 64 << 10], DAMAGED, (flaw,), exact=False)
         return
-    text = data.removeprefix(b"\xef\xbb\xbf").strip(b"\0 \t\r\n")
+    text = data.removeprefix(BOM).strip(b"\0 \t\r\n")
     if not text:
         return
     try:
@@ -262,7 +271,8 @@ def text(file: BinaryIO, *, cap: int = CAP) -> Iterator[Raw]:
         flaw = ("oversized", f"more than {cap} bytes in one text, of which the beginning is held")
         yield Raw(0, data[: 64 << 10], DAMAGED, (flaw,), exact=False)
     elif data:
-        yield Raw(0, data, data.decode("utf-8", "replace"), exact=False, through=len(data))
+        plain = data.removeprefix(BOM).decode("utf-8", "replace")
+        yield Raw(0, data, plain, exact=False, through=len(data))
 
 
 def beginning_of(text: bytes) -> Any:
@@ -346,10 +356,9 @@ def opening(head: bytes, most: int = 50) -> list[Any]:
     """The values of the first complete lines of a file, to recognise it."""
     values = []
     for line in head.split(b"\n")[:most]:
-        try:
-            values.append(orjson.loads(line))
-        except orjson.JSONDecodeError:
-            continue
+        value = mended(line) if line.lstrip()[:1] in (b"{", b"[") else _scalar(line)
+        if value is not DAMAGED:
+            values.append(value)
     return values
 
 

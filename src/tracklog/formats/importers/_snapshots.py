@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from tracklog.formats.importers import DAMAGED, Form, LineWriter, Raw, Reader, word
-from tracklog.formats.importers._records import beginning_of
+from tracklog.formats.importers._records import Fits, beginning_of, mended, records
 from tracklog.formats.importers._sqlite import MAGIC, WAL, UnreadableDatabase, columns, connected
 from tracklog.formats.providers import is_text
 from tracklog.model.event import Body
 from tracklog.model.fact import Began, Fact, Linked, Noted
+from tracklog.model.lines import BOM
 
 GONE = "$gone"
 """The key of the value that stands for a conversation that is no longer in its store."""
@@ -221,7 +222,8 @@ def parsed(value: Any) -> Any:
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError:
-        return value
+        found = mended(value.encode("utf-8", "replace")) if value[:1] in ("{", "[") else DAMAGED
+        return value if found is DAMAGED else found
 
 
 def read_json(path: Path) -> Any:
@@ -230,11 +232,10 @@ def read_json(path: Path) -> Any:
         data = path.read_bytes()
     except OSError:
         return None
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        value = beginning_of(data) if data.lstrip()[:1] in (b"[", b"{") else None
-        return None if value is DAMAGED else value
+    value = mended(data)
+    if value is DAMAGED and data.removeprefix(BOM).lstrip()[:1] in (b"[", b"{"):
+        value = beginning_of(data.removeprefix(BOM))
+    return None if value is DAMAGED else value
 
 
 def database_lines_or_document(path: Path, head: bytes) -> Form:
@@ -250,25 +251,26 @@ class JsonLines(NamedTuple):
     values: list[tuple[bytes, Any]]
     """Each line with its JSON value."""
     damaged: list[Raw]
-    """The lines that are no JSON."""
+    """The findings about lines that are no JSON, or that were mended."""
     size: int
 
 
-def json_lines(path: Path, what: str) -> JsonLines:
-    """The lines of a file; `what` names one, as in "an event"."""
-    data = path.read_bytes()
+def json_lines(path: Path, fits: Fits) -> JsonLines:
+    """The lines of a file; `fits` tells a record from an object inside one."""
     values: list[tuple[bytes, Any]] = []
     damaged: list[Raw] = []
-    *lines, tail = data.split(b"\n")
-    for line in [*lines, tail]:
-        if not line.strip():
-            continue
-        try:
-            values.append((line, orjson.loads(line)))
-        except orjson.JSONDecodeError:
-            name = "torn-tail" if line is tail else "irreparable"
-            damaged.append(Raw(0, line, DAMAGED, ((name, f"{what} that is no JSON"),), exact=False))
-    return JsonLines(values, damaged, len(data))
+    with path.open("rb") as file:
+        for raw in records(file, 0, fits, final=True):
+            if raw.value is not DAMAGED:
+                values.append((raw.data, raw.value))
+            if raw.flaws:
+                damaged.append(finding_of(raw))
+    return JsonLines(values, damaged, path.stat().st_size)
+
+
+def finding_of(raw: Raw) -> Raw:
+    """What was found about a line of a file that is read at once, apart from its value."""
+    return Raw(0, raw.data, DAMAGED, raw.flaws, exact=False)
 
 
 def lines_at_once(path: Path, _head: bytes) -> Form:

@@ -11,7 +11,8 @@ import orjson
 from tracklog.formats.importers import DAMAGED, Raw, word
 from tracklog.formats.importers._block_facts import block_facts
 from tracklog.formats.importers._exchanges import fingerprint, reply_of
-from tracklog.formats.importers._snapshots import SnapshotReader, parsed, text_block
+from tracklog.formats.importers._records import Fits, records
+from tracklog.formats.importers._snapshots import SnapshotReader, finding_of, parsed, text_block
 from tracklog.formats.providers import Body, items, obj
 from tracklog.model.fact import Called, Fact, Returned, Role
 
@@ -28,37 +29,41 @@ OTHER = ""
 
 
 def grouped_lines(
-    path: Path, what: str, keys_of: Callable[[Any], list[str]]
+    path: Path, fits: Fits, keys_of: Callable[[Any], list[str]]
 ) -> Iterator[tuple[str, list[Any]] | Raw]:
-    """The values of lines that are in any order, by their keys; then the lines that are no JSON.
+    """The values of lines that are in any order, by their keys; then the findings about lines.
 
     The file is read twice, so that only the places of its lines and one group are held at a time.
     """
     places: dict[str, array[int]] = {}
+    mended: list[Any] = []
+    """The values of lines that were mended: their bytes are no JSON."""
     damaged: list[Raw] = []
     with path.open("rb") as file:
-        for place, line in _lines(file):
-            try:
-                value = orjson.loads(line)
-            except orjson.JSONDecodeError:
-                name = "irreparable" if line.endswith(b"\n") else "torn-tail"
-                flaw = (name, f"{what} that is no JSON")
-                text = line.rstrip(b"\n")
-                damaged.append(Raw(0, text, DAMAGED, (flaw,), exact=False))
+        for raw in records(file, 0, fits, final=True):
+            if raw.flaws:
+                damaged.append(finding_of(raw))
+            if raw.value is DAMAGED:
                 continue
-            for key in dict.fromkeys(keys_of(value)):
+            place = raw.offset
+            if raw.flaws or not raw.exact:
+                place = MENDED + len(mended)
+                mended.append(raw.value)
+            for key in dict.fromkeys(keys_of(raw.value)):
                 places.setdefault(key, array("Q")).append(place)
         for key, group in places.items():
-            yield key, [_value_at(file, place) for place in group]
+            yield (
+                key,
+                [
+                    mended[place - MENDED] if place >= MENDED else _value_at(file, place)
+                    for place in group
+                ],
+            )
     yield from damaged
 
 
-def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    place = 0
-    for line in file:
-        if line.strip():
-            yield place, line
-        place += len(line)
+MENDED = 1 << 62
+"""A place beyond the end of any file: behind it are the values of lines that were mended."""
 
 
 def _value_at(file: BinaryIO, place: int) -> Any:

@@ -232,7 +232,7 @@ class AnalyticsReader(Reader):
         path = self.source.path.with_name(CHAT)
         if not path.is_file():
             return []
-        chats = sessions(path.read_text("utf-8", "replace"))
+        chats = sessions(path.read_text("utf-8-sig", "replace"))
         return [((start, _seconds(start)), number) for start, number, _ in chats]
 
     def record(self, raw: Raw) -> None:
@@ -290,7 +290,7 @@ EVENT = Signs({"event": str, "properties": dict, "user_id": str, "time": int})
 
 
 def recognise(path: Path, head: bytes) -> float:
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = head.lstrip()
     named = path.name == CHAT  # its beginning may have been cut off
     if (named or text.startswith(STARTED.encode())) and SESSION.search(
         head.decode("utf-8", "replace")

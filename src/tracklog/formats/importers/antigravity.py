@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from tracklog.formats.importers import (
     DAMAGED,
     Form,
@@ -25,6 +23,7 @@ from tracklog.formats.importers._fields import integer_at, text_at, texts_in
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
     Stored,
+    json_lines,
     log_beside,
     open_run,
     parsed,
@@ -289,23 +288,18 @@ def records(path: Path, state: dict[str, Any]) -> Iterator[Raw]:
         size = path.stat().st_size
         yield Raw(0, b"", {"encrypted": size}, through=size)
         return
-    data, steps, odd = path.read_bytes(), [], []
-    *lines, tail = data.split(b"\n")
-    for line in [*lines, tail]:
-        if not line.strip():
-            continue
-        try:
-            value = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            value = None
-        if isinstance(value, dict):
-            steps.append(value)
-        else:
-            name = "torn-tail" if line is tail else "irreparable"
-            odd.append(Raw(0, line, DAMAGED, ((name, "a step that is no object"),), exact=False))
+    file = json_lines(path, _is_step)
+    steps = [value for _, value in file.values if isinstance(value, dict)]
     if steps:
-        yield Raw(0, b"", {"steps": steps}, through=len(data))
-    yield from odd
+        yield Raw(0, b"", {"steps": steps}, through=file.size)
+    for line, value in file.values:
+        if not isinstance(value, dict):
+            yield Raw(0, line, DAMAGED, (("irreparable", "a step that is no object"),), exact=False)
+    yield from file.damaged
+
+
+def _is_step(body: Body) -> bool:
+    return "step_index" in body
 
 
 PROMPT = Signs({"conversationId": str, "workspace": str})
@@ -353,6 +347,6 @@ importer = Importer(
     companion=companion,
     beside=log_beside,
     records=records,
-    fits=lambda body: "step_index" in body,
+    fits=_is_step,
     proven="real files of June 2026; the meaning of the fields of its databases is only observed",
 )

@@ -25,6 +25,7 @@ from tracklog.formats.importers import (
     utc_time,
     word,
 )
+from tracklog.formats.importers._records import mended
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
     foreign_block,
@@ -437,9 +438,10 @@ def _member(file: Any, info: zipfile.ZipInfo) -> Any:
             data = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
         elif info.compress_type == zipfile.ZIP_DEFLATED:
             data = zlib.decompress(data, -15)
-        return orjson.loads(data)
-    except (zstandard.ZstdError, zlib.error, orjson.JSONDecodeError):
+    except (zstandard.ZstdError, zlib.error):
         return None
+    value = mended(data)
+    return None if value is DAMAGED else value
 
 
 SIGNS = (Signs({"version": int, "status": str, "eval.task": str, "eval.model": str}, sure=0.98),)

@@ -282,8 +282,12 @@ def _observations(path: Path) -> Iterator[list[Any] | Raw]:
         yield [value for _, value in file.values]
         yield from file.damaged
         return
-    for group in grouped_lines(path, "an observation", _trace_ids):
+    for group in grouped_lines(path, _is_row, _trace_ids):
         yield group if isinstance(group, Raw) else group[1]
+
+
+def _is_row(body: Body) -> bool:
+    return not body.keys().isdisjoint({"traceId", "trace_id", "observations"})
 
 
 def _trace_ids(value: Any) -> list[str]:
@@ -292,7 +296,9 @@ def _trace_ids(value: Any) -> list[str]:
 
 
 def _file(path: Path, what: str) -> JsonLines:
-    return csv_rows(path, what) if path.suffix == CSV else json_lines(path, what)
+    return (
+        csv_rows(path, what) if path.suffix == CSV else json_lines(path, lambda body: "id" in body)
+    )
 
 
 def _traces_beside(path: Path) -> dict[str, Body]:
@@ -368,6 +374,6 @@ importer = Importer(
     companion=companion,
     beside=beside,
     records=lines,
-    fits=lambda body: "observations" in body,
+    fits=_is_row,
     proven="real traces of 2025 from its makers; exported folders without real files",
 )

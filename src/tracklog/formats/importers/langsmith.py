@@ -257,7 +257,7 @@ def lines(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG001  
     def keys_of(value: Any) -> list[str]:
         return [trace for each in _runs(value) if (trace := trace_of(each))] or [OTHER]
 
-    for group in grouped_lines(path, "a run", keys_of):
+    for group in grouped_lines(path, _is_row, keys_of):
         if isinstance(group, Raw):
             yield group
             continue
@@ -302,6 +302,10 @@ def _json(line: bytes) -> Any:
         return None
 
 
+def _is_row(body: Body) -> bool:
+    return not body.keys().isdisjoint({"run_type", "trace_id", "post", "patch", "runs"})
+
+
 SIGNS = (
     Signs({"run_type": str, "dotted_order": str, "trace_id": str}, sure=0.97),
     Signs({"run_type": str, "trace_id": str, "start_time": ANY, "inputs": ANY}, sure=0.97),
@@ -325,6 +329,6 @@ importer = Importer(
     recognise=recognise,
     form=lines_at_once,
     records=lines,
-    fits=lambda body: "run_type" in body,
+    fits=_is_row,
     proven="bodies of the SDK 0.14 from a test run, and a real batch of 2024",
 )

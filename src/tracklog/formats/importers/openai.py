@@ -132,7 +132,17 @@ SIGNS = (
 )
 TALK = Signs(
     {"model": str, "messages": list},
-    ("sessionId", "session_id", "id", "version", "eval", "trace_id", "max_tokens"),
+    (
+        "sessionId",
+        "session_id",
+        "id",
+        "version",
+        "eval",
+        "trace_id",
+        "max_tokens",
+        "started_at",
+        "session_start",
+    ),
 )
 
 

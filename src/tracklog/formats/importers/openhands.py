@@ -90,7 +90,7 @@ class OpenhandsReader(SnapshotReader):
         rest = without(about, "id", "model", "workspace") if "instance_id" in value else None
         open_run(self.out, NAME, about.get("id"), at=first, model=self.model,
                  cwd=about.get("workspace"), title=value.get("title"), extra=rest)  # fmt: skip
-        self._actions: dict[Any, str] = {}
+        self._actions: dict[str, str] = {}
         self._responses: set[str] = set()
         self._stats: Body = {}
         agent = str(obj(value.get("agent")).get("kind"))
@@ -149,7 +149,7 @@ class OpenhandsReader(SnapshotReader):
                             message_id=f"{key}/thought")  # fmt: skip
                 self.put(fact, at)
             native = word(meta.get("tool_call_id"))
-            id = self._actions[event.get("id")] = native or key
+            id = self._actions[str(event.get("id"))] = native or key
             tool = word(meta.get("function_name")) or action
             given = without(args, "thought")
             call = Called(tool=tool, call_id=id, input=given, synthetic_id=native is None)
@@ -160,7 +160,7 @@ class OpenhandsReader(SnapshotReader):
         self.out.report.mapped[kind] += 1
         meta = obj(event.get("tool_call_metadata"))
         self._response(obj(meta.get("model_response")), at)
-        id = self._actions.get(event.get("cause")) or word(meta.get("tool_call_id"))
+        id = self._actions.get(str(event.get("cause"))) or word(meta.get("tool_call_id"))
         content = event.get("content")
         if id is None:
             label = "error" if kind == "error" else kind
@@ -326,6 +326,10 @@ def _blocks(content: Any) -> Iterator[Body]:
             yield foreign_block(word(fields.get("type")) or "part", part)
 
 
+def _is_event(body: Body) -> bool:
+    return "kind" in body or "source" in body or "history" in body
+
+
 NUMBER = re.compile(r"(?:event-)?(\d+)")
 
 
@@ -338,7 +342,7 @@ def events_of(path: Path) -> list[Path]:
 
 def joined(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG001  # the shape
     """A file of lines: of one conversation an event each, or a conversation each."""
-    file = json_lines(path, "an event")
+    file = json_lines(path, _is_event)
     events = []
     for _, value in file.values:
         if isinstance(value, dict) and isinstance(value.get("history"), list):
@@ -399,6 +403,6 @@ importer = Importer(
     companion=companion,
     beside=beside,
     records=joined,
-    fits=lambda body: "kind" in body or "source" in body,
+    fits=_is_event,
     proven="real events of the SDK (June 2026) and a real trajectory of January 2025",
 )

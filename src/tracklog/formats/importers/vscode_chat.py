@@ -281,7 +281,7 @@ def _merged(blocks: list[Body]) -> Iterator[Body]:
 
 def replayed(path: Path, state: dict[str, Any]) -> Iterator[Raw]:  # noqa: ARG001  # the shape
     """The state at the end of a log of changes; only that has a meaning."""
-    file = json_lines(path, "a change")
+    file = json_lines(path, lambda body: "kind" in body)
     chat, strange = None, []
     for line, change in file.values:
         fields = obj(change)

@@ -59,8 +59,11 @@ SIGNS = (
     Signs({"type": {"user"}, "message.role": {"user"}, "message.content": ANY}, ("id", "parentId")),
 )
 PROMPTS = Signs({"display": str, "project": str})
-PRINTED = Signs({"type": {"tool_call", "thinking"}, "session_id": str})
-"""A record that is in the output of other agents, and in none of Claude Code."""
+OTHERS = (
+    Signs({"type": {"tool_call", "thinking"}, "session_id": str}),
+    Signs({"sessionId": str, "message.parts": list}),
+)
+"""Records that other agents write, and Claude Code never."""
 
 
 def recognise(path: Path, head: bytes) -> float:
@@ -68,7 +71,7 @@ def recognise(path: Path, head: bytes) -> float:
         return 0.95
     if path.name == companions.HISTORY and any(map(PROMPTS.match, beginning(path, head).objects)):
         return 0.95
-    if any(map(PRINTED.match, beginning(path, head).objects)):
+    if any(sign.match(each) for each in beginning(path, head).objects for sign in OTHERS):
         return 0.0
     return score(path, head, SIGNS)
 

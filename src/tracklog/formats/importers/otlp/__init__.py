@@ -246,7 +246,7 @@ def recognise(path: Path, head: bytes) -> float:
 
 
 _REQUEST = re.compile(
-    rb'(?:\xef\xbb\xbf)?\s*\{\s*(?:"[^"]{1,40}"\s*:\s*"[^"]*"\s*,\s*)*"(?:%b)"\s*:\s*\[\s*([\]{])'
+    rb'\s*\{\s*(?:"[^"]{1,40}"\s*:\s*"[^"]*"\s*,\s*)*"(?:%b)"\s*:\s*\[\s*([\]{])'
     % b"|".join(outer.encode() for outer, *_ in wire.KEYS.values())
 )
 _HELD = re.compile(
