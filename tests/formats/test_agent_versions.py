@@ -599,3 +599,60 @@ def test_a_complete_trace_between_observations_of_langfuse_is_read(tmp_path):
     whole = {"trace": {"id": "u", "projectId": "p"}, "observations": [{**seen, "traceId": "u"}]}
     path = lines(tmp_path / "observations.jsonl", seen, whole, {**seen, "id": "o2"})
     has(yields(path, tmp_path), runs=2, calls=3)
+
+
+LATER = "a field of a later version"
+CLAUDE = {
+    "sessionId": "3f1c1f2e-9a5b-4c7d-8e21-0a1b2c3d4e5f", "cwd": "/p", "version": "2.9",
+    "stage": LATER,
+}  # fmt: skip  # what each record has
+CLAUDE_RECORDS = [
+    {**CLAUDE, "type": "user", "uuid": "u1", "message": {"role": "user", "content": "Go", "tone": LATER}},
+    {**CLAUDE, "type": "assistant", "uuid": "u2", "message": {
+        "id": "m", "role": "assistant", "stop_sequence": None, "container": LATER,
+        "content": [{"type": "tool_use", "id": "t", "name": "Bash", "input": {}, "caller": LATER}]}},
+    {**CLAUDE, "type": "user", "uuid": "u3", "message": {"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": "t", "content": "x", "source": LATER}]}},
+]  # fmt: skip
+CODEX_RECORDS = [
+    {"type": "session_meta", "payload": {
+        "id": "019982b8-3422-79e0-8b3b-05abaf4f3c3e", "cwd": "/p", "plan": LATER}},
+    {"type": "response_item", "sandbox": LATER, "payload": {
+        "type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go"}]}},
+    {"type": "response_item", "payload": {
+        "type": "function_call", "call_id": "c", "name": "shell", "arguments": "{}", "reason": LATER}},
+    {"type": "event_msg", "payload": {
+        "type": "exec_command_end", "call_id": "c", "exit_code": 1, "aggregated_output": "x",
+        "stderr": LATER}},
+    {"type": "event_msg", "payload": {"type": "task_complete", "last_agent_message": LATER}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "records", "fields"),
+    [
+        ("claude", CLAUDE_RECORDS, ("stage", "tone", "stage", "container", "caller", "stage", "source")),
+        ("codex", CODEX_RECORDS, ("plan", "sandbox", "reason", "stderr", "last_agent_message")),
+    ],
+)  # fmt: skip
+def test_the_fields_of_a_later_version_are_stored_beside_their_fact(
+    tmp_path, name, records, fields
+):
+    path = tmp_path / "rollout-2026-05-05T09-00-00-019982b8-3422-79e0-8b3b-05abaf4f3c3e.jsonl"
+    lines(path, *({**each, "timestamp": at(n)} for n, each in enumerate(records)))
+    found, _, report = lines_of_file(registry.importer(name), path)
+    kept = [
+        key
+        for line in found
+        for key, value in _leaves(orjson.loads(line).get("extra"))
+        if value == LATER
+    ]
+    assert (kept, report.unknown.total()) == (list(fields), 0)
+
+
+def _leaves(value, key=None):
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _leaves(each, name)
+    else:
+        yield key, value

@@ -10,7 +10,7 @@ from tracklog.cli._progress import progress_bar
 
 LEAST = 8 << 20
 """From this many bytes on, the import shows its progress."""
-MOST = 64 << 20
+MOST = 256 << 20
 """Up to this many bytes, an import of everything ends with the costs of each project."""
 PROJECTS = 20
 """How many projects are printed."""

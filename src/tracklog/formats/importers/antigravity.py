@@ -288,14 +288,14 @@ def records(path: Path, state: dict[str, Any]) -> Iterator[Raw]:
         size = path.stat().st_size
         yield Raw(0, b"", {"encrypted": size}, through=size)
         return
-    file = json_lines(path, _is_step)
-    steps = [value for _, value in file.values if isinstance(value, dict)]
+    read = json_lines(path, _is_step)
+    steps = [value for _, value in read.values if isinstance(value, dict)]
     if steps:
-        yield Raw(0, b"", {"steps": steps}, through=file.size)
-    for line, value in file.values:
+        yield Raw(0, b"", {"steps": steps}, through=read.size)
+    for line, value in read.values:
         if not isinstance(value, dict):
             yield Raw(0, line, DAMAGED, (("irreparable", "a step that is no object"),), exact=False)
-    yield from file.damaged
+    yield from read.damaged
 
 
 def _is_step(body: Body) -> bool:

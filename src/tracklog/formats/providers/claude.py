@@ -146,6 +146,8 @@ class ClaudeToolUse(NamedTuple):
     input: Any
     server: str | None = None
     by_provider: bool = False
+    rest: Body | None = None
+    """The fields that a call does not usually have."""
 
 
 class ClaudeToolResult(NamedTuple):
@@ -155,6 +157,8 @@ class ClaudeToolResult(NamedTuple):
     content: Any
     wrong: bool | None
     """Whether it is marked as failed or as successful."""
+    rest: Body | None = None
+    """The fields that a result does not usually have."""
 
 
 Part = ClaudeToolUse | ClaudeToolResult | Body
@@ -177,8 +181,9 @@ def part_of(element: Any) -> Part | None:
         name, server = word(element.get("name")), word(element.get("server_name"))
         given = element.get("input")
         return ClaudeToolUse(
-            word(element.get("id")), name, given, server, kind == "server_tool_use"
-        )
+            word(element.get("id")), name, given, server, kind == "server_tool_use",
+            _rest(element, CALL),
+        )  # fmt: skip  # one call
     if kind == "thinking" and is_text(element.get("thinking", "")):
         return element if "thinking" in element else {**element, "thinking": ""}
     if kind == "redacted_thinking":
@@ -192,7 +197,21 @@ def _result(element: Body) -> ClaudeToolResult:
     if isinstance(content, dict) and str(content.get("type", "")).endswith("_error"):
         wrong = True
     id = word(element.get("tool_use_id")) or word(element.get("id"))
-    return ClaudeToolResult(id, content, wrong if isinstance(wrong, bool) else None)
+    return ClaudeToolResult(
+        id, content, wrong if isinstance(wrong, bool) else None, _rest(element, RESULT)
+    )
+
+
+CALL = frozenset({"type", "id", "name", "input", "server_name", "cache_control"})
+RESULT = frozenset({"type", "id", "tool_use_id", "content", "is_error", "cache_control"})
+
+
+def _rest(element: Body, known: frozenset[str]) -> Body | None:
+    """The fields of an element that are not known and not empty."""
+    if element.keys() <= known:
+        return None
+    rest = {key: each for key, each in element.items() if key not in known and each is not None}
+    return rest or None
 
 
 def write_block(reply: ReplyBuilder, element: Any, **extras: Any) -> Body | None:

@@ -16,6 +16,8 @@ FRAME = {
     "requestId",
 }  # fmt: skip  # names, in rows
 """The keys that have a field of their own on a line."""
+MESSAGE = {"id", "type", "role", "model", "content", "stop_reason", "usage"}
+"""Those of a message."""
 SETTING = ("cwd", "gitBranch", "version")
 """Settings at the beginning of a conversation, written again when they change."""
 NOTHING: Body = {}
@@ -64,7 +66,11 @@ class ClaudeRecord:
         """The keys without a field of their own, and settings that have changed."""
         body = self.body
         began: Body = self.state.get("began") or NOTHING
-        framed = body.keys() <= FRAME
+        message = body.get("message")
+        more = None
+        if isinstance(message, dict) and not message.keys() <= MESSAGE:
+            more = _rest_of(message)
+        framed = not more and body.keys() <= FRAME
         if framed and began and began.items() <= body.items():  # the common case
             return None
         rest: Body = {}
@@ -74,6 +80,8 @@ class ClaudeRecord:
                 for key, value in body.items()
                 if key not in FRAME and not (key in QUIET and QUIET[key] == value)
             }
+        if more:
+            rest["message"] = more
         for key in SETTING:
             if key in body and body[key] != began.get(key):
                 rest[key] = body[key]
@@ -130,3 +138,8 @@ class ClaudeRecord:
         extra |= meta_of(self.reader.source.path)
         with self.out.revised("begin"):
             self.out.write(began, at=self.at, extra=extra or None)
+
+
+def _rest_of(message: Body) -> Body:
+    """The fields of a message that have no field of their own, and are not null."""
+    return {key: each for key, each in message.items() if key not in MESSAGE and each is not None}

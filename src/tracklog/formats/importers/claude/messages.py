@@ -92,6 +92,8 @@ def _returned(line: ClaudeRecord, part: ClaudeToolResult, n: int, whole: Any) ->
     if id is None:
         id = next((call for call in open_calls if call.startswith("syn-")), _synthetic(line, n))
     extra: dict[str, Any] = {} if whole is None else {"toolUseResult": whole}
+    if part.rest:
+        extra["block"] = part.rest
     output = _plain(part.content)
     if isinstance(output, str) and output.rstrip().endswith("</system-reminder>"):
         extra["injected"] = True
@@ -126,7 +128,7 @@ def _called(line: ClaudeRecord, part: ClaudeToolUse, n: int) -> None:
         by_provider=part.by_provider,
         synthetic_id=part.id is None,
     )
-    line.write_fact(fact)
+    line.write_fact(fact, extra={"block": part.rest} if part.rest else None)
     remember(line.state.setdefault("calls", {}), id, tool)
     given = part.input if isinstance(part.input, dict) else {}
     if tool in ("Task", "Agent") and isinstance(given.get("prompt"), str):
@@ -243,11 +245,15 @@ def legacy_call(line: ClaudeRecord) -> None:
 
 
 def legacy_result(line: ClaudeRecord) -> None:
-    part = parts([line.body])[0]
+    part = parts([{key: line.body.get(key) for key in LEGACY_RESULT if key in line.body}])[0]
     assert isinstance(part, ClaudeToolResult)
-    for key in ("tool_use_id", "content", "is_error", "id"):
+    for key in LEGACY_RESULT - {"type"}:
         (line.extra or {}).pop(key, None)
     _returned(line, part, 0, line.body.get("toolUseResult"))
+
+
+LEGACY_RESULT = {"type", "tool_use_id", "content", "is_error", "id"}
+"""The fields of a result that is a record of its own."""
 
 
 def parts(content: Any) -> list[ClaudeToolUse | ClaudeToolResult | list[Body]]:

@@ -111,7 +111,6 @@ def task_started(line: CodexRecord, event: Body) -> bool | None:
 
 def task_complete(line: CodexRecord, event: Body) -> bool | None:
     error = event.get("error")
-    rest = {"time_to_first_token_ms": event.get("time_to_first_token_ms")}
     ended = Ended(
         what="step",
         step=word(event.get("turn_id")) or line.state.get("turn"),
@@ -119,7 +118,7 @@ def task_complete(line: CodexRecord, event: Body) -> bool | None:
         error=error,
         seconds=in_seconds(event.get("duration_ms"), 1000),
     )
-    line.write_fact(ended, extra={k: v for k, v in rest.items() if v is not None})
+    line.write_fact(ended)
     return None
 
 

@@ -12,22 +12,51 @@ if TYPE_CHECKING:
     from tracklog.formats.importers.codex.reader import CodexReader
 
 NAME = "codex"
+EMPTY: tuple[Any, ...] = (None, "", [], {})
+ENVELOPE = frozenset({"timestamp", "ordinal", "type", "payload", "item"})
+_CALL = frozenset({"type", "id", "call_id", "name", "arguments", "input", "namespace", "function"})
+_RESULT = frozenset({"type", "call_id", "name", "output", "result"})
+_END = frozenset({"type", "call_id", "turn_id", "duration", "status"})
+USED: Mapping[str, frozenset[str]] = {
+    "message": frozenset({"type", "id", "role", "content", "message", "text", "phase", "model"}),
+    "reasoning": frozenset({"type", "id", "summary", "content", "text", "encrypted_content"}),
+    "function_call": _CALL,
+    "custom_tool_call": _CALL,
+    "function_call_output": _RESULT,
+    "function_result": _RESULT,
+    "custom_tool_call_output": _RESULT,
+    "local_shell_call": frozenset({"type", "id", "call_id", "action"}),
+    "exec_command_end": _END | {"exit_code", "aggregated_output"},
+    "patch_apply_end": _END | {"success", "stdout", "stderr", "changes"},
+    "mcp_tool_call_end": _END | {"result"},
+    "task_complete": frozenset({"type", "turn_id", "error", "duration_ms"}),
+    "turn_complete": frozenset({"type", "turn_id", "error", "duration_ms"}),
+    "turn_aborted": frozenset({"type", "turn_id", "reason", "duration_ms"}),
+}
+"""The fields that the mapping of an item or event uses; the others are stored beside its fact."""
 
 
 class CodexRecord:
     """One record; the state of the thread is the reader's."""
 
-    __slots__ = ("_counted", "at", "body", "reader", "state")
+    __slots__ = ("_counted", "_rest", "at", "body", "reader", "state")
 
     def __init__(self, reader: "CodexReader", body: Body, at: str | None) -> None:
         self.reader, self.body, self.at = reader, body, at
         self.state = reader.state
         self._counted = False
+        self._rest: Body | None = None
 
     def write(
         self, record: tuple[str, Callable[["CodexRecord", Body], bool | None] | None, Body]
     ) -> None:
         name, meaning, held = record
+        used = USED.get(name.rpartition("/")[2])
+        if used is not None and not held.keys() <= used:
+            self._rest = {k: v for k, v in held.items() if k not in used and v not in EMPTY}
+        if held is not self.body and not self.body.keys() <= ENVELOPE:
+            around = {k: v for k, v in self.body.items() if k not in ENVELOPE and v is not None}
+            self._rest = {**(self._rest or {}), **around}
         if meaning is None or meaning(self, held) is False:
             self.reader.out.unknown(name, self.body, at=self.at)
         elif not self._counted:
@@ -42,7 +71,13 @@ class CodexRecord:
         self.reader.out.report.ignored[why] += 1
 
     def write_fact(self, fact: Fact | Body, extra: Mapping[str, Any] | None = None) -> None:
-        """Write a fact of the turn, unless it names another step itself."""
+        """Write a fact of the turn, unless it names another step itself.
+
+        The first of a record carries the fields that the mapping does not use.
+        """
+        if self._rest:
+            extra = {**(extra or {}), "fields": self._rest}
+            self._rest = None
         self.reader.out.write(fact, at=self.at, extra=extra, step=self.state.get("turn"))
 
     def note(self, label: str, kind: str, held: Any = None, text: str | None = None) -> None:
