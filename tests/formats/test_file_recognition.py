@@ -126,7 +126,9 @@ WITHOUT = {"qwen": "systemPayload", "hermes": "session_id"}
 
 
 @pytest.mark.parametrize("name", WITHOUT)
-def test_a_record_without_the_field_that_tells_it_apart_is_claimed_by_no_other(samples, name):
+def test_a_record_without_the_field_that_is_the_sign_of_its_format_is_claimed_by_no_other(
+    samples, name
+):
     for path in sorted(each for each in (samples / name).iterdir() if each.is_file()):
         gone = f'"{WITHOUT[name]}"'.encode()
         head = head_of(path).replace(gone, b'"else"')

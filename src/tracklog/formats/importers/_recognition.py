@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from tracklog.formats.importers._records import DAMAGED, beginning_of, mended, opening
+from tracklog.formats.importers._records import DAMAGED, beginning_of, opening, repaired_value
 from tracklog.formats.importers._sqlite import MAGIC, tables_of
 
 MOST = 50
@@ -84,7 +84,7 @@ def _broken(line: bytes) -> bool:
 
 
 def _document(text: bytes) -> Any:
-    value = mended(text)
+    value = repaired_value(text)
     if value is DAMAGED and text and text[:1] in b"[{":
         value = beginning_of(text.rstrip(b"\0 \t\r\n"))
     return value if isinstance(value, dict | list) else None

@@ -222,7 +222,7 @@ def encodable(value: Any) -> Any:
     return value
 
 
-def mended(text: bytes) -> Any:
+def repaired_value(text: bytes) -> Any:
     """The JSON value of a text, with half characters and the like replaced; DAMAGED where there is none."""
     text = text.removeprefix(BOM).strip(b"\0 \t\r\n")
     try:
@@ -356,7 +356,7 @@ def opening(head: bytes, most: int = 50) -> list[Any]:
     """The values of the first complete lines of a file, to recognise it."""
     values = []
     for line in head.split(b"\n")[:most]:
-        value = mended(line) if line.lstrip()[:1] in (b"{", b"[") else _scalar(line)
+        value = repaired_value(line) if line.lstrip()[:1] in (b"{", b"[") else _scalar(line)
         if value is not DAMAGED:
             values.append(value)
     return values

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tracklog.formats.importers import DAMAGED, Form, LineWriter, Raw, Reader, word
-from tracklog.formats.importers._records import Fits, beginning_of, mended, records
+from tracklog.formats.importers._records import Fits, beginning_of, records, repaired_value
 from tracklog.formats.importers._sqlite import MAGIC, WAL, UnreadableDatabase, columns, connected
 from tracklog.formats.providers import is_text
 from tracklog.model.event import Body
@@ -222,7 +222,9 @@ def parsed(value: Any) -> Any:
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError:
-        found = mended(value.encode("utf-8", "replace")) if value[:1] in ("{", "[") else DAMAGED
+        found = (
+            repaired_value(value.encode("utf-8", "replace")) if value[:1] in ("{", "[") else DAMAGED
+        )
         return value if found is DAMAGED else found
 
 
@@ -232,7 +234,7 @@ def read_json(path: Path) -> Any:
         data = path.read_bytes()
     except OSError:
         return None
-    value = mended(data)
+    value = repaired_value(data)
     if value is DAMAGED and data.removeprefix(BOM).lstrip()[:1] in (b"[", b"{"):
         value = beginning_of(data.removeprefix(BOM))
     return None if value is DAMAGED else value
@@ -251,7 +253,7 @@ class JsonLines(NamedTuple):
     values: list[tuple[bytes, Any]]
     """Each line with its JSON value."""
     damaged: list[Raw]
-    """The findings about lines that are no JSON, or that were mended."""
+    """The findings about lines that are no JSON, or that were repaired."""
     size: int
 
 

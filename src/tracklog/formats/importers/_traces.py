@@ -36,8 +36,8 @@ def grouped_lines(
     The file is read twice, so that only the places of its lines and one group are held at a time.
     """
     places: dict[str, array[int]] = {}
-    mended: list[Any] = []
-    """The values of lines that were mended: their bytes are no JSON."""
+    repaired: list[Any] = []
+    """The values of lines that were repaired: their bytes are no JSON."""
     damaged: list[Raw] = []
     with path.open("rb") as file:
         for raw in records(file, 0, fits, final=True):
@@ -47,23 +47,23 @@ def grouped_lines(
                 continue
             place = raw.offset
             if raw.flaws or not raw.exact:
-                place = MENDED + len(mended)
-                mended.append(raw.value)
+                place = REPAIRED + len(repaired)
+                repaired.append(raw.value)
             for key in dict.fromkeys(keys_of(raw.value)):
                 places.setdefault(key, array("Q")).append(place)
         for key, group in places.items():
             yield (
                 key,
                 [
-                    mended[place - MENDED] if place >= MENDED else _value_at(file, place)
+                    repaired[place - REPAIRED] if place >= REPAIRED else _value_at(file, place)
                     for place in group
                 ],
             )
     yield from damaged
 
 
-MENDED = 1 << 62
-"""A place beyond the end of any file: behind it are the values of lines that were mended."""
+REPAIRED = 1 << 62
+"""A place beyond the end of any file: behind it are the values of lines that were repaired."""
 
 
 def _value_at(file: BinaryIO, place: int) -> Any:

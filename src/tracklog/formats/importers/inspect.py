@@ -25,7 +25,7 @@ from tracklog.formats.importers import (
     utc_time,
     word,
 )
-from tracklog.formats.importers._records import mended
+from tracklog.formats.importers._records import repaired_value
 from tracklog.formats.importers._snapshots import (
     SnapshotReader,
     foreign_block,
@@ -440,7 +440,7 @@ def _member(file: Any, info: zipfile.ZipInfo) -> Any:
             data = zlib.decompress(data, -15)
     except (zstandard.ZstdError, zlib.error):
         return None
-    value = mended(data)
+    value = repaired_value(data)
     return None if value is DAMAGED else value
 
 
