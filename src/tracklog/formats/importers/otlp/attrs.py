@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, TypeVar
 
-from tracklog.formats.importers.otlp.shape import Message, any_value
+from tracklog.formats.importers.otlp.shape import Message, attributes
 
 T = TypeVar("T")
 
@@ -126,28 +126,19 @@ def _names(attrs: Iterable[str]) -> Names:
     return found
 
 
-_NONE: Message = {}
-
-
 class Attrs(dict[str, Any]):
     """Attributes by name."""
 
     __slots__ = ("names",)
 
     def __init__(self, given: Mapping[str, Any]) -> None:
-        super().__init__(given)
+        self.update(given)
         self.names = _names(self)
 
     @classmethod
     def read(cls, pairs: Iterable[Message] | None) -> "Attrs":
         """The attributes of an item; of two with one name the last."""
-        found = cls.__new__(cls)
-        for pair in pairs or ():
-            value = pair.get("value", _NONE)
-            text = value.get("stringValue")
-            found[pair.get("key", "")] = any_value(value) if text is None else text
-        found.names = _names(found)
-        return found
+        return cls(attributes(pairs))
 
 
 def text(value: Any) -> str | None:

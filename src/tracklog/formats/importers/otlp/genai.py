@@ -235,27 +235,34 @@ def _counts(names: Names) -> list[str]:
 
 def usage(attrs: Attrs) -> Usage:
     """Tokens under our keys; the input includes cached tokens, the output reasoning tokens."""
-    found: dict[str, int] = {}
-    for name in attrs.names.once(_counts):
-        amount = None if _COUNTED[name] in found else count(attrs[name])
-        if amount is not None:
-            found[_COUNTED[name]] = amount
+    names, found = attrs.names, {}
+    for name in names.once(_counts):
+        key = _COUNTED[name]
+        if key not in found and (amount := count(attrs[name])) is not None:
+            found[key] = amount
     if "cached_tokens" not in found and USAGE_OBJECT in attrs:
         inner = _CACHED.search(str(attrs[USAGE_OBJECT]))
         found |= {"cached_tokens": int(inner[1])} if inner else {}
     forgot = ""
     given = found.get("input_tokens")
     cached = found.get("cached_tokens", 0) + found.get("cache_write_tokens", 0)
-    if given is not None and cached > given:
+    if cached and given is not None and cached > given:
         forgot = f"{cached} cached tokens are more than the {given} of the input"
         found["input_tokens"] = given + cached
         found.pop("total_tokens", None)
-    cost = next((in_seconds(attrs[name]) for name in COSTS if name in attrs), None)
-    return Usage(found, cost, forgot)
+    costs = names.once(_costs)
+    return Usage(found, in_seconds(attrs[costs[0]]) if costs else None, forgot)
+
+
+def _costs(names: Names) -> list[str]:
+    """The names of costs, the one that counts first."""
+    return [name for name in COSTS if name in names.all]
 
 
 def finish_reasons(attrs: Attrs) -> list[str]:
     given = parse(attrs.get("gen_ai.response.finish_reasons", attrs.get("llm.finish_reason")))
+    if given is None:
+        return []
     return [finish(each) for each in (given if isinstance(given, list) else [given]) if text(each)]
 
 

@@ -78,9 +78,8 @@ class ItemWriter:
         """The agent and the step, where they are known."""
         self.written: list[str] = []
         """The ids of the lines that were written."""
-        self._seen: dict[str, int] = {}
-        self._open: list[str] = []
-        """Calls without an id that did not return, in order."""
+        self._unnamed: tuple[dict[str, int], list[str]] | None = None
+        """Calls without an id: how many of each, and those that did not return, in order."""
         self._origin: dict[str, Any] = {}
         self._noted: dict[str, Any] | None = None
         """The origin under which the item is known to have been written."""
@@ -446,14 +445,16 @@ class ItemWriter:
     def _made_up(self, tool: str, put: Any) -> str:
         """The id of a call that has none: the same whenever its history is repeated."""
         asked = input_key(tool, put)
-        self._seen[asked] = self._seen.get(asked, 0) + 1
-        self._open.append(f"{asked}/{self._seen[asked]}")
-        return self._open[-1]
+        seen, waiting = self._unnamed = self._unnamed or ({}, [])
+        seen[asked] = seen.get(asked, 0) + 1
+        waiting.append(f"{asked}/{seen[asked]}")
+        return waiting[-1]
 
     def _returned(self, part: dict[str, Any], place: int) -> Body:
         given = next((part[key] for key in _RESULTS if part.get(key) is not None), None)
         id = text(part.get("id"))
-        made_up = self._open.pop(0) if self._open and not id else f"{self.raw[:16]}/{place}"
+        waiting = self._unnamed[1] if self._unnamed and not id else None
+        made_up = waiting.pop(0) if waiting else f"{self.raw[:16]}/{place}"
         return result_fact(
             id or made_up,
             output=self.lifted(given),

@@ -41,6 +41,7 @@ Recall = Callable[[str], Iterable[Mapping[str, Any]]]
 
 _SPAN = re.compile("([0-9a-f]{32})/[0-9a-f]{16}")
 CALLED, RETURNED = 1, 2
+_SORTED = orjson.OPT_SORT_KEYS
 HISTORY = "in-"
 """The prefix of the id of a message that was the input of a call."""
 
@@ -50,7 +51,7 @@ def digest(body: Mapping[str, Any]) -> str:
     kind = body["fact"]
     is_message = kind == "Said"
     parts = [kind, body["role"], body["blocks"]] if is_message else [kind, body["call_id"]]
-    return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS, default=str)).hexdigest()[:16]
+    return sha256(orjson.dumps(parts, str, _SORTED)).hexdigest()[:16]
 
 
 def _report(
@@ -89,11 +90,16 @@ class Wrapped:
         """The key of the same spend, as the span above or below reported it."""
         if record in self._spans:
             return str(self._spans[record][0])
-        for near in ([above] if above else []) + self._below.get(record, []):
-            found = self._spans.get(near)
-            if found and not found[3] and found[2] == amounts and _same_model(found[1], model):
+        for near in self._near(record, above):
+            found = self._spans[near]
+            if not found[3] and found[2] == amounts and _same_model(found[1], model):
                 return str(found[0])
         return None
+
+    def _near(self, record: str, above: str | None) -> list[str]:
+        """The span above and those below, as far as they reported something."""
+        near = [above, *self._below[record]] if record in self._below else [above]
+        return [each for each in near if each in self._spans]
 
     def add(
         self, record: str, above: str | None, key: str, model: str | None, amounts: list[int]
@@ -101,13 +107,13 @@ class Wrapped:
         """Remember what a span reported."""
         if record in self._spans or not any(amounts):
             return
-        pair = None
-        for near in ([above] if above else []) + self._below.get(record, []):
-            if (pair := self._spans.get(near)) is not None and pair[0] == key:
-                pair[3] = True
+        paired = False
+        for near in self._near(record, above):
+            pair = self._spans[near]
+            if pair[0] == key:
+                paired = pair[3] = True
                 break
-            pair = None
-        self._spans[record] = [key, model, amounts, pair is not None]
+        self._spans[record] = [key, model, amounts, paired]
         if above:
             self._below.setdefault(above, []).append(record)
 
@@ -164,8 +170,10 @@ class Ends:
     def agent_failed(self) -> bool:
         """Whether the last agent failed, and nothing was said after that."""
         at, failed = self._state.get("agent", ("", False))
+        if failed is not True:
+            return False
         words = self._state.get("words")
-        return failed is True and (words is None or _time(words) < _time(at))
+        return words is None or _time(words) < _time(at)
 
     @property
     def late(self) -> str | None:
@@ -219,10 +227,8 @@ class KnownFacts:
         """Remember the content of a record."""
         record, raw = origin.get("record"), origin.get("raw")
         if record is not None and raw is not None:
-            contents = self.records.get(record)
-            if contents is None:
-                self.records[record] = [raw]
-            elif raw not in contents:
+            contents = self.records.setdefault(record, [])
+            if raw not in contents:
                 contents.append(raw)
 
     def remember(
@@ -253,7 +259,8 @@ class KnownFacts:
                     self.messages[id] = 1
                     if id.startswith(HISTORY):
                         self.inputs[self.facts[-1]] = 1
-                        _trim(self.inputs, FACTS)
+                        if len(self.inputs) > FACTS:
+                            _trim(self.inputs, FACTS)
                 if body["role"] == "assistant":
                     self.ends.message(body["blocks"], at)
             case "Spent":

@@ -62,7 +62,7 @@ class Conversation:
 
 def talk(attrs: Attrs) -> Conversation:
     """The messages of a span or an event, in any vocabulary."""
-    found = Conversation()
+    found = Conversation([], [], [], [])
     system = attrs.get("gen_ai.system_instructions")
     if system is not None:
         parts = _json(system, "gen_ai.system_instructions", found)
@@ -113,8 +113,10 @@ def _ai_sdk_output(attrs: Attrs, found: Conversation) -> list[ModelMessage]:
 
 def payload(attrs: Attrs, names: Iterable[str], role: str) -> list[ModelMessage]:
     """The input or output of a call that is given as one text: messages in JSON, or plain text."""
-    given = next((attrs[name] for name in names if attrs.get(name) is not None), None)
-    if given is None:
+    for name in names:
+        if (given := attrs.get(name)) is not None:
+            break
+    else:
         return []
     value = parse(given)
     listed = value.get("messages") if isinstance(value, dict) else value

@@ -193,19 +193,9 @@ def too_deep(where: str = "") -> BadItem:
 def checked(signal: Signal, body: Message) -> Message:
     """The item, if its ids are valid."""
     if signal == "traces":
-        trace, span, above = (
-            body.get("traceId"),
-            body.get("spanId"),
-            body.get("parentSpanId", _ABOVE),
-        )
-        if (
-            trace
-            and span
-            and len(trace) == 32
-            and len(span) == len(above) == 16
-            and _NO_IDS.isdisjoint((trace, span, above))
-            and "links" not in body
-        ):
+        ids = body.get("traceId", ""), body.get("spanId", ""), body.get("parentSpanId", _ABOVE)
+        usual = tuple(map(len, ids)) == _LENGTHS and _NO_IDS.isdisjoint(ids)
+        if usual and "links" not in body:
             return body  # as most are
         _identify(body, "traceId", 32, "")
         _identify(body, "spanId", 16, "")
@@ -221,6 +211,7 @@ def checked(signal: Signal, body: Message) -> Message:
 
 _NO_IDS = frozenset(("0" * 32, "0" * 16))
 _ABOVE = "1" * 16  # of a span that has none above it
+_LENGTHS = (32, 16, 16)
 
 
 def _identify(body: Message, key: str, digits: int, where: str, *, needed: bool = True) -> None:
@@ -252,12 +243,15 @@ _NO_VALUE: Message = {}
 
 def attributes(pairs: Any) -> dict[str, Any]:
     """Attributes by key; of two with one key the last."""
-    return {
-        # Most are texts, and are read without a call.
-        pair.get("key", ""): value["stringValue"] if "stringValue" in value else any_value(value)
-        for pair in pairs or ()
-        for value in (pair.get("value") or _NO_VALUE,)
-    }
+    try:
+        return {
+            # Most are texts, and are read without a call.
+            pair["key"]: value["stringValue"] if "stringValue" in value else any_value(value)
+            for pair in pairs or ()
+            for value in (pair["value"],)
+        }
+    except KeyError:  # one has no name, or no value
+        return {pair.get("key", ""): any_value(pair.get("value", _NO_VALUE)) for pair in pairs}
 
 
 def not_numbers(raw: bytes) -> bool:

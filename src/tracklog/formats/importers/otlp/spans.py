@@ -7,7 +7,7 @@ from tracklog.formats.importers import count
 from tracklog.formats.importers._fact_bodies import begin_fact, call_fact, end_fact, result_fact
 from tracklog.formats.importers.otlp import autogen, genai, messages
 from tracklog.formats.importers.otlp.agents import write_event
-from tracklog.formats.importers.otlp.attrs import INPUT, OUTPUT, Used, text
+from tracklog.formats.importers.otlp.attrs import INPUT, OUTPUT, Names, Used, text
 from tracklog.formats.importers.otlp.inference import (
     CALL,
     DETAILS,
@@ -143,7 +143,7 @@ def _named(span: SpanView, prefix: str) -> str | None:
 
 def _handed_to(span: SpanView) -> str | None:
     """The agent that takes over: openai-agents reports a handoff as a tool without a name."""
-    if genai.pick(span.attrs, "tool") or not span.name.startswith("handoff to "):
+    if not span.name.startswith("handoff to ") or genai.pick(span.attrs, "tool"):
         return None
     return span.name.removeprefix("handoff to ")
 
@@ -243,14 +243,17 @@ def _executed(
     attrs = span.attrs
     given = genai.first(attrs, "arguments")
     result = genai.first(attrs, "result")
-    name = tool or text(attrs.get("traceloop.entity.name")) or _named(span, "execute_tool")
-    tool, put = name or span.name or "unknown", keywords(writer.parsed(given))
-    both_ends, output = _mcp_call(attrs), genai.parse(result)
-    message = _tool_message(output)
+    if not tool:
+        name = text(attrs.get("traceloop.entity.name")) or _named(span, "execute_tool")
+        tool = name or span.name or "unknown"
+    put, output = keywords(writer.parsed(given)), genai.parse(result)
+    by_mcp = attrs.names.once(_is_mcp)
+    both_ends = _mcp_call(attrs) if by_mcp else None
+    message = _tool_message(output) if isinstance(output, dict) else {}
     own, hint = genai.pick(attrs, "call") or both_ends, text(message.get("tool_call_id"))
     call = writer.ids_of(tool, put, own, span.record, hint)
     server = None
-    if "mcp.method.name" in attrs:
+    if by_mcp and "mcp.method.name" in attrs:
         server = text(attrs.get("mcp.server.name", attrs.get("server.address")))
     begin = call_fact(tool, call.id, put, call.other, server, synthetic_id=call.synthetic)
     new = both_ends is None or writer.is_new_call(begin)
@@ -274,11 +277,15 @@ def _executed(
     return call.id
 
 
-def _tool_message(output: Any) -> Mapping[str, Any]:
+def _tool_message(output: Mapping[str, Any]) -> Mapping[str, Any]:
     """The message that LangChain makes of what a tool returned; it has the id of the call."""
-    is_message = isinstance(output, dict) and output.get("type") == "tool"
-    data = output.get("data") if is_message else None
+    data = output.get("data") if output.get("type") == "tool" else None
     return data if isinstance(data, dict) else {}
+
+
+def _is_mcp(names: Names) -> bool:
+    """Whether a call went over MCP."""
+    return names.has("mcp.")
 
 
 def _mcp_call(attrs: Mapping[str, Any]) -> str | None:

@@ -297,8 +297,9 @@ def spelled(nanoseconds: int) -> str | None:
     """A time in the form of a line, with its precision; None for 0."""
     if not nanoseconds:
         return None
-    whole, rest = divmod(nanoseconds, 1_000_000_000)
-    return f"{_second(whole)}.{rest:09}".rstrip("0").rstrip(".") + "Z"
+    rest = nanoseconds % 1_000_000_000
+    second = _second(nanoseconds // 1_000_000_000)
+    return f"{second}.{rest:09}".rstrip("0") + "Z" if rest else f"{second}Z"
 
 
 @lru_cache(1024)
