@@ -44,6 +44,7 @@ class Cells(NamedTuple):
     """By `cell_key`; a list is replaced, never changed, so that two of these can be compared."""
 
 
+NO_CELLS = Cells()
 MOST_AMOUNTS = 15
 """A cell has so many amounts at most."""
 AMOUNTS = {"calls": 3, "spends": MOST_AMOUNTS}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tracklog.folds import Fold, Position, Sums, rows_of
-from tracklog.folds._cells import Cells
+from tracklog.folds._cells import NO_CELLS, Cells
 from tracklog.index.codec import freeze
 from tracklog.index.indexes import RecordFinding, Words
 from tracklog.journal.frame import Record, Run
@@ -60,7 +60,7 @@ class CachedState:
     def cells(self) -> Cells:
         """What it adds to the cells of its fold."""
         cells = self.fold.cells
-        return Cells() if cells is None or self.state is None else cells(self.state)
+        return NO_CELLS if cells is None or self.state is None else cells(self.state)
 
 
 class Batch:

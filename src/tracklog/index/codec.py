@@ -19,7 +19,11 @@ def freeze(key: str, state: Any) -> bytes:
     """
     shape = _shape(type(state))
     fields = zip(shape.names, shape.values(state), shape.usual, strict=False)
-    values = {name: value for name, value, usual in fields if value != usual}
+    values = {
+        name: value
+        for name, value, usual in fields
+        if value is not usual and value != usual  # most are the same object
+    }
     if shape.of_run and key.partition(MARK)[0] == f"{state.family}:{state.run}":
         values.pop("family", None)
         values.pop("run", None)
