@@ -170,29 +170,30 @@ class PostgresIndex:
         with self._writing() as connection:
             self._check(connection, after)
             send = self._unnest
-            send(
-                connection, "states", "text[], bytea[], bigint[], bytea[]", stored,
-                " ON CONFLICT (fold, key) DO UPDATE SET seq = excluded.seq, state = excluded.state",
-            )  # fmt: skip
-            self._delete(connection, "states", ("fold", "key"), "text[], bytea[]", gone)
-            again = [(_bytes(family), _bytes(run)) for family, run in refolded]
-            self._delete(connection, "findings", ("family", "run"), "bytea[], bytea[]", again)
-            send(
-                connection, "findings(seq, family, run, name, level, message)",
-                "bigint[], bytea[], bytea[], bytea[], text[], bytea[]", finding_rows,
-            )  # fmt: skip
-            nothing = " ON CONFLICT DO NOTHING"
-            send(connection, "silent", "bigint[]", ((seq,) for seq in silent), nothing)
-            send(
-                connection, "words", "bigint[], text[]", vectors,
-                " ON CONFLICT (seq) DO UPDATE SET said = excluded.said",
-                columns="a, b::tsvector",
-            )  # fmt: skip
-            send(connection, "names", "bigint[], bigint[]", sorted(names), nothing)
-            self._add_cells(connection, cells)
-            notes = [("cursor", str(cursor)), ("link", link)]
-            update = " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-            send(connection, "meta", "text[], text[]", notes, update)
+            with connection.pipeline():  # the next rows are packed while these are stored
+                send(
+                    connection, "states", "text[], bytea[], bigint[], bytea[]", stored,
+                    " ON CONFLICT (fold, key) DO UPDATE SET seq = excluded.seq, state = excluded.state",
+                )  # fmt: skip
+                self._delete(connection, "states", ("fold", "key"), "text[], bytea[]", gone)
+                again = [(_bytes(family), _bytes(run)) for family, run in refolded]
+                self._delete(connection, "findings", ("family", "run"), "bytea[], bytea[]", again)
+                send(
+                    connection, "findings(seq, family, run, name, level, message)",
+                    "bigint[], bytea[], bytea[], bytea[], text[], bytea[]", finding_rows,
+                )  # fmt: skip
+                nothing = " ON CONFLICT DO NOTHING"
+                send(connection, "silent", "bigint[]", ((seq,) for seq in silent), nothing)
+                send(
+                    connection, "words", "bigint[], text[]", vectors,
+                    " ON CONFLICT (seq) DO UPDATE SET said = excluded.said",
+                    columns="a, b::tsvector",
+                )  # fmt: skip
+                send(connection, "names", "bigint[], bigint[]", sorted(names), nothing)
+                self._add_cells(connection, cells)
+                notes = [("cursor", str(cursor)), ("link", link)]
+                update = " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+                send(connection, "meta", "text[], text[]", notes, update)
 
     def states(
         self, fold: str, *, prefix: str = "", after: str = "", limit: int = 1000

@@ -11,14 +11,21 @@ _WORD = re.compile(r"[^\W_]+")
 _LONGEST = 1000  # bytes of a word; PostgreSQL takes 2046
 _PLACES = 250  # of one word that are stored; PostgreSQL takes 255
 _LAST = 16_383  # PostgreSQL counts no further
+_SMALL = 1 << 15  # characters of a text whose words are far below the limit
 _MOST = 1 << 19  # bytes of the words of one record; PostgreSQL takes a megabyte
 
 
 def vector(text: str) -> str:
     """The words of a text with their places, as a `tsvector`."""
+    words = _words(text)
+    if len(words) <= _PLACES and len(text) < _SMALL:  # no limit is near
+        entries: dict[str, str] = {}
+        for n, word in enumerate(words, 1):
+            entries[word] = f"{entries[word]},{n}" if word in entries else f"'{word}':{n}"
+        return " ".join(entries.values())
     places: dict[str, list[int]] = {}
     size = 0
-    for n, word in enumerate(_words(text), 1):
+    for n, word in enumerate(words, 1):
         known = places.setdefault(word, [])
         if not known:
             size += len(word) * 4 + 8
