@@ -333,6 +333,26 @@ def test_an_act_on_the_command_line_is_on_record_with_who_did_it(home, tmp_path,
     assert not own & set(listed), "an act is no run"
 
 
+def test_acts_on_a_database_are_on_record_with_who_did_them(tmp_path):
+    url = store_url(tmp_path)
+    place = ("--store", url)
+    run(None, "record", *place, given=tool("old", 1) + b"\n" + tool("old", 2) + b"\n")
+    run(None, "erase", "old", "1", "--reason", "a secret", "--yes", *place)
+    run(None, "archive", tmp_path / "archive", *place)
+    run(None, "backup", tmp_path / "copy", *place)
+    run(None, "checkpoint", "--out", tmp_path / "checkpoint", *place)
+    made = run(None, "token", "create", "ci", "--role", "write", "--json", *place)
+    run(None, "token", "revoke", orjson.loads(made)["id"], *place)
+    silence = ("--match", "rule=x", "--for", "2h", "--by", ME, "--because", "a test")
+    run(None, "alerts", "silence", *silence, *place)
+    run(None, "host", "fishbowl", "play", PLAY, "--fast", "--run", "play-1", *place)
+    assert authors(None, "erasure", "old", *place) == [ME]
+    for label in ("archive", "backup", "checkpoint", "start"):
+        assert authors(None, label, "tracklog:operations", *place) == [ME], label
+    assert authors(None, "token", "tracklog:tokens", *place) == [ME] * 2
+    assert authors(None, "alert-silence", "tracklog:alerts", *place) == [ME]
+
+
 HOSTED = "/api/hosts/fishbowl/runs"
 
 
