@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { tick, ticks, timeTicks } from "../src/charts/scale";
 import type { GraphEdge, GraphNode, StoryRecord, TurnRow } from "../src/lib/answers";
 import { axisOf, gapsOf } from "../src/lib/axis";
-import { figuresOf, linesOf } from "../src/lib/compared";
+import { figuresOf, linesOf, paired } from "../src/lib/compared";
 import { grouped, widthOf } from "../src/lib/graph";
 import { rowsOf as kindRows } from "../src/lib/kinds";
 import { RunRecords } from "../src/lib/run-records";
@@ -171,8 +171,32 @@ test("of many siblings one node is drawn, which has the sum of their numbers", (
   expect(grouped(few).nodes.map((each) => each.id)).toEqual(few.nodes.map((each) => each.id));
 });
 
+test("a graph whose only agent does all of its run draws it once, under the agent's name", () => {
+  const node = (id: string, kind: GraphNode["kind"], calls: number, name: string): GraphNode =>
+    ({ id, kind, name, calls, failures: 0, cost_usd: 1, computed_usd: null, share: 1, status: "done" }) as GraphNode;
+  const edge = (source: string, target: string, kind: GraphEdge["kind"]): GraphEdge =>
+    ({ source, target, kind, count: 1, tokens_there: null, tokens_back: null }) as GraphEdge;
+  const nodes = [
+    node("f:r", "run", 3, "Repair"),
+    node("agent coder", "agent", 3, "coder"),
+    node("person", "person", 0, ""),
+  ];
+  const edges = [edge("f:r", "agent coder", "acts"), edge("agent coder", "person", "question")];
+  const drawn = grouped({ nodes, edges });
+  expect(drawn.nodes.map((each) => [each.id, each.name])).toEqual([
+    ["f:r", "coder"],
+    ["person", ""],
+  ]);
+  expect(drawn.edges.map((each) => [each.source, each.target])).toEqual([["f:r", "person"]]);
+  const partly = grouped({
+    nodes: [...nodes.slice(0, 1), node("agent coder", "agent", 2, "coder")],
+    edges: edges.slice(0, 1),
+  });
+  expect(partly.nodes).toHaveLength(2); // somebody else called a tool, too
+});
+
 test("every equal step of a comparison is counted once, between the differences", () => {
-  const step = (n: number) => ({ step: n, seq: n, fact: "Said", agent: null, words: "", failed: false });
+  const step = (n: number) => ({ step: n, seq: n, fact: "Said", agent: null, words: "", failed: false, seconds: null });
   const rows = [
     { kind: "changed" as const, a: step(3), b: step(3), changes: [], more: 0 },
     { kind: "only_b" as const, a: null, b: step(4), changes: [], more: 0 },
@@ -184,6 +208,37 @@ test("every equal step of a comparison is counted once, between the differences"
   expect(lines.filter((line) => line.kind === "row")).toHaveLength(3);
   const [took] = figuresOf({ seconds: { a: 10, b: 40, delta: 30 } });
   expect(took).toMatchObject({ name: "Took", a: "10 s", b: "40 s", change: "+300 %", doublings: 2 });
+});
+
+test("a call and the result that follows it at once are one line of a comparison", () => {
+  const step = (n: number, fact: string, words: string, failed = false) => ({
+    step: n,
+    seq: n,
+    fact,
+    agent: null,
+    words,
+    failed,
+    seconds: fact === "Returned" ? 2 : null,
+  });
+  const row = (b: ReturnType<typeof step>) => ({ kind: "only_b" as const, a: null, b, changes: [], more: 0 });
+  const lines = linesOf({
+    rows: [
+      row(step(1, "Called", "Bash(command=ls)")),
+      row(step(2, "Returned", "Bash failed: no", true)),
+      row(step(3, "Called", "Read(path=a)")),
+      row(step(4, "Called", "Grep(pattern=b)")),
+      row(step(5, "Returned", "Read returned: c")), // not that of the call before it
+    ],
+    at: 0,
+    counts: { same: 0, changed: 0, only_a: 0, only_b: 5 },
+  });
+  const found = paired(lines).map((line) => (line.kind === "row" ? [line.row.b?.step, line.results?.b?.step] : []));
+  expect(found).toEqual([
+    [1, 2],
+    [3, undefined],
+    [4, undefined],
+    [5, undefined],
+  ]);
 });
 
 test("a day is named by how far it is away, on the clock of who looks", () => {

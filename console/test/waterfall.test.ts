@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { aboveOf, merged, type Row, unfolded } from "../src/lib/waterfall";
+import { aboveOf, byTool, merged, type Row, unfolded } from "../src/lib/waterfall";
 
 const row = (id: string, begin: number, more: Partial<Row> = {}): Row => ({
   id,
@@ -25,6 +25,27 @@ const row = (id: string, begin: number, more: Partial<Row> = {}): Row => ({
 });
 
 describe("the rows of a waterfall", () => {
+  it("stand below their tool, the one that took longest first, and nothing is lost", () => {
+    const rows = [
+      row("run", 0, { kind: "run", parent: null, depth: 0 }),
+      row("t1", 0, { kind: "turn" }),
+      row("a", 1, { depth: 2, parent: "t1" }),
+      row("b", 5, { depth: 2, parent: "t1", name: "Bash", seconds: 9, end: 14, failed: true }),
+      row("c", 8, { depth: 2, parent: "t1" }),
+    ];
+    const found = byTool(rows);
+    expect(found.map((each) => [each.id, each.parent, each.depth, each.name])).toEqual([
+      ["run", null, 0, "Read"],
+      ["tool Bash", "run", 1, "Bash ×1"],
+      ["b", "tool Bash", 2, "Bash"],
+      ["tool Read", "run", 1, "Read ×2"],
+      ["a", "tool Read", 2, "Read"],
+      ["c", "tool Read", 2, "Read"],
+    ]);
+    expect(found[1]).toMatchObject({ seconds: 9, begin: 5, end: 14, failed: true });
+    expect(found[3]).toMatchObject({ seconds: 2, begin: 1, end: 9, failed: false });
+  });
+
   const pixel = (at: number) => Math.floor(at / 10);
 
   it("are one where they begin in the same pixel, with their count, and a failure stays apart", () => {

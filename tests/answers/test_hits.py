@@ -138,3 +138,21 @@ def test_notes_about_tracklog_itself_are_hits_of_no_run(tmp_path, group):
     assert answer["of_runs"] == 1
     assert [each["run"]["run"] for each in answer["runs"]] == ["shop"]
     assert {each["run"] for each in answer["hits"]} == set(runs)
+
+
+def test_a_run_is_searched_although_others_used_the_words_more_often_since(tmp_path, monkeypatch):
+    monkeypatch.setattr("tracklog.answers.search.LOOKED_AT", 3)
+    with Home(tmp_path) as home:
+        for run, times in (("old", 2), ("new", 9)):
+            for n in range(times):
+                line = native.line(
+                    Said(role="user", blocks=({"type": "text", "text": "harbour"},)),
+                    id=f"{run}-{n}",
+                    run=run,
+                    at="2026-05-05T09:00:00Z",
+                    origin={"writer": "live", "fidelity": "observed"},
+                )
+                home.intake.admit([line], "tracklog")
+        home.index.catch_up()
+        found = ask(home, "search", query="harbour", run="tracklog:old")
+        assert [hit["seq"] for hit in found] == [2, 1]

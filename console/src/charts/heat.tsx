@@ -37,7 +37,7 @@ interface Heat {
   readonly link: (from: number, to: number) => Query;
 }
 
-const [LEFT, CELL] = [58, 26];
+const [LEFT, CELL] = [58, 22];
 
 export function HeatMap({ label, edges, rows, link }: Heat) {
   const most = useMemo(() => great(rows.flatMap((row) => row.values.map((each) => each ?? 0))), [rows]);

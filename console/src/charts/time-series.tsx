@@ -341,6 +341,8 @@ function options(props: Props, width: number, hands: Hands): uPlot.Options {
             ctx.strokeStyle = ctx.fillStyle = amber ?? "";
             ctx.setLineDash([5 * ratio, 3 * ratio]);
             across(ctx, [bbox.left, y], [bbox.left + bbox.width, y]);
+            ctx.textAlign = "left";
+            ctx.textBaseline = "alphabetic";
             ctx.fillText(props.limit.label, bbox.left + 6 * ratio, y - 4 * ratio);
           }
           ctx.strokeStyle = ctx.fillStyle = words ?? "";

@@ -1,11 +1,17 @@
 /** Two runs side by side: stretches of equal steps folded, and the totals of both. */
 
-import type { DiffAnswer, DiffRow, ShowAnswer } from "./answers";
+import type { DiffAnswer, DiffRow, DiffStep, Shares, ShowAnswer } from "./answers";
 import { cost, count, duration, money, percent, short } from "./time";
 
 export type Line =
   | { readonly kind: "same"; readonly steps: number; readonly from: number }
-  | { readonly kind: "row"; readonly row: DiffRow; readonly first: boolean };
+  | {
+      readonly kind: "row";
+      readonly row: DiffRow;
+      /** The results of its calls, where they follow at once: they stand in one row. */
+      readonly results?: DiffRow;
+      readonly first: boolean;
+    };
 
 /** The lines of a comparison: each difference, and between them how many steps are the same. */
 export function linesOf({ rows, counts, at }: Pick<DiffAnswer, "rows" | "counts" | "at">): Line[] {
@@ -22,6 +28,34 @@ export function linesOf({ rows, counts, at }: Pick<DiffAnswer, "rows" | "counts"
   });
   if (counts.same > same) lines.push({ kind: "same", steps: counts.same - same, from: a + 1 });
   return lines;
+}
+
+/** Whether a step is the result that the call before it returned. */
+const returns = (call: DiffStep | null, result: DiffStep | null): boolean =>
+  call === null
+    ? result === null
+    : result !== null &&
+      call.fact === "Called" &&
+      result.fact === "Returned" &&
+      result.step === call.step + 1 &&
+      result.words.startsWith(`${call.words.split("(")[0]} `);
+
+/** The lines with each call and its result as one, where nothing stands between them. */
+export function paired(lines: readonly Line[]): Line[] {
+  const found: Line[] = [];
+  for (const line of lines) {
+    const last = found.at(-1);
+    const joins =
+      line.kind === "row" &&
+      last?.kind === "row" &&
+      !last.results &&
+      line.row.kind === last.row.kind &&
+      returns(last.row.a, line.row.a) &&
+      returns(last.row.b, line.row.b);
+    if (joins) found[found.length - 1] = { ...last, results: line.row };
+    else found.push(line);
+  }
+  return found;
 }
 
 export interface Figure {
@@ -83,6 +117,58 @@ export function moreFigures(a: ShowAnswer, b: ShowAnswer): Figure[] {
       doublings: doubled(scoreA, scoreB),
     });
   return figures;
+}
+
+/** The figures of two runs in the order of the table: time, work, failures, tokens, cost. */
+const ORDER = [
+  "Took",
+  "Of that, model",
+  "Of that, tools",
+  "Waiting for a person",
+  "Turns",
+  "Steps",
+  "Tool calls",
+  "Failed calls",
+  "Tokens in",
+  "Tokens out",
+  "Tokens cached",
+  "Tokens",
+  "Cache hits",
+  "Cost, reported",
+  "Cost",
+  "Score",
+];
+
+export function ordered(figures: readonly Figure[]): Figure[] {
+  return [...figures].sort((a, b) => ORDER.indexOf(a.name) - ORDER.indexOf(b.name));
+}
+
+const seconds = (name: string, a: number, b: number): Figure[] =>
+  a || b
+    ? [
+        {
+          name,
+          a: duration(a),
+          b: duration(b),
+          change: a ? `${b >= a ? "+" : "−"}${Math.abs(Math.round((b / a - 1) * 100))} %` : "–",
+          doublings: doubled(a, b),
+        },
+      ]
+    : [];
+
+/** What the time of two runs was spent on. */
+export function shareFigures(a: Shares, b: Shares): Figure[] {
+  return [
+    ...seconds("Of that, model", a.model, b.model),
+    ...seconds("Of that, tools", a.tools, b.tools),
+    ...seconds("Waiting for a person", a.waiting, b.waiting),
+  ];
+}
+
+export function turnFigures(a: number, b: number): Figure[] {
+  if (!a && !b) return [];
+  const change = a === b ? "same" : `${b > a ? "+" : "−"}${count(Math.abs(b - a))}`;
+  return [{ name: "Turns", a: count(a), b: count(b), change, doublings: doubled(a, b) }];
 }
 
 const scored = (value: number | null): string => (value === null ? "–" : String(Number(value.toFixed(3))));

@@ -10,7 +10,8 @@ export interface Drawn extends GraphNode {
 }
 
 /** The nodes and edges; of more than sixty nodes, siblings without children of their own are one. */
-export function grouped({ nodes, edges }: GraphAnswer): { nodes: Drawn[]; edges: GraphEdge[] } {
+export function grouped(answer: GraphAnswer): { nodes: Drawn[]; edges: GraphEdge[] } {
+  const { nodes, edges } = alone(answer);
   const groups = nodes.length > MANY ? groupsOf(nodes, edges) : new Map<string, string>();
   const group = (id: string): string => groups.get(id) ?? id;
   const drawn = new Map<string, Drawn>();
@@ -33,6 +34,24 @@ export function grouped({ nodes, edges }: GraphAnswer): { nodes: Drawn[]; edges:
     });
   }
   return { nodes: [...drawn.values()], edges: [...joined.values()] };
+}
+
+/** The graph without an agent that does all of its run: the run has its name. */
+function alone({ nodes, edges }: GraphAnswer): GraphAnswer {
+  const acts = edges.filter((edge) => edge.kind === "acts");
+  const [only] = acts;
+  const run = nodes.find((node) => node.id === only?.source);
+  const agent = nodes.find((node) => node.id === only?.target);
+  if (acts.length !== 1 || !run || !agent || agent.calls !== run.calls) return { nodes, edges };
+  const to = (id: string) => (id === agent.id ? run.id : id);
+  return {
+    nodes: nodes
+      .filter((node) => node !== agent)
+      .map((node) => (node === run ? { ...run, name: agent.name ?? run.name } : node)),
+    edges: edges
+      .filter((edge) => edge !== only)
+      .map((edge) => ({ ...edge, source: to(edge.source), target: to(edge.target) })),
+  };
 }
 
 const [THIN, THICK] = [1, 5]; // pixels

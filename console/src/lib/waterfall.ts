@@ -43,6 +43,42 @@ export function merged(rows: readonly Row[], pixel: (at: number) => number): Row
   return found;
 }
 
+/** The rows of tool calls below their tool, the one that took longest first; the run stays on top. */
+export function byTool(rows: readonly Row[]): Row[] {
+  const calls = new Map<string, Row[]>();
+  for (const row of rows) {
+    if (row.kind !== "tool") continue;
+    const name = row.name ?? "a tool";
+    calls.set(name, [...(calls.get(name) ?? []), row]);
+  }
+  const root = rows.find((row) => row.depth === 0);
+  const sum = (all: readonly Row[]) => all.reduce((seconds, row) => seconds + row.seconds, 0);
+  const groups = [...calls].sort(([, a], [, b]) => sum(b) - sum(a));
+  return [
+    ...(root ? [root] : []),
+    ...groups.flatMap(([name, all]): Row[] => {
+      const first = all.reduce((a, b) => (b.begin < a.begin ? b : a));
+      const id = `tool ${name}`;
+      const group: Row = {
+        ...first,
+        id,
+        parent: root?.id ?? null,
+        depth: 1,
+        kind: "step",
+        name: `${name} ×${all.length}`,
+        end: Math.max(...all.map((row) => row.end)),
+        seconds: sum(all),
+        own: 0,
+        failed: all.some((row) => row.failed),
+        on_path: all.some((row) => row.on_path),
+        cost_usd: null,
+        computed_usd: null,
+      };
+      return [group, ...all.map((row) => ({ ...row, parent: id, depth: 2 }))];
+    }),
+  ];
+}
+
 /** What only holds other rows together. */
 const FRAMES: readonly SpanRow["kind"][] = ["run", "turn", "step"];
 export const isFrame = (row: Pick<SpanRow, "kind">): boolean => FRAMES.includes(row.kind);

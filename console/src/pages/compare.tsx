@@ -1,18 +1,28 @@
 /** Two runs side by side: their totals, their steps in line, and the place where they part. */
 
 import { useEffect, useMemo, useRef, useState } from "react";
-import type { DiffAnswer, DiffRow, DiffStep, ShowAnswer } from "../lib/answers";
+import type { DiffAnswer, DiffRow, DiffStep, Shares, ShowAnswer } from "../lib/answers";
 import { address } from "../lib/api";
-import { figuresOf, hasFailed, linesOf, moreFigures } from "../lib/compared";
+import {
+  figuresOf,
+  hasFailed,
+  linesOf,
+  moreFigures,
+  ordered,
+  paired,
+  shareFigures,
+  turnFigures,
+} from "../lib/compared";
 import { go, href, runHref, setQuery, useRoute } from "../lib/route";
 import { inert, start } from "../lib/text";
-import { clock, count, day } from "../lib/time";
+import { clock, count, day, duration } from "../lib/time";
 import { useAnswer, useKeys, useNow } from "../lib/use";
 import { Empty, ErrorCard, outcomeOf, placeOf, Text } from "../parts/bits";
 import { plain } from "../parts/blocks";
 import { Icon, StatusGlyph, toolIcon } from "../parts/icons";
 import { RunPicker } from "../parts/run-picker";
 import { Segmented, Tools } from "../parts/tools";
+import { saying } from "../parts/why-steps";
 
 const MOST = 500; // differences that are drawn at once
 const WIDE = 4; // doublings from the middle of a bar to its end
@@ -102,7 +112,7 @@ function Side({ name, run: key, change }: { name: "A" | "B"; run: string; change
         )}
         {run && (
           <p className="soft cut" title={inert(run.run)}>
-            <Text>{[...placeOf(run), `${day(began, now)} ${clock(began).slice(0, 5)}`].join(" · ")}</Text>
+            <Text>{[...whereOf(run), `${day(began, now)} ${clock(began).slice(0, 5)}`].join(" · ")}</Text>
           </p>
         )}
       </div>
@@ -111,9 +121,35 @@ function Side({ name, run: key, change }: { name: "A" | "B"; run: string; change
   );
 }
 
+/** Its folder, its branch and its model. */
+function whereOf(run: ShowAnswer): string[] {
+  const model = run.model?.replace(/^claude-/, "");
+  return [...placeOf({ ...run, model: null }), ...(model ? [model] : [])];
+}
+
+/** The seconds of a run by what was under way. */
+function useShares(key: string): Shares | undefined {
+  const [family, run] = partsOf(key);
+  return useAnswer(run ? address("/api/runs/{family}/{run}/spans", { family, run, limit: 1 }) : null, "never").data
+    ?.shares;
+}
+
+function useTurnsOf(key: string): number | undefined {
+  const [family, run] = partsOf(key);
+  return useAnswer(run ? address("/api/runs/{family}/{run}/turns", { family, run, limit: 1 }) : null, "never").data
+    ?.turns;
+}
+
 function Figures({ data, a, b }: { data: DiffAnswer; a: string; b: string }) {
   const [first, second] = [useRun(a), useRun(b)];
-  const figures = [...figuresOf(data.deltas), ...(first && second ? moreFigures(first, second) : [])];
+  const [sharesA, sharesB] = [useShares(a), useShares(b)];
+  const [turnsA, turnsB] = [useTurnsOf(a), useTurnsOf(b)];
+  const figures = ordered([
+    ...figuresOf(data.deltas),
+    ...(first && second ? moreFigures(first, second) : []),
+    ...(sharesA && sharesB ? shareFigures(sharesA, sharesB) : []),
+    ...(turnsA !== undefined && turnsB !== undefined ? turnFigures(turnsA, turnsB) : []),
+  ]);
   return (
     <section className="chart-card figures" aria-labelledby="compare-figures">
       <header>
@@ -175,7 +211,7 @@ function Figures({ data, a, b }: { data: DiffAnswer; a: string; b: string }) {
 function FailedCalls({ data: { failures_a: a, failures_b: b, at, same } }: { data: DiffAnswer }) {
   const [most, steps] = [Math.max(a.failed.length, b.failed.length), Math.max(a.steps, b.steps, 1)];
   if (!most) return null;
-  const [wide, high] = [400, 150];
+  const [wide, high] = [400, 200];
   const x = (step: number) => 26 + (step / steps) * (wide - 32);
   const y = (n: number) => high - 18 - (n / most) * (high - 28);
   const line = ({ steps: last, failed }: typeof a) =>
@@ -227,9 +263,11 @@ function Steps({ data, only }: { data: DiffAnswer; only: Only }) {
   const [all, setAll] = useState(false);
   const [here, setHere] = useState(-1);
   const list = useRef<HTMLTableElement>(null);
-  const lines = useMemo(() => linesOf(data), [data]);
+  const lines = useMemo(() => paired(linesOf(data)), [data]);
   const wanted = (line: (typeof lines)[number]) =>
-    only === "all" || (line.kind === "row" && (only === "differences" || hasFailed(line.row)));
+    only === "all" ||
+    (line.kind === "row" &&
+      (only === "differences" || hasFailed(line.row) || (line.results && hasFailed(line.results))));
   const shown = lines.filter(wanted).slice(0, all ? undefined : MOST);
   useEffect(() => {
     const first = list.current?.querySelector("tr.first");
@@ -295,6 +333,7 @@ function Steps({ data, only }: { data: DiffAnswer; only: Only }) {
               <Difference
                 key={n}
                 row={line.row}
+                results={line.results}
                 first={line.first}
                 here={difference === here}
                 a={data.a}
@@ -317,8 +356,19 @@ function Steps({ data, only }: { data: DiffAnswer; only: Only }) {
 
 const SIGNS: Record<DiffRow["kind"], string> = { changed: "≠", only_a: "−", only_b: "+" };
 
-function Difference(props: { row: DiffRow; first: boolean; here: boolean; a: string; b: string; at: number }) {
-  const { row, first, here, a, b, at } = props;
+interface DifferenceProps {
+  readonly row: DiffRow;
+  readonly results: DiffRow | undefined;
+  readonly first: boolean;
+  readonly here: boolean;
+  readonly a: string;
+  readonly b: string;
+  readonly at: number;
+}
+
+function Difference({ row, results, first, here, a, b, at }: DifferenceProps) {
+  const [open, setOpen] = useState(false);
+  const changes = [...row.changes, ...(results?.changes ?? [])];
   const both =
     row.kind === "changed"
       ? `the same step, with other content: ${fragment(row.changes[0])}`
@@ -336,18 +386,38 @@ function Difference(props: { row: DiffRow; first: boolean; here: boolean; a: str
       )}
       <tr className={`difference ${row.kind}${first ? " first" : ""}${here ? " here" : ""}`}>
         <td className={row.a ? "" : "none"}>
-          <Words side={row.a} of={a} />
+          <Words side={row.a} result={results?.a ?? null} of={a} />
         </td>
-        <td className="how">{SIGNS[row.kind]}</td>
+        <td className="how">
+          {changes.length ? (
+            <button
+              className="quiet"
+              aria-expanded={open || here}
+              aria-label={`What differs in step ${row.b?.step ?? row.a?.step}`}
+              title="what differs"
+              onClick={() => setOpen(!open)}
+            >
+              {SIGNS[row.kind]}
+            </button>
+          ) : (
+            SIGNS[row.kind]
+          )}
+        </td>
         <td className={row.b ? "" : "none"}>
-          <Words side={row.b} of={b} />
-          {row.changes.map((change) => (
-            <div key={change.pointer} className="small">
-              <code>{plain(change.pointer)}</code>: <del>{plain(change.a)}</del> <ins>{plain(change.b)}</ins>
-            </div>
-          ))}
+          <Words side={row.b} result={results?.b ?? null} of={b} />
         </td>
       </tr>
+      {(open || here) && changes.length > 0 && (
+        <tr className="changes">
+          <td colSpan={3}>
+            {changes.map((change, n) => (
+              <div key={n} className="small">
+                <code>{plain(change.pointer)}</code>: <del>{plain(change.a)}</del> <ins>{plain(change.b)}</ins>
+              </div>
+            ))}
+          </td>
+        </tr>
+      )}
     </>
   );
 }
@@ -359,22 +429,26 @@ function fragment(change: DiffRow["changes"][number] | undefined): string {
   return `A ${words(change.a)}, B ${words(change.b)}`;
 }
 
-function Words({ side, of }: { side: DiffStep | null; of: string }) {
+/** A step; of a call with its result, what it was given, and how long it took. */
+function Words({ side, result, of }: { side: DiffStep | null; result: DiffStep | null; of: string }) {
   if (!side) return <span className="unseen">nothing</span>;
   const [family, run] = partsOf(of);
   const { tool, words } = calledOf(side);
+  const failed = side.failed || result?.failed;
+  const seconds = result?.seconds ?? side.seconds;
   return (
     <a
-      className={`step${side.failed ? " failed" : ""}`}
+      className={`step${failed ? " failed" : ""}`}
       href={runHref(family, run, { seq: side.seq })}
       title={`record ${side.seq}`}
     >
       <Icon name={tool ? toolIcon(tool) : (ICONS[side.fact] ?? "right")} size={13} />
       {tool && <span className="mono">{inert(tool)}</span>}
-      <span className="words grow">
+      <span className="words grow cut" title={inert(words)}>
         <Text>{words}</Text>
       </span>
-      {side.failed && <StatusGlyph status="failed" />}
+      {failed && <StatusGlyph status="failed" />}
+      {seconds !== null && <span className="soft num">{duration(seconds)}</span>}
     </a>
   );
 }
@@ -390,10 +464,7 @@ const ICONS: Record<string, "reply" | "shield" | "person" | "flag" | "sub" | "ro
   Ended: "robot",
 };
 
-/** The tool of a call or a result, and the rest of the words: `Bash(command=ls)` is `Bash` and `command=ls`. */
+/** The tool of a call or a result, and what says most of it: `Bash(command=ls)` is `Bash` and `ls`. */
 function calledOf({ fact, words }: DiffStep): { tool: string; words: string } {
-  const [, tool = "", given] = (fact === "Called" && /^([\w.-]+)\((.*)\)$/s.exec(words)) || [];
-  if (given !== undefined) return { tool, words: given };
-  const [, name = "", rest] = (fact === "Returned" && /^([\w.-]+) ((?:returned|failed)\b.*)$/s.exec(words)) || [];
-  return rest === undefined ? { tool: "", words } : { tool: name, words: rest };
+  return fact === "Called" || fact === "Returned" ? saying({ words }) : { tool: "", words };
 }

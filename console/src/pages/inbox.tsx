@@ -1,21 +1,24 @@
 /** Who waits for a person, the longest first; one question at a time with what led to it, and those of before. */
 
 import { useContext, useRef, useState } from "react";
-import type { InboxRow, StoryFact } from "../lib/answers";
+import type { InboxRow, StoryFact, StoryRecord } from "../lib/answers";
 import { address } from "../lib/api";
 import { InboxContext, isOpen, keyOf, useLooked } from "../lib/inbox";
 import { go, href, runHref, setQuery, useRoute } from "../lib/route";
-import { start } from "../lib/text";
+import { inert, start } from "../lib/text";
 import { clock, cost, count, duration, exact } from "../lib/time";
 import { useAnswer, useKeys, useNow } from "../lib/use";
 import { Coded, Empty, ErrorCard, Pairs, Text } from "../parts/bits";
 import { Blocks } from "../parts/blocks";
+import { argumentOf } from "../parts/entry";
 import { StatusGlyph } from "../parts/icons";
 import { NotifyMe } from "../parts/notify";
+import { previewOf } from "../parts/preview";
 import { Asked, inWords, lapse, useWaiting } from "../parts/question";
 import { AboutPage, Segmented, Tools } from "../parts/tools";
 
 const BACK = 50; // records before a question in which the last words of the agent are looked for
+const WIDE = 240; // characters of a line
 const LISTED = 100; // of those that were answered
 const STATES = { waiting: ["open"], answered: ["answered"], lapsed: ["expired", "abandoned"] } as const;
 type Shown = keyof typeof STATES;
@@ -104,8 +107,7 @@ export default function Inbox() {
       <section className="inbox-detail" aria-label="The chosen question">
         {chosen ? (
           <Asked key={keyOf(chosen)} question={chosen} focus={!stepped.current && !chosen.options.length} context>
-            <Stopped question={chosen} />
-            <SaidLast question={chosen} />
+            <Leading question={chosen} />
           </Asked>
         ) : (
           data && <Empty title="Nobody waits for you." run={"tracklog inbox        # the same in a terminal"} />
@@ -201,13 +203,57 @@ function Stopped({ question }: { question: InboxRow }) {
   );
 }
 
-/** The last words of the agent before it asked. */
-function SaidLast({ question }: { question: InboxRow }) {
-  const { family, run, asked_seq: seq, agent } = question;
+/** What the question holds up, what it asks leave for, and what was said before it. */
+function Leading({ question }: { question: InboxRow }) {
+  const { family, run, asked_seq: seq } = question;
   const asked = { family, run, before: (seq ?? 0) + 1, limit: BACK };
   const { data } = useAnswer(seq === null ? null : address("/api/runs/{family}/{run}/story", asked), "never");
+  return (
+    <>
+      <div className="stopped-side">
+        <Stopped question={question} />
+        <Wanted question={question} records={data?.records} />
+      </div>
+      <SaidLast question={question} records={data?.records} />
+    </>
+  );
+}
+
+interface Before {
+  readonly question: InboxRow;
+  /** The records before the question, as far as they are known. */
+  readonly records: readonly StoryRecord[] | undefined;
+}
+
+/** The call that waits for leave: what it would do. */
+function Wanted({ question, records }: Before) {
+  const call = question.call_id;
+  const fact = records
+    ?.flatMap((record) => record.facts)
+    .findLast((each) => call !== null && each.fact === "Called" && each.call_id === call);
+  if (!fact) return null;
+  const { lines } = previewOf(fact, undefined, false);
+  return (
+    <section aria-labelledby="what-wants">
+      <h3 id="what-wants">What it wants to do</h3>
+      <pre className="code">
+        <b>{inert(String(fact.tool ?? ""))}</b> {inert(argumentOf(fact))}
+        {lines.map((line, n) => (
+          <span key={n} className={line.kind}>
+            {"\n"}
+            {inert(start(line.text, WIDE))}
+          </span>
+        ))}
+      </pre>
+    </section>
+  );
+}
+
+/** The last words of the agent before it asked. */
+function SaidLast({ question, records }: Before) {
+  const { family, run, agent } = question;
   const isSaid = (fact: StoryFact) => fact.fact === "Said" && fact.role === "assistant";
-  const record = data?.records.findLast((each) => each.facts.some(isSaid));
+  const record = records?.findLast((each) => each.facts.some(isSaid));
   const said = record?.facts.find(isSaid);
   if (!record || !said) return null;
   return (

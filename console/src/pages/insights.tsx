@@ -105,7 +105,7 @@ export default function Insights() {
         ) : (
           <MainChart title={MAIN[metric] ?? metric} series={main.series ?? []} view={view} {...card} />
         )}
-        <Dearest board={dearest} view={view} />
+        <Dearest board={dearest} view={view} total={metric === "cost" ? (first?.total ?? null) : null} />
         <Small title="Runs" about="by outcome" metric={["runs"]} by="outcome" legend="sums" scope={scope} {...card} />
         <Small title="Tokens" about="by kind" metric={["tokens"]} by="token_kind" scope={scope} {...card} />
         <FailedCalls scope={scope} {...card} />
@@ -144,7 +144,7 @@ interface SmallProps extends Card {
   readonly scope: Scope;
 }
 
-const LOW = 150; // pixels
+const LOW = 118; // pixels
 
 function Small({ title, about, metric, by, legend, scope, tabled, link }: SmallProps) {
   const { series, trouble, again } = useChart(scope, metric, by);
@@ -178,7 +178,6 @@ function FailedCalls({ scope, tabled, link }: Card & { scope: Scope }) {
       height={LOW}
       tabled={tabled}
       brief
-      legend="sums"
       link={link}
       className="quarter"
       {...(all ? { figure: totalOf(all) } : {})}
@@ -186,7 +185,7 @@ function FailedCalls({ scope, tabled, link }: Card & { scope: Scope }) {
   );
 }
 
-const HIGH = 236; // pixels
+const HIGH = 220; // pixels
 
 interface MainProps extends Card {
   readonly title: string;

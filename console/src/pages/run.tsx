@@ -62,7 +62,7 @@ export default function RunPage() {
   const shown = useLast(summary.data);
   const [later, setLater] = useState(false); // what takes long is asked for when the first records are there
   const asked = { family, run };
-  const found = useAnswer(shown ? address("/api/findings", { limit: 10_000, run: key }) : null, asked);
+  const found = useAnswer(later ? address("/api/findings", { limit: 10_000, run: key }) : null, asked);
   const turns =
     useLast(
       useAnswer(later ? address("/api/runs/{family}/{run}/turns", { family, run, limit: 1, ...then }) : null, asked)
@@ -136,12 +136,13 @@ export default function RunPage() {
   const rowsBy = (
     <Segmented
       label="Rows by"
-      value={lanes ? "agents" : "turns"}
+      value={lanes ? "agents" : query.get("rows") === "tools" ? "tools" : "turns"}
       options={[
         ["turns", "Turns"],
         ["agents", "Agents"],
+        ["tools", "Tools"],
       ]}
-      onChange={(next) => setQuery({ rows: next === "agents" ? "agents" : "", view: "" })}
+      onChange={(next) => setQuery({ rows: next === "turns" ? "" : next, view: "" })}
     />
   );
   const subRuns = Math.max((tree?.length ?? 1) - 1, 0);

@@ -6,6 +6,7 @@ import gfm from "remark-gfm";
 import type { StoryBlock } from "../lib/answers";
 import { inert, start } from "../lib/text";
 import { count } from "../lib/time";
+import { Icon } from "./icons";
 
 interface Blob {
   sha256: string;
@@ -53,7 +54,8 @@ function One({ block }: { block: StoryBlock }) {
       return (
         <details className="thinking">
           <summary>
-            Thought: {inert(start(block.thinking.trim().split("\n")[0] ?? "", 120))}{" "}
+            <Icon name="right" size={12} /> <Icon name="thought" size={13} /> Thought:{" "}
+            {inert(start(block.thinking.trim().split("\n")[0] ?? "", 120))}{" "}
             {fidelity && <span className="soft small">{inert(fidelity.replace("_", " "))}</span>}
           </summary>
           <Prose text={block.thinking} />

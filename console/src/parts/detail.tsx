@@ -1,7 +1,7 @@
 /** One record, from all sides: its bytes, what led to it, and what came of it. */
 
 import { useEffect, useState } from "react";
-import type { StoryFact, StoryRecord, WhyAnswer } from "../lib/answers";
+import type { StoryFact, StoryRecord, WhyAnswer, WhyStep } from "../lib/answers";
 import { address, fetched } from "../lib/api";
 import { href } from "../lib/route";
 import { inert } from "../lib/text";
@@ -9,6 +9,7 @@ import { count, duration, exact, size } from "../lib/time";
 import { useAnswer } from "../lib/use";
 import { ErrorCard, Pairs } from "./bits";
 import { Icon } from "./icons";
+import { previewOf } from "./preview";
 import { telling, WhySteps } from "./why-steps";
 
 const MOST = 100_000; // characters that are shown; copying takes all of them
@@ -69,7 +70,7 @@ export function Detail({ family, run, seq, record, close }: Props) {
       {why.trouble && <ErrorCard trouble={why.trouble} again={why.again} />}
       {why.data && (
         <>
-          <Causes key={seq} why={why.data} />
+          <Causes key={seq} why={why.data} record={record} />
           {why.data.unseen.map((each) => (
             <p key={each.seq} className="waiting small">
               {inert(each.message)}
@@ -131,11 +132,11 @@ function factsOf({ record: step, seen_before: calls }: WhyAnswer, record: StoryR
   return facts.filter(([, value]) => value).map(([name, value]) => [name, inert(value)]);
 }
 
-const FEW = 7; // causes that are shown at first
+const FEW = 5; // causes that are shown at first
 const NEXT = 3; // effects that are shown at first
 
 /** What led to the record: what explains it, or all of it. */
-function Causes({ why }: { why: WhyAnswer }) {
+function Causes({ why, record }: { why: WhyAnswer; record: StoryRecord | undefined }) {
   const [all, setAll] = useState(false);
   const steps = [...why.back].reverse();
   const told = telling(steps);
@@ -146,7 +147,7 @@ function Causes({ why }: { why: WhyAnswer }) {
     <section aria-label="Causes">
       <h3 className="unseen">Causes</h3>
       <WhySteps
-        steps={all ? steps : [...short, why.record]}
+        steps={all ? steps : [...short, inShort(why.record, record)]}
         label="What led to it"
         left={all ? (why.left_out.back ?? 0) : 0}
         after={STEPS / 2}
@@ -158,6 +159,16 @@ function Causes({ why }: { why: WhyAnswer }) {
       )}
     </section>
   );
+}
+
+/** Of the result of a failed call, the line that says why, and its exit code. */
+function inShort(step: WhyStep, record: StoryRecord | undefined): WhyStep {
+  const result = record?.facts.find((fact) => fact.fact === "Returned" && fact.ok === false);
+  const [line] = result ? previewOf({}, result, true).lines : [];
+  const tool = /^\S+ failed: /.exec(step.words)?.[0];
+  if (!result || !line || !tool) return step;
+  const code = typeof result.exit_code === "number" ? `, exit code ${result.exit_code}` : "";
+  return { ...step, words: `${tool}${line.text.trim()}${code}` };
 }
 
 /** What came of the record. */

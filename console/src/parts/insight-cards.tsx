@@ -19,10 +19,18 @@ import { StatusGlyph } from "./icons";
 
 const RUNS = 7;
 
+interface DearestProps {
+  readonly board: BoardAnswer | undefined;
+  readonly view: FleetView;
+  /** The cost of the whole range, where it is known. */
+  readonly total: number | null;
+}
+
 /** The runs of the range that cost most, each in full. */
-export function Dearest({ board, view }: { board: BoardAnswer | undefined; view: FleetView }) {
+export function Dearest({ board, view, total }: DearestProps) {
   const runs = (board?.runs ?? []).filter((run) => spentBy(run) > 0).slice(0, RUNS);
   const most = Math.max(...runs.map(spentBy), 0);
+  const sum = runs.reduce((all, run) => all + spentBy(run), 0);
   return (
     <section className="chart-card dearest" aria-labelledby="chart-dearest">
       <header>
@@ -47,6 +55,11 @@ export function Dearest({ board, view }: { board: BoardAnswer | undefined; view:
       </ol>
       {runs.length > 0 && (
         <p className="foot-line">
+          {total !== null && sum <= total && (
+            <span className="soft">
+              {count(runs.length)} {runs.length === 1 ? "run makes" : "runs make"} {percent(sum / total)} of the cost
+            </span>
+          )}
           <a href={href([], { ...filtersIn(view), since: view.since, until: view.until, sort: "cost", group: "none" })}>
             All by cost →
           </a>

@@ -84,8 +84,8 @@ export function KpiStrip({ view }: { view: FleetView }) {
     {
       label: "Passed",
       metric: "runs",
-      value: percent(good.share, 1),
-      beside: good.all ? `${count(good.good)} of ${count(good.all)} ended` : "no run ended",
+      value: outcomes ? percent(good.share, 1) : "…",
+      beside: good.all ? `${count(good.good)} of ${count(good.all)} ended` : outcomes ? "no run ended" : "",
       series: undefined,
       spark: { values: good.values, shape: "area", colour: "--done-fill", most: 1 },
     },
@@ -100,7 +100,7 @@ export function KpiStrip({ view }: { view: FleetView }) {
     {
       label: "Tokens",
       metric: "tokens",
-      value: kinds ? totalOf(kinds) : "–",
+      value: kinds ? totalOf(kinds) : "…",
       beside: cachedShare(kinds),
       series: kinds,
       spark: { values: kinds ? sums(kinds) : [], shape: "bars", colour: "--c1" },

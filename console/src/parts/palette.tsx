@@ -2,16 +2,19 @@
 
 import { Command } from "cmdk";
 import { useEffect, useRef, useState } from "react";
+import type { RunRow } from "../lib/answers";
 import { address, ask } from "../lib/api";
 import { clockOn, rangeText } from "../lib/range";
 import { go, href, runHref, setQuery, useRoute } from "../lib/route";
+import { selected } from "../lib/selection";
 import { SETTINGS } from "../lib/settings";
-import { ago } from "../lib/time";
+import { inert } from "../lib/text";
+import { ago, count } from "../lib/time";
 import { useAnswer, useLast, useNow } from "../lib/use";
-import { Text } from "./bits";
 import { Icon, StatusGlyph } from "./icons";
 
 const RUNS = 6;
+const ALERTS = 3;
 const SLICES = 1000;
 
 interface Deed {
@@ -64,7 +67,10 @@ export default function Palette({ close, turn }: Props) {
   const answer = useAnswer(sign === "" ? address("/api/runs", { limit: RUNS, text: words }) : null, "never").data;
   const runs = useLast(answer);
   const agents = useAnswer(sign === "@" ? address("/api/agents") : null, "never").data ?? [];
-  const firing = useAnswer(sign === "" ? address("/api/alerts") : null, "never").data?.incidents ?? [];
+  const names = [...new Set(agents.map((each) => each.agent))].filter((each) => contains(each, words));
+  const incidents = useAnswer(sign === "" ? address("/api/alerts") : null, "never").data?.incidents ?? [];
+  const firing = words ? incidents.filter((each) => contains(`${each.rule} ${each.summary}`, words)) : [];
+  const places = PLACES.filter(([name]) => contains(name, words));
   const run = (act: () => void) => {
     box.current?.close();
     close(); // now: its event comes later, and would close a palette that was opened again meanwhile
@@ -79,19 +85,27 @@ export default function Palette({ close, turn }: Props) {
     return () => clearTimeout(timer);
   }, [text, answer, agents.length]);
   const [page, family = "", id = ""] = parts;
-  const onRun: readonly Deed[] =
-    page === "run"
-      ? [
-          { name: "Return to live", keys: "L", act: () => setQuery({ at: "", seq: "" }) },
-          { name: "Compare this run", keys: "C", act: () => go(href(["compare", `${family}:${id}`])) },
-          { name: "Waterfall of this run", act: () => go(href(["run", family, id, "waterfall"])) },
-          { name: "Cost of this run", act: () => go(href(["run", family, id, "cost"])) },
-        ]
+  const here = page === "run" ? { family, run: id, title: "" } : selected();
+  const to = here && runHref(here.family, here.run);
+  const ofRun: readonly Deed[] = here
+    ? [
+        page === "run"
+          ? { name: "Return to live", keys: "L", act: () => setQuery({ at: "", seq: "" }) }
+          : { name: "Open this run", keys: "↵", act: () => go(to ?? "") },
+        { name: "Compare this run", keys: "C", act: () => go(href(["compare", `${here.family}:${here.run}`])) },
+        { name: "Waterfall of this run", act: () => go(href(["run", here.family, here.run, "waterfall"])) },
+        { name: "Cost of this run", act: () => go(href(["run", here.family, here.run, "cost"])) },
+      ]
+    : [];
+  const named = (all: readonly Deed[]) => all.filter((deed) => contains(deed.name, words));
+  const onRun = sign === "" || sign === ">" ? named(ofRun) : [];
+  const deeds =
+    sign === ">" || (sign === "" && words)
+      ? named([
+          { name: "Dark or light", keys: "T", act: turn },
+          { name: "Copy link", act: () => void navigator.clipboard?.writeText(location.href) },
+        ])
       : [];
-  const deeds: readonly Deed[] = [
-    { name: "Dark or light", keys: "T", act: turn },
-    { name: "Copy link", act: () => void navigator.clipboard?.writeText(location.href) },
-  ];
   const times = sign === ":" ? timesOf(words, parts, now) : [];
   const record = async () => {
     const seq = Number(words);
@@ -110,8 +124,7 @@ export default function Palette({ close, turn }: Props) {
     >
       <Command
         label="Command palette"
-        shouldFilter={sign !== "#" && sign !== ":"}
-        filter={contains}
+        shouldFilter={false}
         value={marked}
         onValueChange={mark}
         onKeyDown={(event) => {
@@ -132,17 +145,10 @@ export default function Palette({ close, turn }: Props) {
         </div>
         <Command.List>
           <Command.Empty>Nothing has this name.</Command.Empty>
-          {(sign === "" || sign === ">") && onRun.length > 0 && (
-            <Command.Group heading="On this run">
+          {onRun.length > 0 && (
+            <Command.Group heading={page === "run" || !here ? "On this run" : `On this run: ${inert(here.title)}`}>
               {onRun.map((deed) => (
-                <Item key={deed.name} deed={deed} sign={sign} run={run} />
-              ))}
-            </Command.Group>
-          )}
-          {(sign === ">" || (sign === "" && words)) && (
-            <Command.Group heading="Commands">
-              {deeds.map((deed) => (
-                <Item key={deed.name} deed={deed} sign={sign} run={run} />
+                <Item key={deed.name} deed={deed} sign={sign} words={words} run={run} />
               ))}
             </Command.Group>
           )}
@@ -151,23 +157,33 @@ export default function Palette({ close, turn }: Props) {
               {runs?.map((each) => (
                 <Command.Item
                   key={`${each.family}:${each.run}`}
-                  value={`${each.title ?? ""} ${each.run} ${each.agents.join(" ")}`}
+                  value={`${each.family}:${each.run}`}
                   onSelect={() => run(() => go(runHref(each.family, each.run)))}
                 >
                   <StatusGlyph status={each.status} />
                   <span className="grow cut">
-                    <Text>{each.title ?? each.run}</Text>
+                    <Found words={words}>{each.title ?? each.run}</Found>
                   </span>
-                  <span className="soft">{ago(each.last_activity, now)}</span>
+                  <span className="soft">
+                    {each.title && !contains(each.title, words) && `${inert(each.run)} · `}
+                    {aboutRun(each, now)}
+                  </span>
                 </Command.Item>
               ))}
             </Command.Group>
           )}
-          {sign === "@" && (
+          {deeds.length > 0 && (
+            <Command.Group heading="Commands">
+              {deeds.map((deed) => (
+                <Item key={deed.name} deed={deed} sign={sign} words={words} run={run} />
+              ))}
+            </Command.Group>
+          )}
+          {sign === "@" && names.length > 0 && (
             <Command.Group heading="Runs of an agent">
-              {[...new Set(agents.map((each) => each.agent))].map((agent) => (
+              {names.map((agent) => (
                 <Command.Item key={agent} value={`@${agent}`} onSelect={() => run(() => go(href([], { agent })))}>
-                  <Icon name="robot" /> <Text>{agent}</Text>
+                  <Icon name="robot" /> <Found words={words}>{agent}</Found>
                 </Command.Item>
               ))}
             </Command.Group>
@@ -175,26 +191,7 @@ export default function Palette({ close, turn }: Props) {
           {times.length > 0 && (
             <Command.Group heading="Time">
               {times.map((deed) => (
-                <Item key={deed.name} deed={deed} sign={sign} run={run} />
-              ))}
-            </Command.Group>
-          )}
-          {sign === "" && firing.length > 0 && (
-            <Command.Group heading="Alerts">
-              {firing.map((each) => (
-                <Command.Item
-                  key={each.id}
-                  value={`alert ${each.rule} ${each.summary}`}
-                  onSelect={() => run(() => go(href(["settings", "alerts"])))}
-                >
-                  <Icon name="bell" />
-                  <span className="grow cut">
-                    <Text>{`${each.rule}: ${each.summary}`}</Text>
-                  </span>
-                  <span className="soft">
-                    {each.state} {ago(each.since, now)}
-                  </span>
-                </Command.Item>
+                <Item key={deed.name} deed={deed} sign={sign} words="" run={run} />
               ))}
             </Command.Group>
           )}
@@ -205,11 +202,14 @@ export default function Palette({ close, turn }: Props) {
               </Command.Item>
             </Command.Group>
           )}
-          {sign === "" && (
+          {sign === "" && (places.length > 0 || words) && (
             <Command.Group heading="Go to">
-              {PLACES.map(([name, hash, keys]) => (
+              {places.map(([name, hash, keys]) => (
                 <Command.Item key={name} value={name} onSelect={() => run(() => go(hash))}>
-                  <Icon name={iconOf(name, hash)} /> <span className="grow">{name}</span>
+                  <Icon name={iconOf(name, hash)} />{" "}
+                  <span className="grow">
+                    <Found words={words}>{name}</Found>
+                  </span>
                   {keys
                     .split(" ")
                     .filter(Boolean)
@@ -227,6 +227,30 @@ export default function Palette({ close, turn }: Props) {
                     <Icon name="search" /> <span className="grow">Search everything for “{words}”</span>
                   </Command.Item>
                 )}
+            </Command.Group>
+          )}
+          {firing.length > 0 && (
+            <Command.Group heading="Alerts">
+              {firing.slice(0, ALERTS).map((each) => (
+                <Command.Item
+                  key={each.id}
+                  value={`alert ${each.id}`}
+                  onSelect={() => run(() => go(href(["settings", "alerts"])))}
+                >
+                  <Icon name="bell" />
+                  <span className="grow cut">
+                    <Found words={words}>{`${each.rule}: ${each.summary}`}</Found>
+                  </span>
+                  <span className="soft">
+                    {each.state} {ago(each.since, now)}
+                  </span>
+                </Command.Item>
+              ))}
+              {firing.length > ALERTS && (
+                <Command.Item value="all alerts" onSelect={() => run(() => go(href(["settings", "alerts"])))}>
+                  <Icon name="bell" /> <span className="grow">{count(firing.length - ALERTS)} more alerts</span>
+                </Command.Item>
+              )}
             </Command.Group>
           )}
         </Command.List>
@@ -263,16 +287,52 @@ function timesOf(text: string, [page, family = "", id = ""]: readonly string[], 
 }
 
 /** Whether a name has every word of what was typed. */
-function contains(value: string, typed: string): number {
-  const name = value.toLowerCase();
-  const words = typed.replace(/^[>@]/, "").toLowerCase().split(/\s+/);
-  return words.every((word) => name.includes(word)) ? 1 : 0;
+function contains(name: string, typed: string): boolean {
+  const low = name.toLowerCase();
+  return wordsOf(typed).every((word) => low.includes(word));
 }
 
-function Item({ deed, sign, run }: { deed: Deed; sign: string | undefined; run: (act: () => void) => void }) {
+const wordsOf = (typed: string): string[] => typed.toLowerCase().split(/\s+/).filter(Boolean);
+
+/** A name in which the words that were typed stand out. */
+function Found({ children, words }: { children: string; words: string }) {
+  const text = inert(children);
+  const low = text.toLowerCase();
+  const parts: { readonly text: string; readonly found: boolean }[] = [];
+  const spots = wordsOf(words)
+    .map((word) => [low.indexOf(word), word.length] as const)
+    .filter(([at]) => at >= 0)
+    .sort(([a], [b]) => a - b);
+  let done = 0;
+  for (const [at, length] of spots) {
+    if (at < done) continue;
+    parts.push({ text: text.slice(done, at), found: false }, { text: text.slice(at, at + length), found: true });
+    done = at + length;
+  }
+  parts.push({ text: text.slice(done), found: false });
+  return <bdi>{parts.map((part, n) => (part.found ? <b key={n}>{part.text}</b> : part.text))}</bdi>;
+}
+
+/** The folder of a run, and what it does or when it was active last. */
+function aboutRun({ project, status, last_activity: at }: RunRow, now: number): string {
+  const folder = project?.split(/[\\/]/).filter(Boolean).pop();
+  return [folder && inert(folder), status === "waiting" ? "waiting" : ago(at, now)].filter(Boolean).join(" · ");
+}
+
+interface ItemProps {
+  readonly deed: Deed;
+  readonly sign: string | undefined;
+  readonly words: string;
+  readonly run: (act: () => void) => void;
+}
+
+function Item({ deed, sign, words, run }: ItemProps) {
   return (
     <Command.Item value={`${sign}${deed.name}`} onSelect={() => run(deed.act)}>
-      <Icon name="play" /> <span className="grow">{deed.name}</span>
+      <Icon name="play" />{" "}
+      <span className="grow">
+        <Found words={words}>{deed.name}</Found>
+      </span>
       {deed.keys && <kbd>{deed.keys}</kbd>}
     </Command.Item>
   );

@@ -12,7 +12,7 @@ import { briefly, clock, duration } from "../lib/time";
 import { useAnswer, useKeys, useNow } from "../lib/use";
 import { Coded, Text } from "./bits";
 import { StatusGlyph } from "./icons";
-import { WhySteps } from "./why-steps";
+import { saying, WhySteps } from "./why-steps";
 
 const CAUSES = 6; // steps back in which the cause of a question is looked for
 
@@ -32,8 +32,8 @@ export function useCause({ family, run, asked_seq: seq }: InboxRow): string {
   const asked = unseen ? null : address("/api/why", { run: `${family}:${run}`, seq, limit: CAUSES });
   const { data } = useAnswer(asked, "never");
   const step = (data?.back ?? []).find((each) => each.words && each.seq !== seq && !/^(Moved|Spent)/.test(each.kind));
-  const words = step?.words ?? "";
-  return words.replace(/^\S+ returned: /, "");
+  const { tool, words } = saying(step ?? { words: "" });
+  return /^failed: /.test(words) || step?.kind === "Called" ? `${tool} ${words}`.trim() : words;
 }
 
 function Cause({ question }: { question: InboxRow }) {
@@ -253,23 +253,30 @@ export function Asked({ question, focus = false, context = false, children }: As
           <label className="unseen" htmlFor={`${id}-text`}>
             Your answer
           </label>
-          <textarea
-            id={`${id}-text`}
-            value={text}
-            // biome-ignore lint/a11y/noAutofocus: only where a person came to answer in words
-            autoFocus={focus}
-            ref={box}
-            placeholder={
-              context
-                ? `${question.options.length ? "Or say" : "Say"} it in words. The agent reads it as your answer.`
-                : "Your answer"
-            }
-            rows={context ? 2 : 1}
-            onChange={(event) => setText(event.target.value)}
-            onKeyDown={(event) => {
-              if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(event);
-            }}
-          />
+          <div className="answer-box">
+            <textarea
+              id={`${id}-text`}
+              value={text}
+              // biome-ignore lint/a11y/noAutofocus: only where a person came to answer in words
+              autoFocus={focus}
+              ref={box}
+              placeholder={
+                context
+                  ? `${question.options.length ? "Or say" : "Say"} it in words. The agent reads it as your answer.`
+                  : "Your answer"
+              }
+              rows={context ? 2 : 1}
+              onChange={(event) => setText(event.target.value)}
+              onKeyDown={(event) => {
+                if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(event);
+              }}
+            />
+            {context && !text && (
+              <span aria-hidden="true">
+                <kbd>R</kbd>
+              </span>
+            )}
+          </div>
           <div className="row">
             <label className="soft small row">
               as
@@ -280,7 +287,7 @@ export function Asked({ question, focus = false, context = false, children }: As
                 ? "It is sent in 5 seconds, unless you take it back."
                 : "Your answer is recorded; for 5 seconds it can be taken back."}
             </span>
-            <button className="first" disabled={busy || !text.trim()}>
+            <button disabled={busy || !text.trim()}>
               Answer{" "}
               {context && (
                 <span aria-hidden="true">

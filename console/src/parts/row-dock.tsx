@@ -4,7 +4,7 @@ import { address } from "../lib/api";
 import { href, setQuery } from "../lib/route";
 import type { RunRecords } from "../lib/run-records";
 import { clock, cost, duration, percent } from "../lib/time";
-import { useAnswer, useLast } from "../lib/use";
+import { useAnswer } from "../lib/use";
 import type { Row } from "../lib/waterfall";
 import { Text } from "./bits";
 import { Icon, StatusGlyph } from "./icons";
@@ -17,6 +17,8 @@ interface Props {
   readonly row: Row;
   readonly name: string;
   readonly detail: string;
+  /** The number of its turn; empty where it is in none. */
+  readonly turn: string;
   /** Seconds of the critical path. */
   readonly path: number;
   /** Seconds that calls of the same tool or model took, in this run. */
@@ -28,15 +30,18 @@ function quantile(sorted: readonly number[], share: number): number {
   return sorted[Math.max(Math.ceil(sorted.length * share) - 1, 0)] ?? 0;
 }
 
-export function RowDock({ family, run, runRecords, row, name, detail, path, alike }: Props) {
+export function RowDock({ family, run, runRecords, row, name, detail, turn, path, alike }: Props) {
+  const outcome = useOutcome(row.kind === "tool" ? { family, run, runRecords, row } : null);
+  const code = outcome?.result.exit_code;
   const sorted = [...alike].sort((a, b) => a - b);
   const facts: [string, string][] = [
-    ["Took", duration(row.seconds) + (row.own < row.seconds ? `, own ${duration(row.own)}` : "")],
+    ["Took", `${duration(row.seconds)}, own ${duration(row.own)}`],
     ["On the path", row.on_path ? `yes, ${percent(row.seconds / Math.max(path, 0.001), 1)} of it` : "no"],
     [
       "Usual",
       sorted.length > 2 ? `p50 ${duration(quantile(sorted, 0.5))}, p95 ${duration(quantile(sorted, 0.95))}` : "",
     ],
+    ["Exit code", typeof code === "number" ? String(code) : ""],
     ["Cost", cost(row).replace("–", "")],
   ];
   return (
@@ -52,7 +57,7 @@ export function RowDock({ family, run, runRecords, row, name, detail, path, alik
           </span>
         </div>
         <p className="soft">
-          record #{row.seq}, {clock(new Date(row.begin).toISOString())}
+          {turn && `Turn ${turn}, `}record #{row.seq}, {clock(new Date(row.begin).toISOString())}
         </p>
         <div className="row">
           <button onClick={() => setQuery({ why: "1" })}>
@@ -76,7 +81,7 @@ export function RowDock({ family, run, runRecords, row, name, detail, path, alik
             </div>
           ))}
       </dl>
-      {row.kind === "tool" && <Outcome family={family} run={run} runRecords={runRecords} row={row} />}
+      {outcome && <Preview call={outcome.fact} result={outcome.result} failed={row.failed} />}
       <button className="quiet" aria-label="Close the details" onClick={() => setQuery({ seq: "", why: "" })}>
         <Icon name="close" size={13} />
       </button>
@@ -84,16 +89,24 @@ export function RowDock({ family, run, runRecords, row, name, detail, path, alik
   );
 }
 
-/** The first lines of what a call returned. */
-function Outcome({ family, run, runRecords, row }: Pick<Props, "family" | "run" | "runRecords" | "row">) {
-  const asked = { family, run, limit: 1, whole: true };
-  const story = (seq: number) => address("/api/runs/{family}/{run}/story", { ...asked, after: seq - 1 });
-  const called = useLast(useAnswer(story(row.seq), "never").data)?.records[0];
+/** A call, and what it returned; null until both are known. */
+function useOutcome(of: Pick<Props, "family" | "run" | "runRecords" | "row"> | null) {
+  const story = (seq: number | null | undefined) =>
+    of && seq
+      ? address("/api/runs/{family}/{run}/story", {
+          family: of.family,
+          run: of.run,
+          limit: 1,
+          whole: true,
+          after: seq - 1,
+        })
+      : null;
+  const called = useAnswer(story(of?.row.seq), "never").data?.records[0];
   const fact = called?.facts.find((each) => each.fact === "Called");
-  const returned = fact && called && runRecords.structure.call(fact, called.seq)?.returned;
-  const other = useAnswer(returned && returned !== row.seq ? story(returned) : null, "never").data?.records[0];
-  const result = (returned === row.seq ? called : other)?.facts.find(
+  const returned = fact && called && of?.runRecords.structure.call(fact, called.seq)?.returned;
+  const other = useAnswer(story(returned !== of?.row.seq ? returned : null), "never").data?.records[0];
+  const result = (returned === of?.row.seq ? called : other)?.facts.find(
     (each) => each.fact === "Returned" && each.call_id === fact?.call_id,
   );
-  return fact && result ? <Preview call={fact} result={result} failed={row.failed} /> : null;
+  return fact && result ? { fact, result } : null;
 }

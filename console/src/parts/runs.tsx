@@ -15,6 +15,7 @@ import type { BoardAnswer, RunRow, TraceRow } from "../lib/answers";
 import { address } from "../lib/api";
 import { COLUMNS, type Column, type FleetView, HELD, natural, shown } from "../lib/fleet";
 import { go, href, runHref, setQuery } from "../lib/route";
+import { select as note } from "../lib/selection";
 import { inert } from "../lib/text";
 import { ago, briefly, cost, count, exact, short } from "../lib/time";
 import { useAnswer, useKeys, useLast, useNow } from "../lib/use";
@@ -108,6 +109,11 @@ export function Runs({ board, view, look, close, selected, select, see, seeAll }
     .flatMap((item) => ("place" in item ? [item.place] : []));
   const middle = places[places.length >> 1] ?? 0;
   useEffect(() => look(partOf(middle)), [middle, look]);
+  useEffect(() => {
+    const run = runs.find((each) => keyOf(each) === marked);
+    note(run ? { family: run.family, run: run.run, title: run.title ?? run.run } : null);
+  }, [runs, marked]);
+  useEffect(() => () => note(null), []);
   const traces = useTraces(runs);
   const columns = COLUMNS.filter((each) => !each.extra || view.cols.includes(each.key));
   const step = (by: number) => {

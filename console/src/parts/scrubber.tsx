@@ -12,7 +12,7 @@ import { clock, count, duration, exact } from "../lib/time";
 import { useAnswer, useKeys, useLast } from "../lib/use";
 import { Icon } from "./icons";
 
-const SLICES = 180;
+const SLICES = 120;
 const STEADY = 150; // milliseconds between two moments that are asked for while the playhead is drawn
 const MARKS = 60; // failures that are marked one by one
 const PLAYED = 500; // milliseconds between two records

@@ -4,14 +4,14 @@ import { useState } from "react";
 import { address, post } from "../lib/api";
 import { operator } from "../lib/operator";
 import { href, runHref } from "../lib/route";
-import { ago, clock, duration } from "../lib/time";
+import { ago, briefly, clock } from "../lib/time";
 import { useAnswer, useNow } from "../lib/use";
 import { ErrorCard, Text } from "./bits";
 import { Icon } from "./icons";
 import { NotifyMe } from "./notify";
 import { Command, Field, SettingCard, SettingForm } from "./setting-card";
 
-const FEW = 5; // changes in the overview
+const FEW = 5; // alerts and changes in the overview
 const SPANS = [
   [30, "30 minutes"],
   [120, "2 hours"],
@@ -49,7 +49,11 @@ export function AlertSettings({ whole }: { whole: boolean }) {
           ? `${firing.length} firing, ${pending.length} pending`
           : "in the browser, or by rules"
       }
-      action={!whole && <a href={href(["settings", "alerts"])}>All alerts</a>}
+      action={
+        !whole && (
+          <a href={href(["settings", "alerts"])}>All alerts{rules.length > FEW ? ` and ${rules.length} rules` : ""}</a>
+        )
+      }
     >
       <p className="row">
         <span className="grow">A question begins to wait while this page is not looked at.</span>
@@ -60,43 +64,6 @@ export function AlertSettings({ whole }: { whole: boolean }) {
         <NotifyMe of="failures" />
       </p>
       {trouble && <ErrorCard trouble={trouble} again={again} />}
-      {(firing.length > 0 || pending.length > 0) && (
-        <table>
-          <caption className="unseen">Alerts that fire or are about to</caption>
-          <thead>
-            <tr>
-              <th>State</th>
-              <th>What</th>
-              <th>Since</th>
-            </tr>
-          </thead>
-          <tbody>
-            {[...firing, ...pending].map((each) => (
-              <tr key={each.id}>
-                <td className={each.state === "firing" ? "failed" : "warn"}>
-                  <Icon name="bell" size={13} /> {each.state}
-                  {each.silenced && ", silenced"}
-                </td>
-                <td>
-                  {each.of === "runs" && each.key.includes(":") ? (
-                    <a
-                      href={runHref(
-                        each.key.slice(0, each.key.indexOf(":")),
-                        each.key.slice(each.key.indexOf(":") + 1),
-                      )}
-                    >
-                      <Text>{each.summary || each.key}</Text>
-                    </a>
-                  ) : (
-                    <Text>{each.summary || `${each.rule}: ${each.key}`}</Text>
-                  )}
-                </td>
-                <td className="num">{ago(each.since, now)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
       {rules.length > 0 && (
         <table>
           <caption className="unseen">Rules</caption>
@@ -104,7 +71,7 @@ export function AlertSettings({ whole }: { whole: boolean }) {
             <tr>
               <th>Rule</th>
               <th>When</th>
-              <th>To</th>
+              {whole && <th>To</th>}
               <th>Last fired</th>
               <th>
                 <span className="unseen">Silence</span>
@@ -112,16 +79,18 @@ export function AlertSettings({ whole }: { whole: boolean }) {
             </tr>
           </thead>
           <tbody>
-            {rules.map((rule) => (
+            {rules.slice(0, whole ? undefined : FEW).map((rule) => (
               <tr key={rule.name}>
                 <td>{rule.name}</td>
                 <td className="soft">
                   <Text>{`${rule.of}: ${rule.when}`}</Text>
-                  {rule.seconds > 0 && `, for ${duration(rule.seconds)}`}
+                  {rule.seconds > 0 && `, for ${briefly(rule.seconds)}`}
                 </td>
-                <td className="soft">
-                  <Text>{rule.to.join(", ")}</Text>
-                </td>
+                {whole && (
+                  <td className="soft">
+                    <Text>{rule.to.join(", ")}</Text>
+                  </td>
+                )}
                 <td className="num">{rule.last_fired ? ago(rule.last_fired, now) : "–"}</td>
                 <td className="num">
                   <button className="link" aria-label={`Silence ${rule.name}`} onClick={() => setSilenced(rule.name)}>
@@ -154,6 +123,43 @@ export function AlertSettings({ whole }: { whole: boolean }) {
             <input id="field-by" name="by" required maxLength={256} defaultValue={operator()} />
           </Field>
         </SettingForm>
+      )}
+      {(firing.length > 0 || pending.length > 0) && (
+        <table>
+          <caption className="unseen">Alerts that fire or are about to</caption>
+          <thead>
+            <tr>
+              <th>State</th>
+              <th>What</th>
+              <th>Since</th>
+            </tr>
+          </thead>
+          <tbody>
+            {[...firing, ...pending].slice(0, whole ? undefined : FEW).map((each) => (
+              <tr key={each.id}>
+                <td className={each.state === "firing" ? "failed" : "warn"}>
+                  <Icon name="bell" size={13} /> {each.state}
+                  {each.silenced && ", silenced"}
+                </td>
+                <td>
+                  {each.of === "runs" && each.key.includes(":") ? (
+                    <a
+                      href={runHref(
+                        each.key.slice(0, each.key.indexOf(":")),
+                        each.key.slice(each.key.indexOf(":") + 1),
+                      )}
+                    >
+                      <Text>{each.summary || each.key}</Text>
+                    </a>
+                  ) : (
+                    <Text>{each.summary || `${each.rule}: ${each.key}`}</Text>
+                  )}
+                </td>
+                <td className="num">{ago(each.since, now)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
       )}
       {silences.length > 0 && (
         <ul className="plain-list" aria-label="Silences">

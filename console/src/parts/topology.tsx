@@ -14,10 +14,12 @@ import {
   Position,
   ReactFlow,
   ReactFlowProvider,
+  useReactFlow,
+  useStore,
 } from "@xyflow/react";
 import "@xyflow/react/dist/style.css";
-import { useMemo } from "react";
-import type { GraphEdge } from "../lib/answers";
+import { useEffect, useMemo, useRef } from "react";
+import type { GraphEdge, ShowAnswer } from "../lib/answers";
 import { address } from "../lib/api";
 import { type Drawn, grouped, widthOf } from "../lib/graph";
 import { href, runHref, setQuery, useRoute } from "../lib/route";
@@ -31,6 +33,9 @@ import { Tree } from "./tree";
 
 const [WIDE, HIGH] = [184, 92];
 const MAPPED = 6; // of more nodes there is a map
+/** Room for what stands over the graph: the choice of its form above, legend, map and controls below. */
+const fitOf = (mapped: boolean) =>
+  ({ maxZoom: 1, padding: { top: "60px", right: "64px", bottom: mapped ? "104px" : "56px", left: "40px" } }) as const;
 
 type RunNode = Node<Drawn & { readonly here: boolean; [key: string]: unknown }, "node">;
 
@@ -106,6 +111,18 @@ function NodeCard({ data, selected }: NodeProps<RunNode>) {
   );
 }
 
+/** Fits the graph again when the place for it has another size, until somebody moved it. */
+function Fitted({ options, moved }: { options: ReturnType<typeof fitOf>; moved: { readonly current: boolean } }) {
+  const { fitView } = useReactFlow();
+  const [width, height] = [useStore((state) => state.width), useStore((state) => state.height)];
+  const last = useRef(options);
+  last.current = options;
+  useEffect(() => {
+    if (width && height && !moved.current) void fitView(last.current);
+  }, [width, height, fitView, moved]);
+  return null;
+}
+
 /** What stands on a node without a model. */
 function aboutOf({ kind, status }: Drawn): string {
   if (kind === "person") return status === "waiting" ? "to answer" : "asked";
@@ -133,6 +150,7 @@ export default function Topology({ family, run }: { family: string; run: string 
   const show = (as: "graph" | "list") => setQuery({ list: as === "list" ? "1" : "", view: "" });
   useKeys({ t: () => show(listed ? "graph" : "list") });
   const chosen = query.get("node");
+  const moved = useRef(false); // by a person
   const key = `${family}:${run}`;
   const drawn = useMemo(() => {
     const { nodes, edges } = grouped(graph ?? { nodes: [], edges: [] });
@@ -178,7 +196,7 @@ export default function Topology({ family, run }: { family: string; run: string 
   const failed = listed ? tree.trouble : trouble;
   if (failed && !(listed ? rows : graph)) return <ErrorCard trouble={failed} again={listed ? tree.again : again} />;
   if (!(listed ? rows : graph)) return <p className="soft pad">Loading …</p>;
-  const node = drawn.nodes.find((each) => each.id === (chosen ?? key))?.data;
+  const node = (drawn.nodes.find((each) => each.id === chosen) ?? drawn.nodes.find((each) => each.id === key))?.data;
   return (
     <div className="topology">
       <div className="topology-view">
@@ -200,15 +218,19 @@ export default function Topology({ family, run }: { family: string; run: string 
               edges={drawn.edges}
               nodeTypes={TYPES}
               fitView
-              fitViewOptions={{ maxZoom: 1, padding: 0.15 }}
+              fitViewOptions={fitOf(drawn.nodes.length > MAPPED)}
               minZoom={0.1}
               nodesDraggable={false}
               nodesConnectable={false}
               deleteKeyCode={null}
+              onMoveStart={(event) => {
+                moved.current ||= event !== null;
+              }}
               proOptions={{ hideAttribution: true }}
               onNodeClick={(_, each) => setQuery({ node: each.id === key ? "" : each.id })}
             >
               <Background gap={22} />
+              <Fitted options={fitOf(drawn.nodes.length > MAPPED)} moved={moved} />
               <Controls showInteractive={false} position="bottom-right" />
               {drawn.nodes.length > MAPPED && (
                 <MiniMap pannable zoomable style={MAP} nodeColor={colourOf} ariaLabel="Map of the graph" />
@@ -241,11 +263,21 @@ interface AboutProps {
 function About({ node, nodes, edges }: AboutProps) {
   const [family = "", ...rest] = node.id.split(":");
   const next = edges.filter((edge) => edge.source === node.id);
-  const facts: [string, string][] = [
-    ["Cost", `${cost(node)}${node.share ? `, ${percent(node.share)} of all` : ""}`],
-    ["Time", duration(node.seconds)],
-    ["Tool calls", `${count(node.calls)}${node.failures ? `, ${count(node.failures)} failed` : ""}`],
-  ];
+  const own = node.kind === "run" && node.times === 1 ? { family, run: rest.join(":") } : null;
+  const shown = useAnswer(own && address("/api/runs/{family}/{run}", own), own ?? "never").data;
+  const turns = useAnswer(own && address("/api/runs/{family}/{run}/turns", own), own ?? "never").data;
+  const fullest = Math.max(...(turns?.rows ?? []).map((turn) => turn.context_tokens ?? 0));
+  const waited = shown?.waited_seconds ? `, ${duration(shown.waited_seconds)} waiting` : "";
+  const facts = (
+    [
+      ["Cost", `${cost(node)}${node.share ? `, ${percent(node.share)} of all` : ""}`],
+      ["Time", `${duration(node.seconds)}${waited}`],
+      ["Turns", turns?.turns ? count(turns.turns) : ""],
+      ["Tool calls", `${count(node.calls)}${node.failures ? `, ${count(node.failures)} failed` : ""}`],
+      ["Tokens", shown?.tokens ? `${short(shown.tokens)}${cachedOf(shown)}` : ""],
+      ["Context", fullest > 0 ? `${short(fullest)} tokens at its fullest` : ""],
+    ] as const
+  ).filter(([, value]) => value);
   return (
     <aside className="topology-about" aria-label={`The chosen ${node.kind}`}>
       <header>
@@ -253,6 +285,11 @@ function About({ node, nodes, edges }: AboutProps) {
         <strong className="cut">
           <Text>{nameOf(node)}</Text>
         </strong>
+        {node.model && (
+          <span className="soft">
+            <Model name={node.model} />
+          </span>
+        )}
         {node.kind === "run" && node.times === 1 && (
           <a className="button" href={runHref(family, rest.join(":"))}>
             Open
@@ -284,6 +321,11 @@ function About({ node, nodes, edges }: AboutProps) {
       {node.kind === "run" && node.times === 1 && <Within family={family} run={rest.join(":")} />}
     </aside>
   );
+}
+
+/** The share of the input that came from the cache. */
+function cachedOf({ tokens_in: read, tokens_cached: cached }: ShowAnswer): string {
+  return read && cached ? `, ${percent(Math.min(cached / read, 1))} cached` : "";
 }
 
 const [FEW, WHOLE] = [4, 5_000]; // rows of a list; rows that are looked through, or none

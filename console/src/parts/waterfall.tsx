@@ -11,7 +11,7 @@ import { inert } from "../lib/text";
 import { clock, cost, duration, percent } from "../lib/time";
 import { tokensOf, useTurns } from "../lib/turns";
 import { useAnswer, useKeys, useLast } from "../lib/use";
-import { aboveOf, isFrame, merged, type Row, timed, unfolded } from "../lib/waterfall";
+import { aboveOf, byTool, isFrame, merged, type Row, timed, unfolded } from "../lib/waterfall";
 import { Model, Text } from "./bits";
 import { argumentOf } from "./entry";
 import { Icon, StatusGlyph, toolIcon } from "./icons";
@@ -58,7 +58,8 @@ export function Waterfall({ family, run, runRecords, shown, seq, at, choose, row
   const [t0, t1] = [Date.parse(query.get("t0") ?? ""), Date.parse(query.get("t1") ?? "")];
   const range = useMemo((): readonly [number, number] | undefined => (t1 > t0 ? [t0, t1] : undefined), [t0, t1]);
   const spans = useSpans(family, run, at, range);
-  const rows = spans?.rows ?? NONE;
+  const tools = query.get("rows") === "tools";
+  const rows = useMemo(() => (tools ? byTool(spans?.rows ?? NONE) : (spans?.rows ?? NONE)), [spans, tools]);
   const toggled = useMemo((): ReadonlySet<string> => new Set(query.getAll("open")), [query]);
   const [filter, setFilter] = useState<Filter>("all");
   const [onPath, setOnPath] = useState(false);
@@ -75,7 +76,7 @@ export function Waterfall({ family, run, runRecords, shown, seq, at, choose, row
     setQuery({ t0: time(from), t1: time(to) });
   };
   const parents = useMemo(() => new Set(rows.map((row) => row.parent)), [rows]);
-  const closedAtFirst = rows.filter((row) => row.kind === "turn").length > FEW;
+  const closedAtFirst = (tools ? rows.length : rows.filter((row) => row.kind === "turn").length) > FEW;
   // A result stands in the row of its call. What a link names is open at first; it can be closed.
   const ofRow = runRecords.seqs[runRecords.rows[runRecords.row(seq)] ?? -1] ?? seq;
   const linked = useRef(seq);
@@ -309,6 +310,7 @@ export function Waterfall({ family, run, runRecords, shown, seq, at, choose, row
           row={chosen}
           name={nameOf(chosen)}
           detail={chosen.kind === "model" ? wordsOf(turns, chosen) : detailOf(chosen)}
+          turn={/^turn (\d+)/.exec(rows.find((row) => row.id === chosen.parent)?.name ?? "")?.[1] ?? ""}
           path={spans.path_seconds}
           alike={
             isFrame(chosen)

@@ -2,6 +2,7 @@
 
 import type { WhyStep } from "../lib/answers";
 import { runHref } from "../lib/route";
+import { inert, TELLING } from "../lib/text";
 import { clock } from "../lib/time";
 import { Coded, Text } from "./bits";
 import { Icon, StatusGlyph } from "./icons";
@@ -51,16 +52,42 @@ interface Props {
 }
 
 export function WhySteps({ steps, label, left = 0, after = 0 }: Props) {
+  // A prompt is told under the name of the agent that it is for, where nobody is named.
+  const agents = new Set(steps.filter((step) => !step.prompt && !isAnswer(step)).map((step) => step.agent));
   return (
     <ol className="before small" aria-label={label}>
       {steps.map((step, n) => (
-        <Step key={step.seq} step={step} gap={left > 0 && n === after ? left : 0} />
+        <Step
+          key={step.seq}
+          step={step}
+          who={step.prompt && agents.has(step.agent) ? "a person" : (step.agent ?? (step.prompt ? "a person" : ""))}
+          gap={left > 0 && n === after ? left : 0}
+        />
       ))}
     </ol>
   );
 }
 
-function Step({ step, gap }: { step: WhyStep; gap: number }) {
+/** A call by its tool and the argument that says most; what it came to without the tool, which stands before it. */
+export function saying({ words }: Pick<WhyStep, "words">): { tool: string; words: string } {
+  const [, tool = "", given] = /^([\w.:-]+)\((.*?)\)?$/s.exec(words) ?? [];
+  if (given !== undefined) return { tool, words: argument(given) };
+  const [, name = "", end = "", rest = ""] = /^([\w.:-]+) (returned|failed): (.*)$/s.exec(words) ?? [];
+  return end ? { tool: name, words: `${end === "failed" ? "failed: " : ""}${rest}` } : { tool: "", words };
+}
+
+/** Of arguments told as `name=value, …`, the value that says most. */
+function argument(given: string): string {
+  for (const name of TELLING) {
+    const found = new RegExp(`(?:^|, )${name}=(.*?)(?=, [\\w-]+=|$)`, "s").exec(given);
+    if (found?.[1]) return found[1];
+  }
+  return given.replace(/^[\w-]+=(?=[^,]*$)/, "");
+}
+
+function Step({ step, who, gap }: { step: WhyStep; who: string; gap: number }) {
+  const { tool, words } = isCall(step) || isReturn(step) ? saying(step) : { tool: "", words: step.words };
+  const [, by = "", answer = words] = (isAnswer(step) && /^answered by (.+?): (.*)$/s.exec(words)) || [];
   return (
     <>
       {gap > 0 && <li className="soft gap">{gap} more</li>}
@@ -71,10 +98,15 @@ function Step({ step, gap }: { step: WhyStep; gap: number }) {
           <span className="unseen"> record {step.seq}</span>
         </a>{" "}
         <span className="soft">
-          <Text>{`${step.agent ?? (step.prompt ? "a person" : "")} ${verbOf(step)}`.trim()}</Text>
+          <Text>{`${by || who} ${verbOf(step)}`.trim()}</Text>
         </span>
         <div className="step-words">
-          <Coded>{step.words}</Coded>
+          {tool && (
+            <>
+              <span className="mono">{inert(tool)}</span>{" "}
+            </>
+          )}
+          <Coded>{answer}</Coded>
         </div>
       </li>
     </>

@@ -14,7 +14,7 @@ from tracklog.folds import runs as runs_fold
 from tracklog.home.home import Home
 from tracklog.index.gc_paused import gc_paused
 from tracklog.journal.frame import Run
-from tracklog.model.fact import Called
+from tracklog.model.fact import Called, Returned
 from tracklog.reading.replay import picked
 from tracklog.reading.walk import facts_in
 
@@ -48,6 +48,8 @@ class DiffStep:
     words: str
     failed: bool
     """It is the result of a call that failed."""
+    seconds: float | None
+    """How long the call took, of a result that says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,8 @@ class _Inside(NamedTuple):
     raw: Any
     clean: Any
     """As it is compared."""
+    seconds: float | None = None
+    """How long the call took, of a result."""
 
 
 _Looked = Mapping[tuple[int, int], _Inside]
@@ -187,7 +191,8 @@ def _inside(
                 if wanted[place]:
                     value = fact.input if isinstance(fact, Called) else value_of(fact)
                     clean = value if exact else without_names(value, run[1])
-                pairs[place] = _Inside(words, value, clean)
+                took = fact.seconds if isinstance(fact, Returned) else None
+                pairs[place] = _Inside(words, value, clean, took)
     return pairs
 
 
@@ -267,8 +272,10 @@ def _step(steps: Sequence[RunStep], place: int | None, inside: _Looked) -> DiffS
     if place is None:
         return None
     step = steps[place]
-    words = inside.get(_place(step), NOTHING).words
-    return DiffStep(place + 1, step.seq, step.fact, step.agent, words, step.failed)
+    found = inside.get(_place(step), NOTHING)
+    return DiffStep(
+        place + 1, step.seq, step.fact, step.agent, found.words, step.failed, found.seconds
+    )
 
 
 def _deltas(a: Mapping[str, float | None], b: Mapping[str, float | None]) -> dict[str, DiffDelta]:

@@ -61,7 +61,11 @@ def search(
         )
 
     narrow = bool(begin or dialect or of)
-    hits = home.index.search(query, LOOKED_AT if narrow else limit)
+    between = None
+    if of is not None:  # between its first and its last record are few of other runs
+        state = home.index.state("runs", ":".join(of))
+        between = (state.first_seq, state.last_seq)
+    hits = home.index.search(query, LOOKED_AT if narrow else limit, between)
     wanted = terms(query)
     return [
         SearchRow(

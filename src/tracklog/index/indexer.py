@@ -282,12 +282,14 @@ class Indexer:
         walker, last = self._folding.recall(run, self.index.cursor)
         return [RecordFinding(last, *run, finding) for finding in walker.at_rest()]
 
-    def search(self, text: str, limit: int = 50) -> list[Hit]:
-        """The records that contain all these words, the newest first.
+    def search(
+        self, text: str, limit: int = 50, between: tuple[int, int] | None = None
+    ) -> list[Hit]:
+        """The records that contain all these words, the newest first; `between`: only from which to which.
 
         "Words in quotes" stand next to each other; a word that ends with * is a beginning.
         """
-        seqs = self._asked(lambda: self.index.search(terms(text), limit))
+        seqs = self._asked(lambda: self.index.search(terms(text), limit, between))
         records = (record for seq in seqs for record in self.journal.read(seq - 1, 1))
         wanted = set(seqs)
         return [self._hit(each) for each in records if each.line and each.seq in wanted]

@@ -213,8 +213,11 @@ class ShardedIndexer(Indexer):
     def rest(self, run: Run) -> list[RecordFinding]:
         return self.of(run).rest(run)
 
-    def search(self, text: str, limit: int = 50) -> list[Hit]:
-        return _latest([hit for shard in self.shards for hit in shard.search(text, limit)], limit)
+    def search(
+        self, text: str, limit: int = 50, between: tuple[int, int] | None = None
+    ) -> list[Hit]:
+        found = [hit for shard in self.shards for hit in shard.search(text, limit, between)]
+        return _latest(found, limit)
 
     def newest_hits(self, limit: int) -> list[Hit]:
         return _latest([hit for shard in self.shards for hit in shard.newest_hits(limit)], limit)

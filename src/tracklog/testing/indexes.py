@@ -156,6 +156,8 @@ class IndexSuite(ABC):
         assert index.search(["quick", "BROWN"]) == [2, 1]
         assert index.search(["quick brown"]) == [1]
         assert index.search(["bro*"], 1) == [2]
+        assert index.search(["bro*"], 9, (1, 1)) == [1]
+        assert index.search(["bro*"], 9, (3, 9)) == []
         assert index.search(["bro"]) == index.search(["fox", "bread"]) == []
 
     @pytest.mark.parametrize(

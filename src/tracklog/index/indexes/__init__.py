@@ -161,8 +161,10 @@ class Index(Protocol):
     ) -> list[RecordFinding]:
         """The newest findings first, of one run if asked."""
 
-    def search(self, terms: Sequence[str], limit: int = 50) -> list[int]:
-        """The records that contain all of these, the newest first.
+    def search(
+        self, terms: Sequence[str], limit: int = 50, between: tuple[int, int] | None = None
+    ) -> list[int]:
+        """The records that contain all of these, the newest first; `between`: only from which to which.
 
         A term is a word or a phrase; one that ends with `*` is the beginning of a word.
         """

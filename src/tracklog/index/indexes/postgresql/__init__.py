@@ -44,6 +44,7 @@ from tracklog.model.event import Finding
 T = TypeVar("T")
 
 _OURS = ("cursor", "epoch")
+_LAST = 2**63 - 1  # of all records
 _RETRY = 0.01  # seconds between two attempts to take the turn
 _MOST = 20_000  # rows that are sent in one statement
 
@@ -257,13 +258,16 @@ class PostgresIndex:
             for seq, family, of, name, level, why in rows
         ]
 
-    def search(self, terms: Sequence[str], limit: int = 50) -> list[int]:
+    def search(
+        self, terms: Sequence[str], limit: int = 50, between: tuple[int, int] | None = None
+    ) -> list[int]:
         if not (wanted := asked(list(terms))):
             return []
         rows = self._ask(
-            "SELECT seq FROM {s}.words w WHERE said @@ %s::tsquery AND NOT EXISTS"
-            " (SELECT FROM {s}.silent WHERE seq = w.seq) ORDER BY seq DESC LIMIT %s",
-            (wanted, limit),
+            "SELECT seq FROM {s}.words w WHERE said @@ %s::tsquery AND seq BETWEEN %s AND %s"
+            " AND NOT EXISTS (SELECT FROM {s}.silent WHERE seq = w.seq)"
+            " ORDER BY seq DESC LIMIT %s",
+            (wanted, *(between or (0, _LAST)), limit),
         )
         return [seq for (seq,) in rows]
 

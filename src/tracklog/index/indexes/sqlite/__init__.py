@@ -46,6 +46,7 @@ from tracklog.model.event import Finding
 
 _FORMAT = 7  # in user_version: 0 is an empty file
 _AT_ONCE = 250  # keys that are asked for in one statement
+_LAST = 2**63 - 1  # of all records
 _IDLE = 4  # connections for readers that stay open
 
 
@@ -269,16 +270,19 @@ class SqliteIndex:
                 for seq, family, of, name, level, why in rows
             ]
 
-    def search(self, terms: Sequence[str], limit: int = 50) -> list[int]:
+    def search(
+        self, terms: Sequence[str], limit: int = 50, between: tuple[int, int] | None = None
+    ) -> list[int]:
         expression = " AND ".join(filter(None, map(match_term, terms)))
         with self._reading() as ready:
             if ready is None or not expression:
                 return []
             ask = (
-                "SELECT rowid FROM words WHERE words MATCH ? AND rowid NOT IN silent"
-                " ORDER BY rowid DESC LIMIT ?"
+                "SELECT rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?"
+                " AND rowid NOT IN silent ORDER BY rowid DESC LIMIT ?"
             )
-            return [seq for (seq,) in ready.execute(ask, (expression, limit))]
+            given = (expression, *(between or (0, _LAST)), limit)
+            return [seq for (seq,) in ready.execute(ask, given)]
 
     def silent(self, seqs: Iterable[int]) -> set[int]:
         with self._reading() as ready:
