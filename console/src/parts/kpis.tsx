@@ -64,7 +64,7 @@ export function KpiStrip({ view }: { view: FleetView }) {
   const one = (metric: Metric) => seriesOf(plain, metric);
   const total = (metric: Metric) => {
     const series = one(metric);
-    return series ? totalOf(series) : "–";
+    return series ? totalOf(series) : plain ? "–" : "…";
   };
   const values = (metric: Metric) => {
     const series = one(metric);
