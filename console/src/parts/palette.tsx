@@ -65,7 +65,9 @@ export default function Palette({ close, turn }: Props) {
   }, []);
   const [sign, words] = /^[>#@:]/.test(text) ? [text[0], text.slice(1).trim()] : ["", text.trim()];
   const answer = useAnswer(sign === "" ? address("/api/runs", { limit: RUNS, text: words }) : null, "never").data;
-  const runs = useLast(answer);
+  const runs = useLast(answer)?.filter(
+    (each) => contains([each.title, each.run, ...each.agents].join(" "), words), // the answer to the letters before has more
+  );
   const agents = useAnswer(sign === "@" ? address("/api/agents") : null, "never").data ?? [];
   const names = [...new Set(agents.map((each) => each.agent))].filter((each) => contains(each, words));
   const incidents = useAnswer(sign === "" ? address("/api/alerts") : null, "never").data?.incidents ?? [];
@@ -79,7 +81,8 @@ export default function Palette({ close, turn }: Props) {
   useEffect(() => {
     const look = () => {
       const first = box.current?.querySelector("[cmdk-item]")?.getAttribute("data-value");
-      if (!moved.current && first) mark(first);
+      const gone = !box.current?.querySelector('[cmdk-item][data-selected="true"]');
+      if ((!moved.current || gone) && first) mark(first);
     };
     const timer = setTimeout(look); // what was found is drawn by then
     return () => clearTimeout(timer);
