@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import sqlite3
+from contextlib import closing
 from subprocess import PIPE
 
 import pytest
@@ -176,7 +177,7 @@ def test_hashes_that_do_not_lead_to_the_root_are_noticed(tmp_path):
     grown(storage, 600)
     with Checkpoints(storage) as checkpoints:
         checkpoints.make()
-    with sqlite3.connect(tmp_path / FILE) as database:
+    with closing(sqlite3.connect(tmp_path / FILE)) as database, database:
         where = "FROM tiles WHERE tree = 0 AND level = 0 AND number = 0"
         ((hashes,),) = database.execute(f"SELECT hashes {where}")
         database.execute(
