@@ -103,7 +103,7 @@ test("an erased record says when it was erased, by whom and why; a repeated call
   ]);
   collector.cli("erase", "r", "1", "--reason", "it was leaked", "--by", "ana", "--yes");
   await open(page, collector, "#/run/tracklog/r?seq=3");
-  await expect(page.locator("#e1")).toHaveText(/erased on \d{4}-\d\d-\d\d by ana: it was leaked/);
+  await expect(page.locator("#e1")).toHaveText(/erased on \d{4}-\d\d-\d\d by ana \(.+\): it was leaked/);
   await expect(page.getByRole("region", { name: "Facts of the record" })).toContainText(
     "the same Bash call 2 times, first in #2",
   );

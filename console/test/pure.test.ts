@@ -4,7 +4,7 @@ import type { StoryAnswer, StoryRecord } from "../src/lib/answers";
 vi.stubGlobal("location", { hash: "" });
 vi.stubGlobal("window", { addEventListener: () => undefined });
 
-const { address, ask } = await import("../src/lib/api");
+const { address, ask, keepingPage } = await import("../src/lib/api");
 const { rest } = await import("../src/lib/use");
 const { parse, href, runHref } = await import("../src/lib/route");
 const { RunRecords, lowerBound } = await import("../src/lib/run-records");
@@ -439,5 +439,25 @@ describe("the stream's boundary", () => {
     expect(parseFrame('{"seq":0}')).toMatchObject({ ok: false, seq: null });
     expect(parseFrame(frame({ what: "ever" }, "dialect-of-tomorrow")).ok).toBe(true);
     expect(parseFrame(frame(null)).ok).toBe(true);
+  });
+});
+
+describe("who must give a token", () => {
+  const reload = vi.fn();
+  const refused = () => new Response("{}", { status: 401 });
+
+  test("is not taken from a page that is getting it, also where an answer comes late", async () => {
+    vi.stubGlobal("location", { hash: "", reload });
+    const answers: ((response: Response) => void)[] = [];
+    vi.stubGlobal("fetch", () => new Promise<Response>((answer) => answers.push(answer)));
+    const asked = ask(address("/healthz"));
+    await keepingPage(async () => undefined);
+    answers[0]?.(refused());
+    await expect(asked).rejects.toThrow();
+    expect(reload).not.toHaveBeenCalled();
+    const later = ask(address("/healthz"));
+    answers[1]?.(refused());
+    await expect(later).rejects.toThrow();
+    expect(reload).toHaveBeenCalledOnce();
   });
 });

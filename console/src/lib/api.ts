@@ -68,10 +68,10 @@ export async function ask<Answer>(address: Address<Answer>, signal?: AbortSignal
 }
 
 /** The response to a question, for those who read its bytes. */
-export async function fetched(address: Address<unknown>, signal?: AbortSignal): Promise<Response> {
+export function fetched(address: Address<unknown>, signal?: AbortSignal): Promise<Response> {
   const early = globalThis.early?.get(address);
   globalThis.early?.delete(address);
-  return checked(await (early ?? fetch(address, signal ? { signal } : {})));
+  return checked(() => early ?? fetch(address, signal ? { signal } : {}));
 }
 
 export async function post<P extends Path<"post">>(
@@ -80,31 +80,37 @@ export async function post<P extends Path<"post">>(
   body: Body<P>,
 ): Promise<Result<P, "post">> {
   const text = JSON.stringify(body);
-  const response = await fetch(filled(path, params as object), {
-    method: "POST",
-    keepalive: text.length < 10_000, // goes on when the page is left; a browser refuses it for more
-    headers: { "Content-Type": "application/json" },
-    body: text,
-  });
-  return (await (await checked(response)).json()) as Result<P, "post">;
+  const response = await checked(() =>
+    fetch(filled(path, params as object), {
+      method: "POST",
+      keepalive: text.length < 10_000, // goes on when the page is left; a browser refuses it for more
+      headers: { "Content-Type": "application/json" },
+      body: text,
+    }),
+  );
+  return (await response.json()) as Result<P, "post">;
 }
 
 export async function put<P extends Path<"put">>(path: P, body: Body<P, "put">): Promise<Result<P, "put">> {
   const headers = { "Content-Type": "application/json" };
   const text = JSON.stringify(body);
-  const response = await fetch(path, { method: "PUT", keepalive: text.length < 10_000, headers, body: text });
-  return (await (await checked(response)).json()) as Result<P, "put">;
+  const response = await checked(() =>
+    fetch(path, { method: "PUT", keepalive: text.length < 10_000, headers, body: text }),
+  );
+  return (await response.json()) as Result<P, "put">;
 }
 
 let busy = 0;
+let done = 0;
 
-/** Does something that may end the right to read here, and gets it back; until then no answer reloads the page. */
+/** Does something that may end the right to read here, and gets it back; no question that was asked until then reloads the page. */
 export async function keepingPage<T>(deed: () => Promise<T>): Promise<T> {
   busy++;
   try {
     return await deed();
   } finally {
     busy--;
+    done++;
   }
 }
 
@@ -113,9 +119,12 @@ export async function logIn(token: string): Promise<void> {
   await fetch("/login", { method: "POST", body: new URLSearchParams({ token }), redirect: "manual" });
 }
 
-async function checked(response: Response): Promise<Response> {
+async function checked(asking: () => Promise<Response>): Promise<Response> {
+  const before = done;
+  const response = await asking();
   if (response.ok) return response;
-  if (response.status === 401 && !busy) location.reload(); // the collector now serves the page that asks for the token
+  const known = busy > 0 || done > before; // the right to read was being changed, and is here again
+  if (response.status === 401 && !known) location.reload(); // the collector now serves the page that asks for the token
   const body: unknown = await response.json().catch(() => ({}));
   const { error, hint } = body as { error?: string; hint?: string };
   throw new Trouble(response.status, error ?? response.statusText, hint);
