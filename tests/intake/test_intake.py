@@ -794,6 +794,15 @@ def test_a_redacted_line_is_known_again_and_another_type_of_value_is_another_lin
         assert [each.verdict for each in plain.admit([other])] == ["refused"]
 
 
+def test_a_line_too_deep_to_compare_is_another_line(journal):
+    """What cannot be compared could differ in anything, and not only in what was redacted."""
+    deep = [b'{"text":%b"%b"%b}' % (b"[" * 1000, word, b"]" * 1000) for word in (b"a", b"b")]
+    one, other = (spoke("1").replace(b'{"text":"hello"}', each) for each in deep)
+    intake = intake_of(journal)
+    assert words(intake.admit([one, one])) == [("accepted", 1), ("duplicate", 1)]
+    assert words(intake.admit([other])) == [("refused", None)]
+
+
 def test_a_stream_goes_on_where_it_stopped_and_another_is_refused_before_any_of_it(journal):
     lines = [KAHN.replace(b'"t"', b'"%d"' % n) for n in range(6)]
     stream = lambda *some: io.BytesIO(b"".join(line + b"\n" for line in some))  # noqa: E731
@@ -815,6 +824,39 @@ def test_a_stream_goes_on_where_it_stopped_and_another_is_refused_before_any_of_
         verdicts(stream(lines[1]))
     assert journal.last == 5
     assert [record.line for record in journal.read()] == lines[:5]
+
+
+class Interrupted(io.BytesIO):
+    """A stream at whose first read something else happens."""
+
+    def __init__(self, content, happens):
+        super().__init__(content)
+        self.happens = [happens]
+
+    def read(self, size=-1):
+        if self.happens:
+            self.happens.pop()()
+        return super().read(size)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_stream_that_another_one_overtakes_under_its_key_is_compared_with_it(journal, same):
+    lines = [KAHN.replace(b'"t"', b'"%d"' % n) + b"\n" for n in range(4)]
+    intake, first = intake_of(journal), b"".join(lines[:2] if same else lines[2:])
+
+    def overtake():
+        assert [*admit_stream(intake, io.BytesIO(first), "key")]
+
+    def verdicts():
+        stream = Interrupted(b"".join(lines[:3]), overtake)
+        return [each for _, some in admit_stream(intake, stream, "key") for each in words(some)]
+
+    if same:
+        assert [verdict for verdict, _ in verdicts()] == ["duplicate", "duplicate", "accepted"]
+    else:
+        with pytest.raises(KeyReused):
+            verdicts()
+    assert journal.last == 2 + same
 
 
 @pytest.mark.parametrize("count", [1, 4, 7, 11])
