@@ -219,3 +219,19 @@ def test_a_native_line_has_what_its_writer_gave():
 
 def test_the_story_has_every_kind_of_fact():
     assert {type(fact) for fact in STORY} == set(FACTS)
+
+
+def test_a_check_whose_command_nobody_named_says_so():
+    facts = [
+        Began(what="step", step="build#1"),
+        Returned(call_id="c1", step="build", exit_code=1, output="no", seconds=2.0),
+        Returned(call_id="c2", step="build", tool="make", exit_code=0),
+        Ended(what="step", step="build#1", attempt=1, passed=False),
+    ]
+    (attempt,) = (
+        body for body in said(registry.dialect("kahn-ci"), facts) if body["event"] == "node_attempt"
+    )
+    assert attempt["done_when_results"] == [
+        {"cmd": "unknown", "rc": 1, "duration_s": 2.0, "tail": "no"},
+        {"cmd": "make", "rc": 0, "duration_s": 0.0},
+    ]
