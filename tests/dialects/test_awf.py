@@ -556,6 +556,8 @@ def test_an_identity_is_the_number_and_the_cause_is_the_step():
     event = heard(body_of(seq=7, step_seq=3, path="a.b"))
     assert (event.id, event.cause, event.actor) == ("7", "3", "a.b")
     assert heard(body_of(step_seq="3")).cause is None
+    floating = heard(body_of(seq=7.0, step_seq=3.0, path="a.b"))
+    assert (floating.id, floating.cause) == (event.id, event.cause) == ("7", "3")
     assert heard(body_of(timestamp="0001-01-01T00:00:00Z")).at is None
 
 
