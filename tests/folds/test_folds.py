@@ -1713,3 +1713,34 @@ def test_where_it_works_is_what_the_run_or_an_agent_says_and_not_a_step():
         row = run_after(numbered([Began(what=what, agent="a", step="1", **place)]))
         found = (row["model"], row["project"], row["branch"])
         assert found == (("m", "/work", "main") if known else (None, None, None))
+
+
+def spends_of(*facts):
+    """What a run spent, over all cells of the fold `series`."""
+    cells = cells_of(play(series_.fold, numbered(facts)))
+    amounts = [each for cell, each in cells if cell.kind == "spends"]
+    return dict(zip(series_.SPENDS, map(sum, zip(*amounts, strict=True)), strict=True))
+
+
+def test_the_spend_that_is_the_total_of_its_group_counts_for_all_of_it():
+    part = Spent(key="a", group="g", usage={"input_tokens": 7})
+    total = Spent(key="b", group="g", whole=True, usage={"input_tokens": 10})
+    alone = Spent(key="c", usage={"input_tokens": 100})
+    assert spends_of(part)["input_tokens"] == 7
+    assert spends_of(part, total)["input_tokens"] == 10
+    both = spends_of(alone, total, part)
+    assert (both["input_tokens"], both["spends"]) == (110, 2)
+
+
+def test_what_is_cached_for_an_hour_is_a_part_of_what_is_written_to_the_cache():
+    usage = {"input_tokens": 50, "cache_write_tokens": 10, "cache_write_1h_tokens": 4}
+    spent = spends_of(Spent(key="a", usage=usage))
+    assert (spent["cache_write_tokens"], spent["longer"], spent["fresh"]) == (10, 4, 40)
+    assert spends_of(Spent(usage={**usage, "cache_write_1h_tokens": 99}))["longer"] == 10
+
+
+def test_a_run_counts_once_for_each_name_that_it_bears_or_mentions():
+    states = play(tree_.fold, [(told(1, "a"), Linked(kind="sub-run", child="b"))])
+    assert [tree_.sums(key, state) for key, state in states.items()] == [
+        {"a": {"f:a": 1}, "b": {"f:a": 1}}
+    ]
