@@ -1,9 +1,11 @@
 """The mutation tester: what it changes, what it leaves alone, and that its tables are current."""
 
 import ast
+import shutil
 
 import pytest
 
+import mutants
 import mutate
 
 SOURCE = b'''"""A docstring."""
@@ -26,9 +28,9 @@ def f(a, b=True):
 
 
 def test_each_mutant_changes_one_thing_and_still_compiles():
-    finder = mutate.Finder("m.py", SOURCE)
+    finder = mutants.Finder("m.py", SOURCE)
     finder.visit(ast.parse(SOURCE))
-    changes = {(mutant.old, mutant.new) for mutant in finder.mutants}
+    changes = {(each.old, each.new) for each in finder.mutants}
     assert changes >= {
         ("3", "4"), ('"x"', "'XXxXX'"), ("5", "6"), ("True", "False"), ("a < 2", "((a) <= (2))"),
         ("a < 2 and not b", "((a < 2) or (not b))"), ("not b", "(b)"), ("2", "3"),
@@ -40,8 +42,8 @@ def test_each_mutant_changes_one_thing_and_still_compiles():
     assert not any("docstring" in old or "Another" in old or "json" in old for old, _ in changes)
     assert ("c", "None") not in changes
     for mutant in finder.mutants:
-        assert mutate.mutated(SOURCE, mutant) != SOURCE
-        compile(mutate.mutated(SOURCE, mutant), "m.py", "exec")
+        assert mutants.mutated(SOURCE, mutant) != SOURCE
+        compile(mutants.mutated(SOURCE, mutant), "m.py", "exec")
 
 
 @pytest.mark.parametrize("room", mutate.ROOMS)
@@ -79,7 +81,7 @@ def test_a_mutant_lives_in_a_copy_and_the_tree_stays_as_it_is(tmp_path):
 
     place.test = look
     assert place.try_one(mutant) == "killed"
-    assert [content for content, _ in seen] == [mutate.mutated(before, mutant)] * 2
+    assert [content for content, _ in seen] == [mutants.mutated(before, mutant)] * 2
     assert [files for _, files in seen] == mutate.stages_of(module)[:2]
     assert copy.read_bytes() == before == path.read_bytes()
     assert all(path.is_symlink() for path in place.folder.rglob("node_modules"))
@@ -91,3 +93,51 @@ def test_a_mutant_that_loops_or_waits_for_ever_times_out(tmp_path, monkeypatch, 
     place = mutate.Workplace(tmp_path / "copy", 2)
     (place.folder / "test_loop.py").write_text(f"def test_loop():\n    {loop}\n")
     assert place.test(["test_loop.py"]) == "timeout"
+
+
+def test_the_lines_of_a_mutant_are_those_of_its_statement_without_the_ones_inside():
+    source = b"if (\n    a\n    and b\n):\n    c = f(\n        d,\n    )\nelse:\n    e = 1\n"
+    lines = {
+        each.old: (*mutate._lines_of(source, each),)
+        for each in mutants_in(source)
+        if each.old in ("a\n    and b", "1") or each.old.startswith("c =")
+    }
+    assert lines == {
+        "a\n    and b": (1, 2, 3, 4),
+        "c = f(\n        d,\n    )": (5, 6, 7),
+        "1": (9,),
+    }
+
+
+def mutants_in(source):
+    finder = mutants.Finder("m.py", source)
+    finder.visit(ast.parse(source))
+    return finder.mutants
+
+
+def test_a_mutant_is_tried_with_the_tests_that_run_its_lines_the_fastest_first(tmp_path):
+    module = "dialects/one.py"
+    code, folder = tmp_path / mutate.PACKAGE / module, tmp_path / "tests"
+    for path, text in {
+        code: "def f(x):\n    if x:\n        return 1\n    return 2\n",
+        folder / "test_one.py": "import time\nfrom tracklog.dialects.one import f\n"
+        "def test_slow():\n    time.sleep(0.2)\n    assert f(1) == 1\n"
+        "def test_fast(): assert f(1) == 1\ndef test_other(): assert f(0) == 2\n"
+        "def test_red(): assert f(1) == 2\n",
+        tmp_path / "src/tracklog/__init__.py": "",
+        tmp_path / "src/tracklog/dialects/__init__.py": "",
+        tmp_path / "pytest.ini": "[pytest]\naddopts = -p pytest_cov -p xdist",
+    }.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    shutil.copytree(mutate.ROOT / "scripts", tmp_path / "scripts")
+    place = mutate.Workplace.__new__(mutate.Workplace)
+    place.folder, place.limit = tmp_path, 60
+    traces = place.trace(["tests/test_one.py"])
+    assert len(traces.seconds) == 3, "a test that fails without a mutant says nothing"
+    by_line = {each.line: each for each in mutants_in(code.read_bytes())}
+    portions = traces.portions_of(by_line[3]._replace(module=module), 100)
+    assert portions == [["tests/test_one.py::test_fast", "tests/test_one.py::test_slow"]]
+    assert traces.portions_of(by_line[4]._replace(module=module), 100) == [
+        ["tests/test_one.py::test_other"]
+    ]
