@@ -1373,6 +1373,20 @@ def test_codex_what_an_editor_put_before_a_request_is_not_the_persons(tmp_path):
     assert len(blocks) == 5
 
 
+@pytest.mark.parametrize("name", ["events", "events.log", "events.ndjson"])
+def test_a_file_of_lines_of_a_dialect_is_known_by_its_content_whatever_its_name(
+    user, tmp_path, name
+):
+    line = (
+        b'{"ts":"2026-05-05T09:00:00.000Z","run_id":"r","event":"agent_run_start",'
+        b'"agent_id":"coder","task":"t"}\n'
+    )
+    (tmp_path / name).write_bytes(line + b'{"ts":"2026')
+    done = run("import", str(tmp_path / name), code=1)
+    assert "1 accepted, 0 duplicate, 0 refused, of 1 run" in done.stdout
+    assert f"{name}, line 2: not stored: the line is torn" in done.stderr
+
+
 def test_an_import_that_recognises_nothing_says_so_and_fails(user, tmp_path):
     (tmp_path / "x.txt").write_text("hello\n")
     done = run("import", str(tmp_path / "x.txt"), code=2)

@@ -68,8 +68,8 @@ def command(
 ) -> None:
     """Run an agent, pass its output through unchanged, and record the run as it happens.
 
-    The agent gets the input, signals and terminal of this command; the recording never slows or
-    stops it. A JSON stream is recorded as messages and tool calls, any other output as text.
+    The agent gets the input, signals and terminal of this command. It never waits for the
+    recording, and an error of the recording does not stop it. A JSON stream is recorded as messages and tool calls, any other output as text.
     """
     if tee_raw and redact:
         raise click.UsageError("--tee-raw stores every byte, so it cannot be used with --redact")

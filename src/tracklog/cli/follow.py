@@ -60,7 +60,7 @@ def command(
 ) -> None:
     """Watch folders of JSONL files and store their lines; Ctrl-C ends it.
 
-    It stores how far each file was read, so nothing is read twice, and nothing is missed. A line is
+    It stores how far each file was read, and continues there when it is started again. A line is
     stored when its line end is there; --once also stores a complete last line without one. Without
     DIRS it watches the usual places of agents, and imports their logs. A symbolic link that leads
     out of its folder is not read, unless --follow-symlinks is given.

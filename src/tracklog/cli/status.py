@@ -16,7 +16,7 @@ Examples:
 @_home.read_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(home: _home.Place, as_json: bool) -> None:
-    """Print how far the journal, its index and its archive are.
+    """Print the number of the last record, and how many records are not indexed or archived yet.
 
     Records that are not archived yet would be missing if this machine were lost now. Of a journal
     in PostgreSQL, it prints the same as `tracklog store status`.

@@ -32,7 +32,7 @@ from tracklog.formats.importing_known import (
     name_of,
 )
 from tracklog.formats.importing_lines import (
-    LINES,
+    DOCUMENT,
     Native,
     holds_lines,
     note_imported,
@@ -213,8 +213,8 @@ class Importing:
         files = []
         for path in dict.fromkeys(paths):
             with suppress(OSError):  # reported when it is read
-                named = path.suffix in LINES and self._is_unknown(path)
-                if named and holds_lines(self._home, path):
+                unknown = path.suffix != DOCUMENT and self._is_unknown(path)
+                if unknown and holds_lines(self._home, path):
                     files.append(path)
         return files
 

@@ -28,6 +28,8 @@ from tracklog.model.lines import BOM, split
 from tracklog.model.own_notes import IMPORTED
 
 LINES = {".jsonl", ".ndjson"}
+DOCUMENT = ".json"
+"""The suffix of a file that holds one document, such as a graph, and no lines."""
 FIRST = 20
 """At least one of this many lines at the beginning of a file must be valid."""
 
@@ -147,7 +149,7 @@ class Native:
 
     def holds(self, path: Path) -> bool:
         """Whether a file lies where documents of these lines lie: beside them, or one folder above."""
-        return path.suffix == ".json" and path.parent.resolve() in self._folders | self._above
+        return path.suffix == DOCUMENT and path.parent.resolve() in self._folders | self._above
 
     def take(self, path: Path, whole: ImportSummary, *, dry: bool) -> None:
         """Store a document that belongs to the lines beside it; any other file is only counted."""
