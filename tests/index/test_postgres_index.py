@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import orjson
+import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from tracklog.home.home import Home
 from tracklog.index.folding import SUMS
 from tracklog.index.indexer import Indexer
 from tracklog.index.indexes.postgresql import PostgresIndex
+from tracklog.index.indexes.postgresql.arrays import PackedArray, packed
 from tracklog.index.indexes.postgresql.schema import tables_of
 from tracklog.index.indexes.postgresql.words import asked, vector
 from tracklog.index.indexes.sqlite.schema import match_term
@@ -86,6 +88,22 @@ def test_processes_take_turns_and_agree(opened):
         home.intake.admit([noted(number, f"r{number % 3}")])
         assert home.index.catch_up() == []
     assert everything(one.index.index) == everything(other.index.index) == rebuilt(one)
+
+
+def test_a_column_of_values_reaches_the_server_as_it_is():
+    columns = {
+        "bigint[]": [0, -1, 2**63 - 1, -(2**63)],
+        "bytea[]": [b"", b"\0a", b"x" * 70_000],
+        "text[]": ["", "é", "a'b\\{},\"", "\N{MUSICAL SYMBOL G CLEF}", "NULL"],
+    }
+    with psycopg.connect(postgres().url) as connection:
+        for type, values in columns.items():
+            column = packed(type, values)
+            assert isinstance(column, PackedArray)
+            ask = f"SELECT %b::{type}".encode()
+            assert connection.execute(ask, (column,), binary=True).fetchone() == (values,)
+    for type, values in (("bigint[]", [2**70]), ("bytea[]", [None]), ("float8[]", [0.5])):
+        assert packed(type, values) == values  # these are left to the client
 
 
 def test_the_newest_records_are_found_although_a_group_is_held_in_memory(opened):
@@ -159,6 +177,7 @@ import os, random, signal, sys
 from tracklog.home.home import Home
 from tracklog.index import indexer
 from tracklog.index.indexes.postgresql import PostgresIndex
+from tracklog.index.indexes.postgresql.arrays import PackedArray, packed
 
 url, before, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 indexer._BATCH = 7

@@ -24,6 +24,7 @@ from tracklog.index.indexes import (
     Words,
 )
 from tracklog.index.indexes.postgresql import restricted
+from tracklog.index.indexes.postgresql.arrays import packed
 from tracklog.index.indexes.postgresql.schema import (
     AMOUNTS,
     CELL,
@@ -377,7 +378,8 @@ class PostgresIndex:
             f" unnest({marks}) AS new({letters}){conflict}"
         )
         for at in range(0, len(every), _MOST):
-            values = [list(each) for each in zip(*every[at : at + _MOST], strict=True)]
+            columns_of = zip(*every[at : at + _MOST], strict=True)
+            values = list(map(packed, types.split(", "), columns_of))
             connection.execute(sql.encode(), values)
 
     def _delete(
@@ -400,7 +402,7 @@ class PostgresIndex:
             f" AS gone({', '.join(letters)}) WHERE {same}{only}"
         )
         for at in range(0, len(rows), _MOST):
-            values = [list(each) for each in zip(*rows[at : at + _MOST], strict=True)]
+            values = list(map(packed, types.split(", "), zip(*rows[at : at + _MOST], strict=True)))
             connection.execute(sql.encode(), values)
 
     def _pairs(self, where: str, values: Sequence[Any]) -> list[tuple[str, bytes]]:
