@@ -1,6 +1,8 @@
 """Tokens with a role, TLS, and a proxy that names the user: who may do what, and what is recorded."""
 
 import contextlib
+import os
+import pwd
 import re
 import ssl
 from concurrent.futures import ThreadPoolExecutor
@@ -320,7 +322,8 @@ def test_changes_of_tokens_are_on_record_with_who_made_them(home, tokens):
         notes = [fact for record in records for fact in opened.facts_in(record)]
     assert all(isinstance(note, Noted) and note.label == "token" for note in notes)
     data = [note.data for note in notes]
-    assert {row["by"] for row in data if row.get("change") == "created"} == {"ada"}
+    me = pwd.getpwuid(os.getuid()).pw_name
+    assert {row["by"] for row in data if row.get("change") == "created"} == {f"ada ({me})"}
     assert {row["role"] for row in data if "role" in row} == set(ROLES)
     assert not any(word in str(data) for word in tokens.values())
 
