@@ -237,6 +237,30 @@ def test_answers_with_and_without_a_body_are_complete_and_in_the_order_of_the_re
     assert (answer.count(b'"status":"ok"'), answer.count(b'"accepted":1')) == (1, 1)
 
 
+def test_an_acknowledgement_has_the_same_header_whether_the_connection_stays_open_or_not(server):
+    line = start("acknowledged") + b"\n"
+    posted = b"%b\r\n\r\n%b" % (head(JSON, "/api/events", f"Content-Length: {len(line)}"), line)
+    counted = 'requests_total{method="POST",route="/api/events",status="200"} '
+    before = server.get("/metrics").text
+    with server.raw() as rude:
+        rude.sendall(posted + posted.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+        first, last = heard(rude).split(b"HTTP/1.1 ")[1:]
+    assert first.startswith(b"200 OK\r\n")
+    assert all(b'"refused":0' in each for each in (first, last))
+    lines = [each.partition(b"\r\n\r\n")[0].lower().split(b"\r\n") for each in (first, last)]
+    fields = [dict(line.split(b": ", 1) for line in each[1:]) for each in lines]
+    assert fields[1].pop(b"connection") == b"close"
+    for each, text in zip(fields, (first, last), strict=True):
+        assert int(each.pop(b"content-length")) == len(text.partition(b"\r\n\r\n")[2])
+    assert fields[0] == fields[1]
+    assert {b"content-type", b"tracklog-protocol"} <= fields[0].keys()
+    times = [
+        float((re.findall(re.escape(counted) + "(.*)", text) or ["0"])[0])
+        for text in (before, server.get("/metrics").text)
+    ]
+    assert times[1] - times[0] == 2
+
+
 class Wire(asyncio.Transport):
     """Notes what it is given at one go."""
 

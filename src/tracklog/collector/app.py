@@ -152,11 +152,10 @@ class Collector:
                 return
         headers = dict(scope["headers"])
         call = RoutedRequest(scope, receive, send, headers)
-        path, status = "other", 0
+        path = "other"
 
         async def counted(message: Message) -> None:
-            nonlocal status
-            status = message.get("status", status)
+            call.status = message.get("status", call.status)
             await send(message)
 
         try:
@@ -203,7 +202,7 @@ class Collector:
             ours = Trouble(500, "something went wrong here", "see the server's log")
             response = otlp.refused(scope["path"], headers, short or ours)
         if response is not None:
-            status = response.status_code
+            call.status = response.status_code
             for name, value in SAFE.items():
                 response.headers.setdefault(name, value)
             response.headers.setdefault("Cache-Control", "no-store")
@@ -211,7 +210,7 @@ class Collector:
                 response.headers["Tracklog-As-Of"] = str(at)
             with contextlib.suppress(asyncio.CancelledError):  # nobody reads it, and we stop
                 await response(scope, receive, send)
-        self.counts.requests[scope["method"][:10], path, status] += 1
+        self.counts.requests[scope["method"][:10], path, call.status] += 1
 
     def _of_console(self, scope: Scope) -> Response | None:
         """Whether the path is a file of the console: it holds no secret, so it needs no token."""
@@ -224,7 +223,8 @@ class Collector:
             self.guard.check_origin(call.headers)
         if not route.free:
             peer = (call.scope.get("client") or ("",))[0]
-            call.check_again = partial(self.guard.check_token, call.headers, route.rights, peer)
+            if route.waits:
+                call.check_again = partial(self.guard.check_token, call.headers, route.rights, peer)
             call.identity = self.guard.check_token(call.headers, route.rights, peer)
         if route.takes:
             self.guard.check_type(call.headers, route.takes)

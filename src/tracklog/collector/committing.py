@@ -42,6 +42,7 @@ class Committer:
     def __init__(self, intake: "Intake") -> None:
         self._intake = intake
         self._waiting: SimpleQueue[Commit | None] = SimpleQueue()
+        self._arrived: list[Commit] = []
         self._mutex = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="committer", daemon=True)
         self._thread.start()
@@ -51,7 +52,9 @@ class Committer:
         loop = asyncio.get_running_loop()
         commit = Commit(call, loop.create_future())
         timer = loop.call_later(seconds, self._expire, commit)
-        self._waiting.put(commit)
+        if not self._arrived:
+            loop.call_soon(self._pass_on)
+        self._arrived.append(commit)
         try:
             return await commit.done
         finally:
@@ -63,8 +66,15 @@ class Committer:
         if not commit.done.done():
             commit.done.set_exception(Late(commit))
 
+    def _pass_on(self) -> None:
+        """What arrives in one round of the loop is stored together."""
+        arrived, self._arrived = self._arrived, []
+        for commit in arrived:
+            self._waiting.put(commit)
+
     def close(self) -> None:
         """Store what was queued before, and end."""
+        self._pass_on()
         self._waiting.put(None)
         self._thread.join()
 

@@ -70,6 +70,8 @@ class RoutedRequest:
     headers: dict[bytes, bytes]
     names: dict[str, str] = field(default_factory=dict)
     """The values in the path, by the names in the route's braces."""
+    status: int = 0
+    """The status of the answer, once there is one."""
     identity: Identity = LOCAL
     """Who asks."""
     check_again: Callable[[], object] = bool
@@ -115,18 +117,17 @@ class Route:
     """Whether it is answered without the token."""
     waits: bool = False
     """Whether it may stay open: a stream, a long poll."""
+    rights: tuple[Right, ...] = field(init=False, repr=False, compare=False)
+    """The rights of which one is needed."""
     _defaults: Arguments | None = field(init=False, repr=False, compare=False, default=None)
     """The values of a query without any parameter; None where one is required."""
 
     def __post_init__(self) -> None:
+        rights: tuple[Right, ...] = self.needs or (("operate",) if self.takes else ("read",))
+        object.__setattr__(self, "rights", rights)
         if not any(param.required for param in self.params):
             defaults = {param.name: param.default for param in self.params}
             object.__setattr__(self, "_defaults", defaults)
-
-    @property
-    def rights(self) -> tuple[Right, ...]:
-        """The rights of which one is needed."""
-        return self.needs or (("operate",) if self.takes else ("read",))
 
     def read(self, query: bytes) -> Arguments:
         """The values of the query's parameters."""
