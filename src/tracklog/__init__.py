@@ -6,9 +6,7 @@ attributes of this package under the names that the contracts use: `from tracklo
 Everything is imported when it is first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # `typing` has it, and would double what the import of this package costs
 if TYPE_CHECKING:  # the same names as in _API, for type checkers and editors
     from tracklog.formats.providers import Normaliser as Normaliser
     from tracklog.formats.providers import Provider as Provider
@@ -166,8 +164,10 @@ _API = {
 _MODULES = {name: module for module, names in _API.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _MODULES:
+        from importlib import import_module  # noqa: PLC0415  # whoever wants no name needs it not
+
         return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'tracklog' has no attribute {name!r}")
 

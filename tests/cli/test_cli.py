@@ -285,7 +285,15 @@ def test_version_says_the_version():
 def test_version_imports_nothing_heavy():
     script = "import sys, tracklog.cli; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
-    heavy = {"pydantic", "orjson", "jsonschema_rs", "rich", "asyncio", "tracklog.dialects"}
+    heavy = {
+        "pydantic",
+        "orjson",
+        "jsonschema_rs",
+        "rich",
+        "asyncio",
+        "tracklog.dialects",
+        "shutil",
+    }
     assert not heavy & set(done.stdout.decode().split())
 
 

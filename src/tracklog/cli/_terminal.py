@@ -3,7 +3,6 @@
 import io
 import os
 import re
-import shutil
 import sys
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
@@ -274,7 +273,11 @@ def width() -> int | None:
     context = click.get_current_context(silent=True)
     if context is not None and context.meta.get(WIDE):
         return None
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def cells(text: str) -> int:

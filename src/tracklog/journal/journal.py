@@ -191,11 +191,11 @@ class Journal:
     ) -> Iterator[Record]:
         """Every record behind `after`, up to the end as it is when it is reached."""
         while batch := self.read(after, 1000, run):
-            for record in batch:
-                if through is not None and record.seq > through:
-                    return
-                yield record
             after = batch[-1].seq
+            if through is not None and after >= through:
+                yield from (record for record in batch if record.seq <= through)
+                return
+            yield from batch
 
     def follow(
         self, after: int = 0, run: Run | None = None, stop: Callable[[], bool] = lambda: False
