@@ -76,7 +76,7 @@ BESIDE = [
     path
     for folder in ("tests", "bench", "scripts")
     for path in sorted((ROOT / folder).rglob("*.py"))
-    if path != Path(__file__)
+    if path != Path(__file__) and ".venv" not in path.relative_to(ROOT).parts  # of a bench
 ]
 OF_A_FACT = {
     "said": ("fact.py", "shapes.py", "_turns.py", "messages.py", "turns.py"),
