@@ -1,5 +1,6 @@
 """Exact answers of the OpenWOP host: every member, header and code that the protocol states."""
 
+import asyncio
 import contextlib
 import json
 import re
@@ -182,6 +183,27 @@ def test_each_row_of_a_bulk_cancel(host, prefix):
         wrong = host.http.post(f"{prefix}/runs:bulk-cancel", json=body)
         assert (*error_of(wrong), wrong.json()["details"]) == (400, "validation_error", details)
     assert host.http.post(f"{prefix}/runs:bulk-cancel", json={"runIds": ["x"] * 100}).is_success
+
+
+@pytest.mark.parametrize("prefix", ["/v1", ""])
+def test_a_run_that_ends_before_its_bulk_cancel_is_not_called_cancelled(
+    tmp_path, prefix, monkeypatch
+):
+    with Host(tmp_path) as host:
+        run = host.start("conformance-delay", inputs={"delayMs": 300})
+        control = host.engine.control
+        cancel = control.cancel
+
+        async def late(name: str, *rest: object) -> object:
+            while not host.engine.known(name).ended:  # noqa: ASYNC110  # nothing tells of it
+                await asyncio.sleep(0.01)
+            return await cancel(name, *rest)
+
+        monkeypatch.setattr(control, "cancel", late)
+        answer = host.http.post(f"{prefix}/runs:bulk-cancel", json={"runIds": [run]})
+        (row,) = answer.json()["results"]
+        assert (row["ok"], row["error"]["code"]) == (False, "run_terminal")
+        assert row["error"]["message"] == "the run is completed"
 
 
 @pytest.mark.parametrize("prefix", ["/v1", ""])

@@ -350,6 +350,9 @@ class Handlers:
             return {"runId": name, "ok": True, "status": "cancelled"}
         asked.add(log.name)
         await self.engine.control.cancel(log.name, reason, call.key.principal)
+        status = log.snapshot.status
+        if log.ended and status != "cancelled":  # it was faster
+            return _not_ended(name, "run_terminal", f"the run is {status}")
         return {"runId": name, "ok": True, "status": "cancelling"}
 
     async def pause(self, call: HostCall) -> Response:
