@@ -151,6 +151,10 @@ test("the waterfall shows turns, calls and failures, folds, zooms, and leads to 
   await expect(rows).toHaveCount(5);
   await grid.getByRole("button", { name: /^Read/ }).click();
   await expect(page.getByRole("complementary", { name: "The chosen row" })).toContainText("record #5");
+  await page.getByRole("button", { name: "Tools", exact: true }).click();
+  await expect(grid.getByRole("row", { name: /Bash ×1/ })).toContainText("20 s");
+  await expect(page).toHaveURL(/rows=tools/);
+  await page.getByRole("button", { name: "Turns", exact: true }).click();
   await page.keyboard.press("0");
   const bars = await grid.locator(".wf-track").first().boundingBox();
   if (!bars) throw new Error("no bars");

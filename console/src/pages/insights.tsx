@@ -178,6 +178,7 @@ function FailedCalls({ scope, tabled, link }: Card & { scope: Scope }) {
       height={LOW}
       tabled={tabled}
       brief
+      legend="sums"
       link={link}
       className="quarter"
       {...(all ? { figure: totalOf(all) } : {})}
