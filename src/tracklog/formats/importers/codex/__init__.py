@@ -87,7 +87,7 @@ def fits(body: Body) -> bool:
 importer = Importer(
     name=NAME,
     about="The rollouts of Codex, with its sub-agents, and the output of `codex exec --json`.",
-    mapping="3",
+    mapping="4",
     reader=reader,
     recognise=recognise,
     find=find,
