@@ -736,6 +736,59 @@ def test_each_request_of_a_client_has_only_members_that_are_carried_out(version)
     assert {*HOOK} - {*HOOK_OF_V2} == {"tenantId"}  # of version 1
 
 
+LABELS = "test_a_branch_has_labels_of_its_own_and_a_fork_begins_inside_its_source"
+PAUSE = "test_a_run_is_paused_after_its_node_and_goes_on_later"
+CUT = "test_a_fork_has_the_events_before_its_beginning_and_no_later_one"
+SIGNED = "test_a_webhook_is_signed_with_the_given_secret_and_only_for_runs_with_its_tags"
+DELIVERED = "test_events_are_delivered_signed_until_they_are_unsubscribed"
+EFFECTS_OF_A_REQUEST = {
+    "CreateRunRequest": {
+        "workflowId": "test_every_fixture_is_served_as_it_was_published_and_runs",
+        "inputs": "test_identity_passes_through_and_nodes_end_in_order",
+        "configurable": "test_each_option_of_a_run_has_a_test_of_its_effect",
+        "tags": "test_a_run_is_begun_ends_and_can_be_looked_at",
+        "metadata": "test_a_run_is_begun_ends_and_can_be_looked_at",
+        "tenantId": "test_a_tenant_sees_only_its_own_runs",
+        "scopeId": "test_a_scope_with_an_active_run_is_a_conflict_for_now",
+    },
+    "CancelRunRequest": {
+        "reason": "test_cancelling_ends_a_run_and_a_second_time_changes_nothing"
+    },
+    "PauseRunRequest": {
+        "reason": PAUSE, "drainPolicy": "test_a_run_is_paused_at_once_and_its_node_begins_again",
+    },
+    "ResumeRunRequest": {"reason": PAUSE},
+    "BulkCancelRunsRequest": {
+        "runIds": "test_each_row_of_a_bulk_cancel",
+        "reason": "test_several_runs_are_ended_at_once_each_on_its_own",
+    },
+    "ForkRunRequest": {"fromSeq": CUT, "mode": CUT, "runOptionsOverlay": LABELS},
+    "runOptionsOverlay": {
+        "configurable": "test_a_fork_has_the_options_of_its_source_that_its_workflow_requires",
+        "tags": LABELS, "metadata": LABELS,
+    },
+    "ResolveInterruptRequest": {
+        "resumeValue": "test_an_approval_takes_one_of_its_actions_and_a_rejection_ends_the_run"
+    },
+    "RegisterWebhookRequest": {
+        "url": DELIVERED, "events": DELIVERED, "secret": SIGNED, "tags": SIGNED,
+        "tenantId": "test_a_tenant_sees_only_its_own_runs",
+    },
+}  # fmt: skip
+"""The test that fails when a member of a request has no effect."""
+
+
+def test_each_member_of_a_request_has_a_test_of_its_effect():
+    ours = {
+        "CreateRunRequest": BODY,
+        "runOptionsOverlay": OVERLAY,
+        "RegisterWebhookRequest": {*HOOK},
+    }
+    assert {name: {*rows} for name, rows in EFFECTS_OF_A_REQUEST.items()} == {**BODIES, **ours}
+    tests = {test for rows in EFFECTS_OF_A_REQUEST.values() for test in rows.values()}
+    assert [test for test in sorted(tests) if not has_test(test)] == []
+
+
 # Bodies are closed. Of version 2: "The createRun body is closed" (spec/v2/core/runs.md). Of
 # version 1: "the composed request is closed here with `unevaluatedProperties: false`, so undeclared
 # properties still fail" (api/openapi.yaml, createRun); we hold the other bodies to the same rule.

@@ -10,6 +10,7 @@ import threading
 import time
 from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 
 import httpx
 import pytest
@@ -307,6 +308,9 @@ def test_the_time_of_a_question_goes_on_while_no_host_runs(tmp_path):
         assert host.until(run, "failed")["error"]["code"] == "approval_rejected"
         (resolved,) = host.events(run, "interrupt.resolved")
         assert resolved["payload"]["reason"] == "timeout"
+        replay = host.fork(run, mode="replay").json()["runId"]  # it does not wait for an hour
+        host.until(replay, "failed")
+        assert pairs(host.events(replay)) == pairs(host.events(run))
 
 
 def test_a_question_whose_time_was_up_is_so_on_the_tape(tmp_path):
@@ -1310,6 +1314,14 @@ def test_the_secret_of_tokens_is_replaced_without_a_gap(tmp_path):
     with Host(tmp_path, token_secrets={"a": "first-secret"}) as host:
         run = host.start("conformance-approval")
         old = host.until(run, "waiting-approval")["interrupt"]["interruptToken"]
+    head, _, mac = old.rpartition(".")
+    assert mac == hmac.new(b"first-secret", head.encode(), hashlib.sha256).hexdigest()
+    payload = head.split(".")[3]
+    allowed = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    assert allowed == {
+        "runId": run, "nodeId": "gate", "interruptId": "int:gate:0:0", "principal": "default",
+        "expiresAt": allowed["expiresAt"], "intent": "resolve",
+    }  # fmt: skip
     with Host(tmp_path, token_secrets={"b": "second", "a": "first-secret"}) as host:
         new = host.snapshot(run)["interrupt"]["interruptToken"]
         assert new.split(".")[2] == "b"
@@ -1497,12 +1509,14 @@ class Receiver:
 
     def __init__(self, failures: int = 0) -> None:
         self.got: list[tuple[dict, bytes]] = []
+        self.at: list[float] = []
         self.failures = failures
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.at.append(time.monotonic())
                 receiver.got.append((dict(self.headers), body))
                 receiver.failures -= 1
                 status = 500 if receiver.failures >= 0 else 204
@@ -1692,7 +1706,8 @@ def test_the_attempts_of_a_delivery_are_counted_on_after_a_kill(tmp_path):
     with Receiver(failures=10**6) as receiver:
         with Process(tmp_path / "home", "--config", str(config)) as host:
             body = {"url": receiver.url, "events": ["run.completed"]}
-            hook = host.http.post("/v1/webhooks", json=body).json()["webhookId"]
+            made = host.http.post("/v1/webhooks", json=body).json()
+            hook, said = made["webhookId"], host.said
             run = host.start("conformance-noop")
             assert eventually(lambda: len(receiver.got) >= 3)
             host.process.kill()
@@ -1703,6 +1718,9 @@ def test_the_attempts_of_a_delivery_are_counted_on_after_a_kill(tmp_path):
             (letter,) = host.http.get(url).json()["deliveries"]
             assert (letter["attempts"], letter["lastStatus"]) == (4, 500)
             assert letter["runId"] == f"default/{run}"
+        said += host.said
+        assert any("a delivery failed" in line for line in said)
+        assert not any(made["secret"] in line for line in said)
         # The result of the third attempt may not have been stored when the host was killed.
         assert len(receiver.got) in (4, 5)
 
@@ -1743,7 +1761,10 @@ def test_a_delivery_that_never_succeeds_is_a_dead_letter_and_holds_up_nothing(tm
         assert eventually(lambda: host.http.get(url).json()["deliveries"])
         (letter,) = host.http.get(url).json()["deliveries"]
         (ended,) = host.events(first, "run.completed")
-        assert letter.pop("deliveryId").startswith("default/")
+        assert re.fullmatch(r"default/[A-Za-z0-9._-]{16,128}", letter.pop("deliveryId"))
+        pauses = [after - before for before, after in pairwise(receiver.at)]
+        assert len(pauses) == 2
+        assert all(pause >= 0.05 * 2**n for n, pause in enumerate(pauses))  # exponential
         begin, end = (datetime.fromisoformat(letter.pop(name))
                       for name in ("deadLetteredAt", "expiresAt"))  # fmt: skip
         assert end - begin == timedelta(days=30)

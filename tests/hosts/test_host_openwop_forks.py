@@ -63,6 +63,8 @@ def test_a_fork_has_the_events_before_its_beginning_and_no_later_one(tmp_path, p
             name = forked(host, prefix, run, fromSeq=start, mode=mode)
             host.until(name, "completed")
             told = pairs(host.events(name))
+            numbers = [event["sequence"] for event in host.events(name)]
+            assert numbers == [*range(len(told))]
             assert told[:start] == events[:start]
             if events[start][0] != "node.completed":
                 assert told == events

@@ -12,6 +12,12 @@ GATE = {"id": "gate", "typeId": "core.approvalGate"}
 ROWS = {
     # The floor of version 1.
     "auth": "test_without_a_key_or_with_a_wrong_one_the_answer_is_401_in_the_envelope",
+    "a key for each route": (
+        "test_each_route_with_a_scope_needs_a_key_and_does_nothing_without_one"
+    ),
+    "interrupt-auth-required-resume": (
+        "test_each_route_with_a_scope_needs_a_key_and_does_nothing_without_one"
+    ),
     "discovery of version 1": "test_discovery",
     "what discovery says holds": "test_the_document_of_version_1_says_only_what_holds",
     "If-None-Match": "test_discovery_is_not_sent_again_when_it_is_unchanged",
@@ -70,6 +76,9 @@ ROWS = {
     "14 looked up and pinned": (
         "test_a_name_is_looked_up_for_each_delivery_and_the_checked_address_is_used"
     ),
+    "14 tags, own secrets": (
+        "test_a_webhook_is_signed_with_the_given_secret_and_only_for_runs_with_its_tags"
+    ),
     "14 addresses": "test_only_addresses_that_everybody_can_reach_are_public",
     "14 secrets": (
         "test_a_subscription_is_made_once_for_one_key_and_its_secret_is_stored_nowhere"
@@ -77,6 +86,9 @@ ROWS = {
     "15 tokens": "test_a_token_by_all_its_states",
     "15 only for those who may answer": (
         "test_a_token_shows_and_answers_one_question_without_a_key"
+    ),
+    "15 no token for those who may only read": (
+        "test_only_a_snapshot_for_those_who_may_answer_has_a_token"
     ),
     "15 tokens and their question": (
         "test_a_token_does_not_outlive_its_question_and_dies_with_its_run"
@@ -106,6 +118,8 @@ ROWS = {
     "bufferMs, Last-Event-ID, values": (
         "test_a_stream_behind_the_end_is_empty_and_states_begin_with_the_present_one"
     ),
+    "Last-Event-ID": "test_a_stream_goes_on_after_the_last_event_that_was_received",
+    "both runs of a comparison": "test_runs_of_two_tenants_are_not_compared",
     "clarificationRounds": "test_too_many_answers_that_do_not_fit_end_a_clarification",
     "recursionLimit": "test_the_cap_on_node_executions_ends_a_run_before_the_node_over_it",
     "maxRequestBodyBytes": "test_an_error_has_the_code_of_the_version_of_the_request",
@@ -118,6 +132,12 @@ ROWS = {
         "test_the_document_of_the_routes_has_the_snapshot_and_our_own_parameter"
     ),
     # Version 2: what changed.
+    "first segments of paths": (
+        "test_a_path_of_version_2_that_is_not_served_is_not_found_in_its_envelope"
+    ),
+    "versions and clients that are not served": (
+        "test_a_version_that_is_not_served_is_refused_on_every_path"
+    ),
     "paths": "test_there_is_no_path_of_version_2_with_a_prefix",
     "versions": "test_another_major_version_on_a_path_of_this_one_is_refused",
     "the version of every answer": "test_every_answer_says_its_version",
@@ -141,6 +161,9 @@ ROWS = {
     "payloads of agents": "test_each_payload_of_agents_in_both_versions",
     "agents and supervisors": "test_the_other_names_of_agents_and_supervisors",
     "nothing is dropped": "test_nothing_of_the_journal_is_lost_in_the_rendering",
+    "nodes": "test_a_node_begins_and_ends_with_the_members_of_version_2",
+    "questions and answers": "test_a_question_and_its_answer_member_by_member",
+    "modes of streams": "test_a_mode_that_is_none_is_refused_whatever_is_accepted",
     "answers of people": "test_an_approval_is_one_shape_with_who_resolved_it",
     "changes and timeouts": "test_a_change_and_a_timeout_have_the_members_of_version_2",
     "outputs of a completed run": (

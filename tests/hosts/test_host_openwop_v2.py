@@ -213,6 +213,73 @@ def test_an_approval_is_one_shape_with_who_resolved_it(host):
     assert error_of(odd) == (400, "validation_error")
 
 
+PERSON = {
+    "issuer": "urn:tracklog:api-key", "subjectId": "default", "tenant": "default",
+    "lane": "api-key", "kind": "user",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fixture", "node", "waits", "asked", "value", "told"),
+    [
+        (
+            "approval", "gate", "waiting-approval",
+            {"kind": "approval", "data": {
+                "artifactId": "gate", "artifactType": "workflow-node",
+                "title": "Conformance approval", "actions": ["accept", "reject"],
+                "description": "Conformance suite — please accept to complete the run."}},
+            {"action": "accept"},
+            {"kind": "approval", "action": "accept", "decision": "granted"},
+        ),
+        (
+            "clarification", "ask", "waiting-input",
+            {"kind": "clarification", "data": {
+                "questions": [{"id": "q1", "question": "What is your favorite color?"}]}},
+            {"answers": {"q1": "blue"}},
+            {"kind": "clarification"},
+        ),
+    ],
+)  # fmt: skip
+def test_a_question_and_its_answer_member_by_member(host, fixture, node, waits, asked, value, told):
+    name = start(host, fixture)
+    snapshot = until(host, name, waits)
+    (requested,) = events_of(host, name, "interrupt.requested")
+    schema = requested["payload"].pop("resumeSchema", None)
+    assert requested["payload"] == {"key": f"{node}:0:0", **asked}
+    assert (schema is not None) == (fixture == "approval")
+    jsonschema_rs.validate(schema or True, value)
+    page = host.http.get(f"{path_of(name)}/events/poll").json()
+    assert (page["status"], page["isTerminal"]) == (waits, False)
+    assert page["lastSequence"] == page["events"][-1]["sequence"]
+    url = f"{path_of(name)}/interrupts/{node}"
+    done = host.http.post(url, json={"resumeValue": value})
+    assert (done.status_code, done.json().keys()) == (200, {"runId", "nodeId", "status"})
+    until(host, name, "completed")
+    kind = {"approval": "approval.received"}.get(fixture, "clarification.resolved")
+    events = events_of(host, name, kind, "interrupt.resolved")
+    assert [event["type"] for event in events] == [kind, "interrupt.resolved"]
+    about = {"nodeId": node, "interruptId": snapshot["interrupt"]["interruptId"], **told}
+    for event in events:
+        payload = dict(event["payload"])
+        at = payload.pop("x-resolvedAt", None)
+        assert payload == {**about, "resolvedBy": PERSON, "resumeValue": value}
+        assert (at is not None) == (event["type"] == "interrupt.resolved")
+
+
+def test_a_node_begins_and_ends_with_the_members_of_version_2(host):
+    name = start(host, "agent-identity")
+    until(host, name, "completed")
+    old = host.events(name.partition("/")[2], "node.started", "node.completed")
+    new = events_of(host, name, "node.started", "node.completed")
+    assert [event["type"] for event in new] == ["node.started", "node.completed"]
+    for before, after in zip(old, new, strict=True):
+        payload = dict(before["payload"])
+        agent = payload.pop("agent")
+        assert after["payload"] == {**payload, "x-agent": agent}
+    assert new[0]["payload"].keys() == {"nodeId", "typeId", "attempt", "x-agent"}
+    assert new[1]["payload"].keys() == {"nodeId", "outputs", "x-agent"}
+
+
 @pytest.mark.parametrize(
     "vote",
     [

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import hmac
 import json
 import re
 import socket
 import threading
 import time
 from datetime import datetime
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
@@ -19,6 +21,7 @@ from support.hosting import Host, Process, flow, mock, put, signed
 from support.waiting import eventually
 from tracklog import __version__
 from tracklog.hosts.openwop import webhooks
+from tracklog.hosts.openwop.routes import SEGMENTS, routes_of
 from tracklog.hosts.openwop.tokens import QuestionToken
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z")
@@ -27,7 +30,11 @@ NOOP = {"workflowId": "conformance-noop"}
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    keys = (key("tests", "*", test=True), key("acme", "*", tenant="acme"))
+    keys = (
+        key("tests", "*", test=True),
+        key("acme", "*", tenant="acme"),
+        key("reader", "runs:read"),
+    )
     with Host(tmp_path_factory.mktemp("home"), keys=keys) as made:
         yield made
 
@@ -49,6 +56,57 @@ def test_without_a_key_or_with_a_wrong_one_the_answer_is_401_in_the_envelope(any
         assert (answer.status_code, answer.json()) == (401, message)
         assert answer.headers["www-authenticate"] == "Bearer"
         assert answer.headers["openwop-version"] == ("1.0" if prefix else "2.0")
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_each_route_with_a_scope_needs_a_key_and_does_nothing_without_one(host, anybody, version):
+    run = host.start("conformance-approval")
+    host.until(run, "waiting-approval")
+    before = host.events(run)
+    needing = [route for route in routes_of(host.engine.wires[version]) if route.scopes]
+    assert len(needing) > 10
+    for route in needing:
+        path = route.path.replace("{run}", run).replace("{node}", "gate")
+        path = re.sub(r"{\w+}", "x", path)
+        body = {"resumeValue": {"action": "accept"}} if route.name == "resolve" else {}
+        given = {"json": body} if route.method == "POST" else {}
+        answer = anybody.request(route.method, path, **given)
+        assert (*error_of(answer), answer.headers["www-authenticate"]) == (
+            401, "unauthenticated", "Bearer",
+        ), route  # fmt: skip
+        assert answer.headers["openwop-version"] == version
+    assert host.snapshot(run)["status"] == "waiting-approval"
+    assert host.events(run) == before
+
+
+def test_a_version_that_is_not_served_is_refused_on_every_path(host, anybody):
+    paths = ("/.well-known/openwop", "/v1/openapi.json", "/openapi.json")
+    for path in paths:
+        newer = anybody.get(path, headers={"OpenWOP-Version": "3.0"})
+        assert error_of(newer) == (406, "protocol_version_unsupported")
+        assert newer.json()["details"] == {"protocolVersions": ["1.0", "2.0"]}
+        odd = anybody.get(path, headers={"OpenWOP-Version": "two"})
+        assert (*error_of(odd), odd.json()["details"]) == (
+            400, "validation_error", {"field": "OpenWOP-Version"},
+        )  # fmt: skip
+        old = anybody.get(path, headers={"OpenWOP-Client-Version": "0.9.1"})
+        assert error_of(old) == (426, "client_version_unsupported")
+        malformed = anybody.get(path, headers={"OpenWOP-Client-Version": "0.9.x"})
+        assert malformed.status_code == 200
+    for path, other in (("/v1/openapi.json", "2.0"), ("/openapi.json", "1.0")):
+        mixed = anybody.get(path, headers={"OpenWOP-Version": other})
+        assert error_of(mixed) == (400, "protocol_version_mismatch")
+    for word in ("2", "2.0", "2.46"):
+        fine = anybody.get("/openapi.json", headers={"OpenWOP-Version": word})
+        assert (fine.status_code, fine.headers["openwop-version"]) == (200, "2.0")
+        assert fine.json()["openapi"].startswith("3.1")
+
+
+@pytest.mark.parametrize("root", sorted(SEGMENTS))
+def test_a_path_of_version_2_that_is_not_served_is_not_found_in_its_envelope(host, root):
+    answer = host.http.get(f"/{root}/a/b/c/d")
+    assert error_of(answer) == (404, "not_found")
+    assert answer.headers["openwop-version"] == "2.0"
 
 
 @pytest.mark.parametrize(("prefix", "version"), [("/v1", "1.0"), ("", "2.0")])
@@ -77,6 +135,9 @@ def test_every_answer_says_its_version(tmp_path, prefix, version):
         assert [each.status_code for each in answers.values()] == [*answers]
         found = {each.headers["openwop-version"] for each in (*answers.values(), stream)}
         assert found == {version}
+        bodies = {each.headers.get("content-type") for each in answers.values() if each.content}
+        assert bodies == {"application/json"}
+        assert [n for n, each in answers.items() if not each.content] == [204, 304]
         assert stream.headers["content-type"].startswith("text/event-stream")
         ask.post(f"/v1/runs/{slow}/cancel", json={})
 
@@ -341,6 +402,32 @@ def test_a_token_by_all_its_states(tmp_path, major):
         assert path.is_dir() or token.encode() not in path.read_bytes()
 
 
+@pytest.mark.parametrize("prefix", ["/v1", ""])
+def test_only_a_snapshot_for_those_who_may_answer_has_a_token(host, prefix):
+    run = host.start("conformance-approval")
+    host.until(run, "waiting-approval")
+    url = f"{prefix}/runs/{run}"
+    asked = host.http.get(url).json()["interrupt"]
+    reader = host.client("reader").http
+    seen = reader.get(url).json()["interrupt"]
+    assert seen == {k: v for k, v in asked.items() if k not in ("interruptToken", "callbackUrl")}
+    assert seen["nodeId"] == "gate"
+    for client, path in (
+        (reader, "/runs"),
+        (reader, f"{url}/events"), (host.http, f"{url}/events"), (host.http, f"{url}/events/poll"),
+    ):  # fmt: skip
+        answer = client.get(path)
+        assert run in answer.text
+        assert "ow2." not in answer.text
+    for client in (reader, host.http):
+        accept = {"Accept": "text/event-stream"}
+        with client.stream("GET", f"{url}/events?streamMode=values", headers=accept) as stream:
+            state = next(line for line in stream.iter_lines() if line.startswith("data: "))
+        assert json.loads(state.removeprefix("data: "))["status"] == "waiting-approval"
+        assert "ow2." not in state
+    assert error_of(reader.post(f"{url}/interrupts/gate", json={})) == (403, "forbidden")
+
+
 def test_a_rejection_follows_the_edge_for_failures(tmp_path):
     nodes = [gate(), {"id": "after", "typeId": "core.noop"}]
     with serve(tmp_path, flow("handled", nodes, [("gate", "after", "any_failed")])) as host:
@@ -401,7 +488,74 @@ def test_a_stream_behind_the_end_is_empty_and_states_begin_with_the_present_one(
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("prefix", ["/v1", ""])
+def test_a_mode_that_is_none_is_refused_whatever_is_accepted(host, prefix):
+    run = host.start("conformance-noop")
+    host.until(run, "completed")
+    for accept in ("application/json", "text/event-stream"):
+        for mode in ("loud", "values,debug"):
+            url = f"{prefix}/runs/{run}/events?streamMode={mode}"
+            wrong = host.http.get(url, headers={"Accept": accept})
+            assert error_of(wrong) == (400, "unsupported_stream_mode")
+            assert wrong.json()["details"]["supported"] == [
+                "values",
+                "updates",
+                "messages",
+                "debug",
+            ]
+
+
+@pytest.mark.parametrize("prefix", ["/v1", ""])
+def test_a_stream_goes_on_after_the_last_event_that_was_received(host, prefix):
+    run = host.start("conformance-multi-node")
+    host.until(run, "completed")
+    url = f"{prefix}/runs/{run}/events"
+    events = host.http.get(url).json()["events"]
+    for last in range(len(events)):
+        asked = {"Accept": "text/event-stream", "Last-Event-ID": str(last)}
+        text = host.http.get(f"{url}?streamMode=debug", headers=asked).text
+        frames = re.findall(r"id: (\d+)\nevent: (.*)\ndata: (.*)\n\n", text)
+        assert [(int(n), kind, json.loads(data)) for n, kind, data in frames] == [
+            (event["sequence"], event["type"], event) for event in events[last + 1 :]
+        ]
+
+
+@pytest.mark.parametrize("prefix", ["/v1", ""])
+def test_runs_of_two_tenants_are_not_compared(host, prefix):
+    mine, theirs = host.start("conformance-noop"), host.client("acme").start("conformance-noop")
+    host.until(mine, "completed")
+    for first, second in ((mine, theirs), (theirs, mine)):
+        answer = host.http.get(f"{prefix}/runs/{first}:diff", params={"against": second})
+        assert error_of(answer) == (404, "run_not_found" if prefix else "not_found")
+
+
 # Webhooks.
+
+
+@pytest.mark.parametrize("prefix", ["/v1", ""])
+def test_a_webhook_is_signed_with_the_given_secret_and_only_for_runs_with_its_tags(
+    tmp_path, prefix
+):
+    with Receiver() as receiver, Host(tmp_path, **HOOKS) as host:
+        secret = "a-secret-that-the-client-has"
+        body = {"url": receiver.url, "events": ["run.completed"]}
+        for wrong in ({"secret": "short"}, {"secret": 5}, {"tags": "mine"}, {"tags": [1]}):
+            refused = host.http.post(f"{prefix}/webhooks", json={**body, **wrong})
+            assert error_of(refused) == (400, "validation_error")
+            assert refused.json()["details"] == {"field": next(iter(wrong))}
+        body |= {"secret": secret, "tags": ["mine"]}
+        made = host.http.post(f"{prefix}/webhooks", json=body)
+        assert (made.status_code, made.json()["secret"]) == (201, secret)
+        assert made.json()["secretFingerprint"] == sha256(secret.encode()).hexdigest()[:16]
+        for tags in ([], ["yours"]):
+            host.until(host.start("conformance-noop", tags=tags), "completed")
+        run = host.start("conformance-noop", tags=["other", "mine"])
+        assert eventually(lambda: receiver.got)
+        ((headers, raw),) = receiver.got
+        assert json.loads(raw)["runId"] == (run if prefix else f"default/{run}")
+        signed = headers["OpenWOP-Timestamp"].encode() + b"." + raw
+        mac = hmac.new(secret.encode(), signed, sha256).hexdigest()
+        assert headers["OpenWOP-Signature"] == f"sha256={mac}"
 
 
 @pytest.mark.parametrize("major", [1, 2])
