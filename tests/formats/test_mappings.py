@@ -20,6 +20,8 @@ from tracklog.formats.recognition import recognition
 from tracklog.home.home import Home
 
 TABLE = IMPORTS.parent / "mappings.txt"
+LATER = IMPORTS.parent / "later"
+"""Logs with fields that no known version writes: what is done with those is part of a mapping, too."""
 NOTES = ('"label":"imported"', '"label":"completed"', '"label":"growing"')
 """Notes about the import itself, with an id of their own each time."""
 
@@ -35,13 +37,14 @@ def lines_of(path):
         Importing(home).bring([path])
         lines = [each.line.decode() for each in home.journal.records()]
     shown = [line for line in lines if not any(note in line for note in NOTES)]
-    return "\n".join(shown).replace(str(IMPORTS), "")
+    return "\n".join(shown).replace(str(IMPORTS), "").replace(str(LATER), "")
 
 
 def hashes():
     """By importer, its mapping and a hash of all lines of its samples."""
     mappings = {each.name: each.mapping for each in formats.importers()}
-    samples = {path: importer_of(path) for path in sorted(IMPORTS.rglob("*")) if path.is_file()}
+    files = [path for folder in (IMPORTS, LATER) for path in sorted(folder.rglob("*"))]
+    samples = {path: importer_of(path) for path in files if path.is_file()}
     return {
         name: (mapping, sha256("\n".join(map(lines_of, paths)).encode()).hexdigest()[:16])
         for name, mapping in sorted(mappings.items())

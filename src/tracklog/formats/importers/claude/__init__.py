@@ -109,7 +109,7 @@ def fits(body: Body) -> bool:
 importer = Importer(
     name=NAME,
     about="The conversations of Claude Code, with their sub-agents, outputs and lists.",
-    mapping="3",
+    mapping="4",
     reader=reader,
     recognise=recognise,
     find=find,
