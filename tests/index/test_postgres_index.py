@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import tracemalloc
 from functools import cache
 from pathlib import Path
 
@@ -104,6 +105,20 @@ def test_a_column_of_values_reaches_the_server_as_it_is():
             assert connection.execute(ask, (column,), binary=True).fetchone() == (values,)
     for type, values in (("bigint[]", [2**70]), ("bytea[]", [None]), ("float8[]", [0.5])):
         assert packed(type, values) == values  # these are left to the client
+
+
+def test_columns_of_many_lengths_leave_nothing_in_memory():
+    columns = [list(range(length)) for length in range(1000, 1040)]
+    packed("bigint[]", columns[0])
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for column in columns:
+            packed("bigint[]", column)
+        kept = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert kept < 100_000  # a struct format of each length took more than 2 MB
 
 
 def test_the_newest_records_are_found_although_a_group_is_held_in_memory(opened):

@@ -48,9 +48,7 @@ def packed(type: str, values: Sequence[Any]) -> PackedArray | list[Any]:
 
 
 def _integers(values: Sequence[int]) -> bytes:
-    return struct.pack(
-        "!" + "iq" * len(values), *chain.from_iterable(zip(repeat(8), values, strict=False))
-    )
+    return b"".join(map(_INTEGER.pack, repeat(8), values))
 
 
 def _bytes(values: Sequence[bytes]) -> bytes:
@@ -63,6 +61,7 @@ def _texts(values: Sequence[str]) -> bytes:
 
 
 _LENGTH = struct.Struct("!i")
+_INTEGER = struct.Struct("!iq")  # with its length; a format of a whole column would stay in memory
 _PACKERS: dict[str, Callable[[Sequence[Any]], bytes]] = {
     "bytea": _bytes,
     "bigint": _integers,
