@@ -558,6 +558,7 @@ def test_shards_in_databases_of_their_own_are_one_record(opened, databases, tmp_
         (f"{one}&tenant=a {other}&tenant=b", "different tenants"),
         (f"{one}&shard=0 {other}", "is that of one shard"),
         (one, "has one of 2 shards"),
+        (other, "has tracklog_main_1, a shard"),
     ):
         with pytest.raises(BadFormat, match=why):
             opened(wrong)

@@ -20,7 +20,13 @@ from tracklog.journal.postgres.connections import Address, Database
 from tracklog.journal.postgres.leases import PostgresLeases
 from tracklog.journal.postgres.moving_old import move_old
 from tracklog.journal.postgres.offsets import PostgresOffsets
-from tracklog.journal.postgres.schema import is_apart, other_shards, refused_schema, shards_of
+from tracklog.journal.postgres.schema import (
+    is_apart,
+    is_made,
+    other_shards,
+    refused_schema,
+    shards_of,
+)
 from tracklog.journal.postgres.store import PostgresStore
 from tracklog.journal.postgres.tenants import set_setting, setting
 from tracklog.journal.sharding import Ends, Numbers, ShardedStorage, shard_of
@@ -97,6 +103,13 @@ class PostgresStorage:
                 f"{address.shown} has one of {self.shards} shards; each is in a database of its own",
                 "give --store once for each of them, in their order; with `shard=0` this is the URL"
                 " of the one that is here",
+            )
+        if address.shard is not None or is_made(self.database, address.schema):
+            return
+        if found := other_shards(self.database, address):
+            raise BadFormat(
+                f"{address.shown} has {found[0]}, a shard of a journal in several databases",
+                "give --store once for each of these databases, in their order",
             )
 
     @cached_property
