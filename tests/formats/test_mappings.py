@@ -32,29 +32,41 @@ def importer_of(path):
 
 
 def lines_of(path):
-    """The lines of one sample, as if it lay in another folder."""
+    """The lines of one log, as if it lay in another folder."""
     with Home("memory:") as home:
         Importing(home).bring([path])
         lines = [each.line.decode() for each in home.journal.records()]
-    shown = [line for line in lines if not any(note in line for note in NOTES)]
-    return "\n".join(shown).replace(str(IMPORTS), "").replace(str(LATER), "")
+    return "\n".join(line for line in lines if not any(note in line for note in NOTES))
 
 
-def hashes():
+def damaged_copies(folder):
+    """The samples with lines, each with one in the middle that is broken off."""
+    for path in IMPORTS.rglob("*.jsonl"):
+        lines = path.read_bytes().splitlines(keepends=True)
+        lines.insert(len(lines) // 2, b'{"broken": "o\n')
+        copy = folder / path.relative_to(IMPORTS)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(b"".join(lines))
+
+
+def hashes(copies):
     """By importer, its mapping and a hash of all lines of its samples."""
-    mappings = {each.name: each.mapping for each in formats.importers()}
-    files = [path for folder in (IMPORTS, LATER) for path in sorted(folder.rglob("*"))]
-    samples = {path: importer_of(path) for path in files if path.is_file()}
+    found = {each.name: sha256() for each in formats.importers()}
+    for folder in (IMPORTS, LATER, copies):
+        for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+            if (importer := importer_of(path)) is not None:
+                found[importer].update(lines_of(path).replace(str(folder), "").encode())
     return {
-        name: (mapping, sha256("\n".join(map(lines_of, paths)).encode()).hexdigest()[:16])
-        for name, mapping in sorted(mappings.items())
-        if (paths := [path for path, importer in samples.items() if importer == name])
+        each.name: (each.mapping, found[each.name].hexdigest()[:16])
+        for each in sorted(formats.importers(), key=lambda each: each.name)
     }
 
 
 @pytest.fixture(scope="module")
-def today():
-    found = hashes()
+def today(tmp_path_factory):
+    copies = tmp_path_factory.mktemp("copies")
+    damaged_copies(copies)
+    found = hashes(copies)
     if os.environ.get("TRACKLOG_REFRESH"):
         rows = (f"{name} {' '.join(row)}\n" for name, row in found.items())
         TABLE.write_text("".join(rows))

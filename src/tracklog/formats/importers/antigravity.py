@@ -339,7 +339,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:  # noqa:
 importer = Importer(
     name=NAME,
     about="Antigravity: the transcripts of its conversations, and its databases with the counts.",
-    mapping="1",
+    mapping="2",
     reader=AntigravityReader,
     recognise=recognise,
     find=find,

@@ -367,7 +367,7 @@ def recognise(path: Path, head: bytes) -> float:
 importer = Importer(
     name=NAME,
     about="Langfuse: traces of its user interface and API, and exported observations (JSON, CSV).",
-    mapping="2",
+    mapping="3",
     reader=LangfuseReader,
     recognise=recognise,
     form=form,

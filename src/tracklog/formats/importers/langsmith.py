@@ -324,7 +324,7 @@ def recognise(path: Path, head: bytes) -> float:
 importer = Importer(
     name=NAME,
     about="LangSmith: exported runs, and the bodies that its SDK sends; each trace is a run.",
-    mapping="2",
+    mapping="3",
     reader=LangsmithReader,
     recognise=recognise,
     form=lines_at_once,

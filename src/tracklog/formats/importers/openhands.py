@@ -395,7 +395,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
 importer = Importer(
     name=NAME,
     about="OpenHands: events of its first generation and of its SDK, in folders, lists and lines.",
-    mapping="2",
+    mapping="3",
     reader=OpenhandsReader,
     recognise=recognise,
     find=find,

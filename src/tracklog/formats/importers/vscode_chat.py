@@ -383,7 +383,7 @@ def find(home: Path, environment: Mapping[str, str]) -> Iterable[Path]:
 importer = Importer(
     name=NAME,
     about="The chats of VS Code: its folders `chatSessions`, as documents and as logs of changes.",
-    mapping="2",
+    mapping="3",
     reader=VscodeReader,
     recognise=recognise,
     find=find,
