@@ -515,3 +515,8 @@ def test_a_module_is_short_unless_it_is_a_list_of_shapes(name):
     text = MODULES[name].read_text()
     length = len(text.splitlines())
     assert length <= LONGEST or lines_of_code(tree_of(name)) * 10 < length
+
+
+@for_each(sorted((SOURCE.parents[1] / "contracts/source").glob("*.py")))
+def test_a_part_of_an_emitter_is_short(part):
+    assert len(part.read_text().splitlines()) <= LONGEST

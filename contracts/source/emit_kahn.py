@@ -69,6 +69,8 @@ __all__ = [
 # include spool.py
 # include answer.py
 # include client.py
+# include extension.py
+# include refused.py
 # include http.py
 # include closing.py
 # include kahn.py

@@ -53,6 +53,8 @@ __all__ = [
 # include spool.py
 # include answer.py
 # include client.py
+# include extension.py
+# include refused.py
 # include http.py
 # include closing.py
 

@@ -423,28 +423,9 @@ class HttpSink:
         left = len(refused)
         try:
             os.makedirs(self.folder, 0o700, exist_ok=True)
-            # Never blocks, also where a pipe lies in the place of the file.
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW
-            fd = os.open(path, flags, 0o600)
-            try:
-                status_of = os.fstat(fd)
-                if not stat.S_ISREG(status_of.st_mode):
-                    raise OSError(f"{path} is no file")
-                size = status_of.st_size
-                if size > REFUSED_BYTES:
-                    raise OSError(f"{path} is full")
-                torn = size and os.pread(fd, 1, size - 1) != b"\n"
-                for line, why in refused:
-                    record = {"status": status, "why": why, "dialect": dialect}
-                    record["line"] = line.decode(errors="replace")
-                    text = json.dumps(record, ensure_ascii=False).encode(errors="replace") + b"\n"
-                    text = b"\n" + text if torn else text
-                    if os.write(fd, text) != len(text):
-                        raise OSError(f"{path} cannot be written")
-                    torn, left = False, left - 1
-                    self.set_aside += 1
-            finally:
-                os.close(fd)
+            for _ in _set_aside(path, dialect, refused, status):
+                left -= 1
+                self.set_aside += 1
             self._warn("refused", f"lines were refused: {refused[0][1]}; they are in {path}")
         except (OSError, ValueError) as error:
             with self._lock:
@@ -504,28 +485,3 @@ class HttpSink:
             _charge(time.monotonic() - began, math.inf, *{sink.url for sink in sinks})
             for sink in sinks:
                 sink._say_lost()
-
-
-def _extends(old: int, old_root: str, size: int, root: str, proof: Any, sha256: Any) -> bool:
-    """Whether a tree of hashes begins with a smaller one: a consistency proof of RFC 6962."""
-    try:
-        start, end, *path = map(bytes.fromhex, (old_root, root, *proof))
-    except (TypeError, ValueError):
-        return False
-    if not 0 < old < size or not 0 < len(path) <= 128:
-        return False
-    low, high = old - 1, size - 1
-    while low & 1:
-        low, high = low >> 1, high >> 1
-    before = after = path.pop(0) if low else start  # a complete tree is its own first hash
-    for each in path:
-        if not high:
-            return False
-        if low & 1 or low == high:
-            before, after = (sha256(b"\1" + each + own).digest() for own in (before, after))
-            while low and not low & 1:
-                low, high = low >> 1, high >> 1
-        else:
-            after = sha256(b"\1" + after + each).digest()
-        low, high = low >> 1, high >> 1
-    return (before, after, high) == (start, end, 0)
