@@ -1,6 +1,6 @@
 /** Questions to the collector; their types are generated from its OpenAPI document. */
 
-import type { paths } from "./answers";
+import type { Error as ErrorAnswer, paths } from "./answers";
 
 /** An answer that is an error: what went wrong, and what to do next. */
 export class Trouble extends Error {
@@ -126,7 +126,7 @@ async function checked(asking: () => Promise<Response>): Promise<Response> {
   const known = busy > 0 || done > before; // the right to read was being changed, and is here again
   if (response.status === 401 && !known) location.reload(); // the collector now serves the page that asks for the token
   const body: unknown = await response.json().catch(() => ({}));
-  const { error, hint } = body as { error?: string; hint?: string };
+  const { error, hint } = body as Partial<ErrorAnswer>;
   throw new Trouble(response.status, error ?? response.statusText, hint);
 }
 

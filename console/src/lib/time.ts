@@ -1,5 +1,7 @@
 /** Times and sizes as a person reads them. */
 
+import type { RunRow } from "./answers";
+
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
   if (seconds < 0) return `-${duration(-seconds)}`;
@@ -104,10 +106,7 @@ export function money(value: number | null | undefined): string {
 }
 
 /** What a run cost: reported and by list prices together, ≥ or ≤ where it is a bound, ~ where it was computed. */
-interface Spent {
-  readonly cost_usd: number | null;
-  readonly computed_usd?: number | null;
-}
+type Spent = Pick<RunRow, "cost_usd"> & Partial<Pick<RunRow, "computed_usd">>;
 
 /** What was reported and what was computed, together. */
 export const spentBy = (row: Spent): number => (row.cost_usd ?? 0) + (row.computed_usd ?? 0);

@@ -186,12 +186,7 @@ export function NoGain({ points, kinds, loops, byTurn }: NoGainProps) {
   );
 }
 
-interface Priced {
-  readonly cost_usd: number | null;
-  readonly computed_usd: number | null;
-  readonly lower_bound: boolean;
-  readonly total_tokens: number | null;
-}
+type Priced = Pick<SpendRow, "cost_usd" | "computed_usd" | "lower_bound" | "total_tokens">;
 
 /** What some rows come to together. */
 export function sumOf(rows: readonly Priced[]) {

@@ -1,6 +1,7 @@
 /** Access tokens: who may do what; a new one is shown once. */
 
 import { useState } from "react";
+import type { TokenBody } from "../lib/answers";
 import { address, explained, keepingPage, logIn, post } from "../lib/api";
 import { ago } from "../lib/time";
 import { showToast } from "../lib/toasts";
@@ -9,13 +10,13 @@ import { Text } from "./bits";
 import { Icon } from "./icons";
 import { Command, Field, SettingCard, SettingForm } from "./setting-card";
 
+type Role = TokenBody["role"];
 const MAY = {
   write: "send events",
   read: "read",
   operate: "read, answer, mark",
   admin: "everything",
-} as const;
-type Role = keyof typeof MAY;
+} as const satisfies Record<Role, string>;
 
 export function TokenSettings() {
   const now = useNow(30_000);

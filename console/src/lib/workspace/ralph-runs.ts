@@ -1,21 +1,12 @@
 /** Of the runs that ended in the last 24 hours, how many passed; feeds `dash/ralph-runs`. */
 
+import type { OutcomesAnswer } from "../answers";
+
 export interface RalphRun {
   readonly run_id: string;
   readonly outcome?: unknown;
   readonly ended_at?: unknown;
   readonly convergence_score?: unknown;
-}
-
-export interface Aggregate24h {
-  readonly passed: number;
-  readonly failed: number;
-  readonly in_flight: number;
-  readonly flakes: number;
-  /** Null when nothing ended in the window: no rate is not a rate of zero. */
-  readonly pass_rate: number | null;
-  /** Over the runs that carry a score, and null when none does. */
-  readonly convergence_mean: number | null;
 }
 
 const FLAKE = "clean_with_flake";
@@ -32,7 +23,7 @@ const PASSES: ReadonlyMap<unknown, boolean> = new Map([
 const DAY = 24 * 3_600_000;
 
 /** The pass rate of the runs that ended within (now - 24 h, now], and what stands beside it. */
-export function aggregateRuns24h(runs: Iterable<RalphRun>, now: string): Aggregate24h {
+export function aggregateRuns24h(runs: Iterable<RalphRun>, now: string): OutcomesAnswer {
   const end = Date.parse(now);
   const counts = { passed: 0, failed: 0, in_flight: 0, flakes: 0 };
   const scores: number[] = [];
