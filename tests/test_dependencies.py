@@ -13,6 +13,7 @@ MADE_TO_BE_EXTENDED = {
     "pydantic.BaseModel",
     "pydantic.RootModel",
     "grpc.GenericRpcHandler",
+    "psycopg.adapt.Dumper",
     "typing_extensions.TypedDict",
 }
 OVERRIDDEN = {
