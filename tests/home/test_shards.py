@@ -570,3 +570,25 @@ def test_shards_in_databases_of_their_own_are_one_record(opened, databases, tmp_
 def test_a_store_that_is_given_twice_is_refused_unless_both_are_databases(tmp_path):
     done = tracklog("runs", "--store", f"file:{tmp_path}", "--store", f"file:{tmp_path}")
     assert (done.returncode, b"--store is given once" in done.stderr) == (2, True)
+
+
+def test_a_shard_stores_lines_while_the_database_of_the_first_is_away(opened, databases):
+    one, other, _ = databases
+    assert tracklog("store", "init", one, other).returncode == 0
+    home = opened(f"{one} {other}")
+    run = next(f"r{n}" for n in range(99) if shard_of(("tracklog", f"r{n}"), 2) == 1)
+    assert home.intake.admit([noted(1, run)])[0].verdict == "accepted"
+    away(one.rpartition("/")[2].partition("?")[0])
+    store = home.storage.parts[1].store
+    store._ask_again = 0.0  # or the last answer counts for a second anyway
+    assert home.intake.admit([noted(2, run)])[0].verdict == "accepted"
+    assert store.last == 2
+
+
+def away(name: str) -> None:
+    """Let nobody use a database any more."""
+    with psycopg.connect(postgres().url, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,)
+        )

@@ -41,6 +41,7 @@ STUCK = "10s"
 """How long a writer may hold the lock without a word, before the server lets the others go on."""
 _TRIM_MARKS = 1000  # marks of this process after which old ones are dropped
 _LIMIT_KNOWN = 1.0  # seconds after which a limit in another database is asked for again
+_LIMIT_AWAY = 10.0  # and if that database is away
 _RESOLVING = 30.0  # seconds that the outcome of a commit is looked for
 _GROUPS = 256  # rows that are read at once
 _BYTES = 8 << 20  # and no more than this of them, but for the last
@@ -77,7 +78,7 @@ class PostgresStore(PostgresReader):
         """The schema with the limits of the tenant: the first shard has those of all."""
         self._apart = apart
         """The database of the first shard, if each shard has a database of its own."""
-        self._limited, self._asked = False, 0.0
+        self._limited, self._ask_again = False, 0.0
         self._readonly = readonly
         self._mutex = threading.RLock()
         self._writer: Connection | None = None
@@ -111,6 +112,7 @@ class PostgresStore(PostgresReader):
         raise AssertionError("it returns or raises")
 
     def _append(self, make: Make, *, lifecycle: bool) -> int:
+        limited_elsewhere = self._is_limited_elsewhere()  # before anybody waits for the lock
         connection = self.writer()
         sync = self.durability == "sync" or (lifecycle and self.durability == "lifecycle")
         try:
@@ -126,7 +128,7 @@ class PostgresStore(PostgresReader):
                 return first
             leaves = merkle.leaves(group.frames)
             row = row_of(group.frames, first, leaves)
-            if limited or self._is_limited_elsewhere():
+            if limited or limited_elsewhere:
                 self._take_quota(connection, len(group.frames), row.size)
             after = merkle.chain_after(chain, row.through, row.root)
             self._make_room(connection, row.through)
@@ -167,12 +169,20 @@ class PostgresStore(PostgresReader):
                 tenants.take(other, self._quota, records, size)
 
     def _is_limited_elsewhere(self) -> bool:
-        """Whether the database of the first shard has a limit; it is asked once a second."""
+        """Whether the database of the first shard has a limit; it is asked once a second.
+
+        While it is away, the answer is the last one: the other shards go on.
+        """
         if self._apart is None or self._apart is self.database:
             return False
-        if time.monotonic() - self._asked > _LIMIT_KNOWN:
-            self._limited = tenants.quota_of(self._apart, self._quota) is not None
-            self._asked = time.monotonic()
+        if time.monotonic() >= self._ask_again:
+            pause = _LIMIT_KNOWN
+            try:
+                quota = tenants.quota_of(self._apart, self._quota, patience=0.01)
+                self._limited = quota is not None
+            except StoreBroken:
+                pause = _LIMIT_AWAY
+            self._ask_again = time.monotonic() + pause
         return self._limited
 
     def append_in(self, connection: Connection, make: Make) -> None:

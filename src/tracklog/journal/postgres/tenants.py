@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from tracklog.journal.postgres.connections import Address, Connection, Database
+from tracklog.journal.postgres.connections import PATIENCE, Address, Connection, Database
 from tracklog.journal.postgres.schema import is_made, make_table
 from tracklog.model.errors import BadFormat, OverQuota
 
@@ -87,13 +87,14 @@ def _has_settings(database: Database, schema: str) -> bool:
     return bool(database.ask(ask, (f"{schema}.settings",))[0][0])
 
 
-def quota_of(database: Database, schema: str) -> Quota | None:
+def quota_of(database: Database, schema: str, *, patience: float = PATIENCE) -> Quota | None:
     """The limits of a tenant; None where none were ever set."""
-    if not database.ask("SELECT to_regclass(%s) IS NOT NULL", (f"{schema}.quota",))[0][0]:
+    there = "SELECT to_regclass(%s) IS NOT NULL"
+    if not database.ask(there, (f"{schema}.quota",), patience=patience)[0][0]:
         return None
     today = "(clock_timestamp() AT TIME ZONE 'UTC')::date"
     ask = f"SELECT rate, daily, CASE WHEN day = {today} THEN used ELSE 0 END FROM {schema}.quota"
-    return Quota(*database.ask(ask)[0])
+    return Quota(*database.ask(ask, patience=patience)[0])
 
 
 def take(connection: Connection, schema: str, records: int, size: int) -> None:
