@@ -1360,6 +1360,9 @@ def test_an_event_from_outside_resumes_the_run_that_it_is_for(tmp_path):
                 refused = anybody.post(url, json={"resumeValue": wrong})
                 assert error_of(refused) == (422, "correlation_mismatch")
             assert host.snapshot(run)["status"] == "waiting-external"
+            rows = host.http.get(f"/runs/{run}/events?types=interrupt.requested").json()["events"]
+            payload = {"kind": "external-event", "key": "wait:0:0", "data": data}
+            assert [row["payload"] for row in rows] == [payload]
             # Version 2 registers no such code; the details have it, by token and by id.
             newer = anybody.post(f"/interrupts/{token}", json={"resumeValue": {}})
             known = host.http.post(f"/runs/{run}/interrupts/wait", json={"resumeValue": {}})

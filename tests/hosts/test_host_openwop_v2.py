@@ -114,7 +114,10 @@ def test_events_have_a_closed_envelope_and_the_names_of_version_2(host):
         "issuer": "urn:tracklog:api-key", "subjectId": "default", "tenant": "default",
         "lane": "api-key", "kind": "user",
     }  # fmt: skip
-    assert (begun["engineVersion"], begun["tags"], begun["x-configurable"]) == (1, ["a"], {})
+    assert begun == {
+        "workflowId": "conformance-agent-reasoning", "inputs": {}, "transport": "rest",
+        "engineVersion": 1, "owner": begun["owner"], "tags": ["a"], "x-configurable": {},
+    }  # fmt: skip
     assert node["x-agent"]["agentId"] == "core.conformance.reasoning-agent"
     called, returned, handoff, decided = (event["payload"] for event in events[3:7])
     assert called["inputs"] == returned["outcome"] == {"x": 1}
@@ -248,6 +251,12 @@ def test_a_question_and_its_answer_member_by_member(host, fixture, node, waits, 
     assert requested["payload"] == {"key": f"{node}:0:0", **asked}
     assert (schema is not None) == (fixture == "approval")
     jsonschema_rs.validate(schema or True, value)
+    interrupt = snapshot["interrupt"]["interruptId"]
+    assert BOUND.fullmatch(interrupt)
+    (suspended,) = events_of(host, name, "node.suspended")
+    assert suspended["payload"] == {
+        "nodeId": node, "interruptId": interrupt, "kind": fixture, "key": f"{node}:0:0",
+    }  # fmt: skip
     page = host.http.get(f"{path_of(name)}/events/poll").json()
     assert (page["status"], page["isTerminal"]) == (waits, False)
     assert page["lastSequence"] == page["events"][-1]["sequence"]
@@ -258,7 +267,7 @@ def test_a_question_and_its_answer_member_by_member(host, fixture, node, waits, 
     kind = {"approval": "approval.received"}.get(fixture, "clarification.resolved")
     events = events_of(host, name, kind, "interrupt.resolved")
     assert [event["type"] for event in events] == [kind, "interrupt.resolved"]
-    about = {"nodeId": node, "interruptId": snapshot["interrupt"]["interruptId"], **told}
+    about = {"nodeId": node, "interruptId": interrupt, **told}
     for event in events:
         payload = dict(event["payload"])
         at = payload.pop("x-resolvedAt", None)
@@ -719,8 +728,13 @@ def test_effects_are_the_calls_of_tools(host):
     data = host.http.get(f"{path_of(name)}/effects").json()
     EFFECTS.validate(data)
     (effect,) = data["effects"]
-    assert (data["runId"], effect["nodeId"], effect["state"]) == (name, "reasoner", "completed")
+    (returned,) = events_of(host, name, "agent.tool-returned")
     assert BOUND.fullmatch(effect["effectId"])
+    assert data == {"runId": name, "effects": [{
+        "effectId": effect["effectId"], "nodeId": "reasoner", "attempt": 1, "state": "completed",
+        "keying": "activity-recipe", "invocationId": returned["payload"]["callId"],
+        "at": returned["timestamp"],
+    }]}  # fmt: skip
 
 
 def test_a_webhook_of_version_2_gets_what_version_2_shows(tmp_path):

@@ -200,6 +200,11 @@ def test_the_answer_to_a_new_run(host, major):
     spelt = f"{prefix}/runs/{name.replace('/', '~2F')}"
     assert (made["statusUrl"], made["eventsUrl"]) == (spelt, f"{spelt}/events")
     assert (made["status"], made["workflowId"]) == ("running", "conformance-noop")
+    assert made.keys() == {
+        "runId", "status", "workflowId", "startedAt", "statusUrl", "eventsUrl"
+    }  # fmt: skip
+    assert ISO.fullmatch(made["startedAt"])
+    assert answer.headers["cache-control"] == "no-store"
 
 
 # Several runs at once.
@@ -539,7 +544,8 @@ def test_a_webhook_is_signed_with_the_given_secret_and_only_for_runs_with_its_ta
     with Receiver() as receiver, Host(tmp_path, **HOOKS) as host:
         secret = "a-secret-that-the-client-has"
         body = {"url": receiver.url, "events": ["run.completed"]}
-        for wrong in ({"secret": "short"}, {"secret": 5}, {"tags": "mine"}, {"tags": [1]}):
+        tags = [{"tags": each} for each in ("mine", [1], [""], ["x" * 257])]  # of no run
+        for wrong in ({"secret": "short"}, {"secret": 5}, *tags):
             refused = host.http.post(f"{prefix}/webhooks", json={**body, **wrong})
             assert error_of(refused) == (400, "validation_error")
             assert refused.json()["details"] == {"field": next(iter(wrong))}

@@ -76,7 +76,7 @@ def read_options(
     check_configurable(configurable, key, definition, lambda name: outer + place(name), base)
     labels: dict[str, Any] = {}
     if "tags" in body:
-        labels["tags"] = _tags(body["tags"], f"{outer}tags")
+        labels["tags"] = checked_tags(body["tags"], f"{outer}tags")
     if "metadata" in body:
         if not isinstance(body["metadata"], dict):
             raise _refused(f"{outer}metadata", "metadata must be an object")
@@ -94,7 +94,8 @@ def read_options(
     return RunOptions(configurable=configurable, labels=labels)
 
 
-def _tags(tags: Any, place: str) -> list[str]:
+def checked_tags(tags: Any, place: str) -> list[str]:
+    """The tags of a run, or of the runs that a subscription is for."""
     if (
         not isinstance(tags, list)
         or len(tags) > MOST_TAGS

@@ -28,6 +28,7 @@ import orjson
 from tracklog import OPENWOP_TYPES, Record, write_file
 from tracklog.hosts.openwop.discovery import LETTER_DAYS
 from tracklog.hosts.openwop.failures import Failure
+from tracklog.hosts.openwop.options import checked_tags
 from tracklog.hosts.openwop.own_lines import OwnLines
 from tracklog.hosts.openwop.repetition import Repetition
 from tracklog.hosts.openwop.requests import Request
@@ -161,7 +162,7 @@ class Webhooks:
         The id follows from the key of the request. So a retry finds its subscription, and no answer
         with a secret has to be stored for it.
         """
-        url, events, tags = body.get("url"), body.get("events"), body.get("tags", [])
+        url, events = body.get("url"), body.get("events")
         for name in body.keys() - {*HOOK}:
             raise _invalid(name, f"there is no option {name[:50]!r} here")
         if not isinstance(url, str) or not re.fullmatch(r"[a-z]+://[!-~]+", url):
@@ -171,8 +172,7 @@ class Webhooks:
         names = {self._wires[version].kind(each) for each in OPENWOP_TYPES}
         for each in set(events) - names:
             raise _invalid("events", f"there is no type of event {each[:50]!r}")
-        if not _is_texts(tags):
-            raise _invalid("tags", "tags is a list of texts")
+        tags = checked_tags(body.get("tags", []), "tags")
         secret = body.get("secret")
         if secret is not None and (not isinstance(secret, str) or len(secret) < 16):
             raise _invalid("secret", "secret is a text of 16 characters or more")
