@@ -1387,6 +1387,17 @@ def test_a_file_of_lines_of_a_dialect_is_known_by_its_content_whatever_its_name(
     assert f"{name}, line 2: not stored: the line is torn" in done.stderr
 
 
+def test_a_text_that_quotes_an_event_is_no_file_of_events(user, tmp_path):
+    line = (
+        '{"ts":"2026-05-05T09:00:00.000Z","run_id":"r","event":"agent_run_start",'
+        '"agent_id":"coder","task":"t"}'
+    )
+    path = tmp_path / "notes.txt"
+    path.write_text(f"An event looks like this:\n\n{line}\n\nMore words.\n")
+    done = run("import", str(path), code=2)
+    assert "not recognised: 1 (" in done.stdout + done.stderr
+
+
 def test_an_import_that_recognises_nothing_says_so_and_fails(user, tmp_path):
     (tmp_path / "x.txt").write_text("hello\n")
     done = run("import", str(tmp_path / "x.txt"), code=2)

@@ -35,11 +35,16 @@ FIRST = 20
 
 
 def holds_lines(home: Home, path: Path) -> bool:
-    """Whether a file begins with lines of a dialect, by the check of that dialect."""
+    """Whether a file begins with lines of a dialect, by the check of that dialect.
+
+    Under another name than such files have, its first line is an object: a text may quote an event.
+    """
     with path.open("rb") as file:
         head = file.read(HEAD).removeprefix(BOM)
     check = checker_for(home.dialects.values())
     lines = [line for line in head.split(b"\n")[:FIRST] if line.strip()]
+    if path.suffix not in LINES and lines and not lines[0].lstrip().startswith(b"{"):
+        return False
     return any(isinstance(check(line.removesuffix(b"\r")), Event) for line in lines)
 
 
