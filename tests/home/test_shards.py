@@ -22,7 +22,7 @@ from tracklog.journal.archive.shipping import Archiver
 from tracklog.journal.archive.verify import verify_archive
 from tracklog.journal.backup import backup
 from tracklog.journal.blobs import FileBlobs
-from tracklog.journal.postgres.tenants import set_quota
+from tracklog.journal.postgres.tenants import set_quota, set_setting
 from tracklog.journal.shard_copies import backup_all
 from tracklog.journal.sharding import Numbers, cursor_text, ends_of, shard_of
 from tracklog.journal.verify import verify
@@ -570,6 +570,17 @@ def test_shards_in_databases_of_their_own_are_one_record(opened, databases, tmp_
 def test_a_store_that_is_given_twice_is_refused_unless_both_are_databases(tmp_path):
     done = tracklog("runs", "--store", f"file:{tmp_path}", "--store", f"file:{tmp_path}")
     assert (done.returncode, b"--store is given once" in done.stderr) == (2, True)
+
+
+def test_databases_of_two_stores_are_not_one(opened, databases):
+    one, other, _ = databases
+    for _again in range(2):  # a second init changes nothing
+        assert tracklog("store", "init", one, other).returncode == 0
+    home = opened(f"{one} {other}")
+    part = home.storage.parts[1]
+    set_setting(part.database, part.address.schema, "store", b"that of another store")
+    with pytest.raises(BadFormat, match="of different stores"):
+        opened(f"{one} {other}")
 
 
 def test_a_shard_stores_lines_while_the_database_of_the_first_is_away(opened, databases):

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
 from tracklog.journal.comparing import Report, verify_store
 from tracklog.journal.journal import Journal
@@ -41,6 +42,8 @@ CLAIMED = "30 days"
 """How long a batch key of a store with several shards is known to be used."""
 REFUSED = 32 << 20
 """Bytes of refused lines that are stored; then the oldest are dropped."""
+IDENTITY = "store"
+"""The setting that all shards of one store have alike, if each has a database of its own."""
 FOLDER = "~/.local/share/tracklog/stores"
 """Where the folders of this machine are, one for each database and tenant."""
 
@@ -215,19 +218,45 @@ def _apart(places: Sequence[str], shards: int, options: dict[str, Any]) -> Shard
     """
     _check_places(places, shards)
     if shards:
-        for shard in reversed(range(len(places))):
-            of = _of_shard(places[shard], shard)
-            PostgresStorage(of, **options, shards=shards, apart=True).close()
+        _make_apart(places, shards, options)
     parts: list[PostgresStorage] = []
     try:
         for shard, place in enumerate(places):
             _check_made(place, shard, len(places))
             options |= {"shards": len(places), "apart": True, "first": parts[0] if parts else None}
             parts.append(PostgresStorage(_of_shard(place, shard), **options))
+        _check_one_store(parts)
     except BaseException:
         _close(parts)
         raise
     return _together(parts)
+
+
+def _make_apart(places: Sequence[str], shards: int, options: dict[str, Any]) -> None:
+    """Make the tables of all shards, with the same identity of their store."""
+    identity = uuid4().hex.encode()
+    for shard in reversed(range(len(places))):
+        of = _of_shard(places[shard], shard)
+        part = PostgresStorage(of, **options, shards=shards, apart=True)
+        try:
+            if (known := _identity(part)) is None:
+                set_setting(part.database, part.address.schema, IDENTITY, identity)
+            else:  # made before, or an init that was interrupted
+                identity = known
+        finally:
+            part.close()
+
+
+def _check_one_store(parts: Sequence[PostgresStorage]) -> None:
+    if len({_identity(part) for part in parts}) > 1:
+        raise BadFormat(
+            "the databases are those of shards of different stores",
+            "name the databases that one `tracklog store init URL URL` made",
+        )
+
+
+def _identity(part: PostgresStorage) -> bytes | None:
+    return setting(part.database, part.address.schema, IDENTITY)
 
 
 def _check_places(places: Sequence[str], shards: int) -> None:
