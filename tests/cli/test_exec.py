@@ -337,11 +337,14 @@ def test_an_interrupt_typed_on_the_terminal_reaches_the_agent_once(world):
 
 
 def test_recording_that_is_too_slow_misses_and_says_so_and_the_agent_does_not_wait():
-    heard = _child.OutputQueue(most=100)
-    began = time.monotonic()
-    for _ in range(1000):
-        heard.put(b"x" * 10)
-    assert time.monotonic() - began < 20
+    took = []
+    for _ in range(5):  # the machine does not stand still in each of five
+        heard = _child.OutputQueue(most=100)
+        began = time.monotonic()
+        for _ in range(1000):
+            heard.put(b"x" * 10)
+        took.append(time.monotonic() - began)
+    assert min(took) < 1
     heard.close()
     got = list(iter(heard.get, None))
     assert sum(len(each) for each in got if isinstance(each, bytes)) == 100

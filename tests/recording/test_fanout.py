@@ -149,10 +149,12 @@ def test_a_slow_reader_gets_a_count_of_missed_events_and_the_disk_has_all(tmp_pa
 
         thread = threading.Thread(target=read)
         thread.start()
-        began = time.monotonic()
+        took = []
         for _ in range(200):
+            began = time.monotonic()
             recorder.record("tool.call", called())
-        assert time.monotonic() - began < 20
+            took.append(time.monotonic() - began)
+        assert sorted(took)[100] < 2 / 200
     thread.join()
     received = [each.seq for each in got if not isinstance(each, Gap)]
     lost = [seq for each in got if isinstance(each, Gap) for seq in range(*each.range)]

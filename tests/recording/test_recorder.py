@@ -1418,8 +1418,9 @@ def test_what_the_disk_does_never_disturbs_the_work(tmp_path):
 def test_an_end_waits_two_seconds_for_a_busy_transcript_and_is_written_later(tmp_path, monkeypatch):
     monkeypatch.setattr(recorders.scopes, "DEADLINE", 0.05)
     with opened(tmp_path) as recorder, recorder.run("r") as run:
-        one = run.step("s", "agent")
-        one.begin()
+        steps = [run.step(f"s{n}", "agent") for n in range(3)]
+        for one in steps:
+            one.begin()
         held, release = threading.Event(), threading.Event()
 
         def hold():
@@ -1430,13 +1431,17 @@ def test_an_end_waits_two_seconds_for_a_busy_transcript_and_is_written_later(tmp
         thread = threading.Thread(target=hold)
         thread.start()
         assert held.wait(60)
-        began = time.monotonic()
-        one.end()
-        assert time.monotonic() - began < 30  # and it is busy for sixty
+        took = []
+        for one in steps:  # the machine does not stand still in each of three
+            began = time.monotonic()
+            one.end()
+            took.append(time.monotonic() - began)
+        assert min(took) < 2
         release.set()
         thread.join()
     types = [body["type"] for body in bodies(recorder.path)]
-    assert types == ["run.started", "step.started", "step.completed", "run.completed"]
+    ends = [*["step.started"] * 3, *["step.completed"] * 3]
+    assert types == ["run.started", *ends, "run.completed"]
 
 
 def test_a_signal_handler_that_records_tears_no_line_and_does_not_deadlock(tmp_path):
